@@ -124,6 +124,12 @@ class OpenedTable:
             return pq.read_table(self.file).replace_schema_metadata(None)
         return pyarrow.csv.read_csv(self.file, convert_options=_types(self.file, self.described))
 
+    @property
+    def listed_rows(self) -> int:
+        """How many rows it has, as the manifest says."""
+        path = self.file.relative_to(self.release.folder).as_posix()
+        return next(int(file["rows"]) for file in self.release.manifest["files"] if file["path"] == path)
+
     def arrow(self) -> pa.Table:
         """All rows, totals included, as a table of Arrow."""
         return self._rows
@@ -222,7 +228,7 @@ class OpenedTables(Mapping[str, OpenedTable]):
                 words = [f"by {', '.join(names)}" if names else "totals alone"]
                 words += [f"for {', '.join(table.described.levels)}"] if table.described.levels else []
                 lines.append("    " + "; ".join(words))
-            lines.append(f'    release.tables["{table.name}"].pandas()   {table.arrow().num_rows:,} rows')
+            lines.append(f'    release.tables["{table.name}"].pandas()   {table.listed_rows:,} rows')
         return "\n".join(lines) or "no tables"
 
 

@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.contract.kit import SPEC, lay_out
+from tests.kits.forged import rehash
 
 import confide
 from confide.errors import ConfideError
@@ -350,3 +351,32 @@ def test_names_that_a_mechanism_does_not_publish_are_a_finding(tmp_path: Path) -
     with pytest.raises(ConfideError) as raised:
         confide.check(spec)
     assert "no-names" in [finding.code for finding in raised.value.findings]
+
+
+def test_swapped_records_are_read_by_stata_and_spss(tmp_path: Path) -> None:
+    """By pandas, which reads Stata by itself; households and areas that are missing stay so."""
+    pytest.importorskip("pyreadstat")
+    project = lay_out("swapping", tmp_path / "swapping")
+    spec = project.folder / SPEC
+    text = re.sub(r"formats = \[.*\]", 'formats = ["parquet", "dta", "sav"]', spec.read_text(encoding="utf-8"))
+    spec.write_text(text, encoding="utf-8")
+    project.run()
+    assert [check.name for check in confide.verify(project.release).checks if not check.ok] == []
+    records = pq.read_table(next((project.release / "microdata").glob("persons*.parquet"))).to_pandas()
+    file = next((project.release / "stata").glob("persons*.dta"))
+    frame = pd.read_stata(file, convert_categoricals=False)
+    assert frame["household"].isna().tolist() == records["household"].isna().tolist()
+    assert frame["household"].dropna().tolist() == records["household"].dropna().tolist()
+    labels = json.loads((project.release / "manifest.json").read_text())["plan"]["question"]["labels"]
+    for name, said in labels.items():
+        whole = isinstance(said["codes"][0], int)
+        assert frame[name if whole else f"{name}_code"].tolist() == records[name].tolist()
+        read = pd.read_stata(file)[name].tolist()
+        assert read == [said["labels"][said["codes"].index(code)] for code in records[name]]
+    file.write_bytes(file.read_bytes().replace(said["labels"][0].encode(), b"x" * len(said["labels"][0].encode())))
+    rehash(project.release)
+    wrong = [check.name for check in confide.verify(project.release).checks if not check.ok]
+    assert wrong == ["persons: Stata says what the records say"]
+    spec.write_text(text.replace("microdata = true", "microdata = false"), encoding="utf-8")
+    with pytest.raises(ConfideError, match="formats of records"):
+        confide.check(spec)

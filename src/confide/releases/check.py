@@ -18,6 +18,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.inputs.offending import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
+from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.ledger import Account, Ledger, Sighting, read_witness
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
@@ -115,6 +116,11 @@ def check(
     except ConfideError as error:
         return Checked(None, None, None, account, (*findings, *once_for_both_files(error.findings)))
     findings += _too_wide(loaded, plan)
+    if loaded.spec.geography.outlines:
+        frame = problem.frame
+        levels = () if frame is None else (*frame.spine.levels, *frame.spine.areas)
+        codes = {level.name: level.codes for level in levels}
+        findings += geometry_findings(loaded, mechanism.codebook({"plan": plan.as_dict()}), codes)
     cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)

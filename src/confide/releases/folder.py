@@ -167,6 +167,14 @@ class ReleaseWriter:
         for path in paths.values():
             self._note(path, rows, columns)
 
+    def foreign(
+        self, place: str, ending: str, rows: int, columns: Mapping[str, str], write: Callable[[Path], object]
+    ) -> None:
+        """A file of data at a place of its own that another library writes; ``columns`` has their descriptions."""
+        path = self._path(place, ending)
+        write(self._partial / path)
+        self._note(path, rows, columns)
+
     def document(self, name: str, content: str | bytes) -> None:
         """A text for people, such as the certificate, or what explains the tables to programs."""
         file = self._partial / name

@@ -26,6 +26,7 @@ from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.companions import companions
+from confide.releases.companions.geoparquet import publish_outlines
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
@@ -202,6 +203,7 @@ def produce(
         for name, text in mechanism.documents(manifest).items():
             writer.document(name, text)
         if (codebook := mechanism.codebook(manifest)) is not None:
+            publish_outlines(job.loaded, writer, [file.as_dict() for file in writer.files], codebook)
             listed = manifest | {"files": [file.as_dict() for file in sorted(writer.files, key=lambda file: file.path)]}
             for name, content in companions(writer.folder, listed, codebook).items():
                 writer.document(name, content)

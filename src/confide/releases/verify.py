@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.companions import companions
+from confide.releases.companions.geoparquet import outline_checks
 from confide.releases.folder import (
     MANIFEST,
     file_states,
@@ -120,6 +121,8 @@ def verify(
             checks += _plan(manifest, plan)
             checks += _restated(folder, manifest, mechanism, plan)
             checks.append(_own_tables(folder, manifest))
+            if (codebook := mechanism.codebook(manifest)) is not None:
+                checks += outline_checks(folder, manifest, codebook)
             checks += mechanism.verify(folder, manifest)
         except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # The files are as the manifest says; so it is the manifest that somebody changed.

@@ -38,6 +38,7 @@ from confide.mechanisms.swapping.output import (
     microdata_rows,
     microdata_schema,
     plain_records,
+    publish_labelled,
     table_rows,
     table_schema,
 )
@@ -157,6 +158,7 @@ class Swapping(Mechanism[SwappingProblem]):
                 if "csv" in formats:
                     rows = microdata_rows(problem, people, block, codes)
                     release.text(MICRODATA, schema, rows, title, ",", quoted=True)
+                publish_labelled(problem, release, lambda: microdata_rows(problem, people, block, codes))
             advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:

@@ -49,7 +49,7 @@ from confide.schema import DETAILED, Query, Recode, Schema
 
 NOT_MEASURED = "-"
 BLOCK = "block"
-"""The name of the lowest level of every spine."""
+"""What strategy files call the smallest places, whatever a spec calls them."""
 
 QueryName = Annotated[str, AfterValidator(lambda text: "*".join(part.strip() for part in text.split("*")))]
 LevelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
@@ -576,7 +576,9 @@ def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
         schema, problems = build_schema(given)
         loaded.refuse(replace(problem, path=("schema", *problem.path)) for problem in problems)
         return schema
-    return load_schema(given, base, loaded.place("schema"))
+    # A rehearsal has its spec in a folder of its own: the schema then lies beside the strategy.
+    folder = base if (base / given).is_file() else loaded.path.parent
+    return load_schema(given, folder, loaded.place("schema"))
 
 
 def account_strategy(

@@ -24,6 +24,7 @@ from confide.releases.companions.argus_files import argus_files
 from confide.releases.companions.codebook import Codebook as Codebook
 from confide.releases.companions.codebook import CodeHierarchy as CodeHierarchy
 from confide.releases.companions.codebook import DescribedColumn as DescribedColumn
+from confide.releases.companions.codebook import DescribedFile as DescribedFile
 from confide.releases.companions.codebook import DescribedTable as DescribedTable
 from confide.releases.companions.codebook import asked as asked
 from confide.releases.companions.explanations import codebook_page, readme

@@ -15,7 +15,8 @@ import pyarrow as pa
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, MARGIN, CodedColumns, CodedVariable, Table
 
 Kind = Literal["string", "integer", "number"]
-Role = Literal["level", "area", "name", "margin", "code", "label", "figure"]
+Role = Literal["level", "area", "name", "margin", "code", "label", "figure", "member"]
+"""``member`` is the code of a record: one of those of its variable, and never that of a total."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,23 @@ class DescribedTable:
         return cls(table.name, table.title, CodedColumns.of(table), tuple(figures), table.levels)
 
 
+@dataclass(frozen=True, eq=False)
+class DescribedFile:
+    """A file of a release that has columns of its own: records, what the frame says of places, tables of lines."""
+
+    path: str
+    """Without its ending: ``tables/records``."""
+    title: str
+    described: tuple[DescribedColumn, ...]
+    key: tuple[str, ...] = ()
+    """The columns that tell its rows apart, if any do."""
+
+    @property
+    def name(self) -> str:
+        """What it is called after its folder."""
+        return self.path.rpartition("/")[2]
+
+
 def _figure(figure: pa.Field) -> DescribedColumn:
     if pa.types.is_string(figure.type):
         return DescribedColumn(figure.name, "string", "figure")
@@ -119,14 +137,26 @@ class Codebook:
     """How counts are added up, where that is not the same as in all tables of counts."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Folders with the same figures in the layout of another system, and what they are."""
+    files: tuple[DescribedFile, ...] = ()
+    """Files beside the tables of the second layout."""
+    consistent: bool = False
+    """Whether a margin that several tables have is the same in all of them."""
+    area_names: bool | None = None
+    """Whether areas have names; without it, as the first table has them."""
+
+    @property
+    def named(self) -> bool:
+        """Whether areas have names."""
+        return self.tables[0].columns.named if self.area_names is None else self.area_names
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
-        """The variables of all tables, each once: a column has the same codes and labels in all of them."""
+        """The variables of all tables and records, each once: a column has the same codes and labels in all of them."""
+        of_files = [column.variable for file in self.files for column in file.described if column.variable is not None]
+        of_tables = [variable for table in self.tables for variable in table.columns.variables]
         known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], CodedVariable] = {}
-        for table in self.tables:
-            for each in table.columns.variables:
-                known.setdefault((each.column, each.codes, each.labels), each)
+        for each in (*of_files, *of_tables):
+            known.setdefault((each.column, each.codes, each.labels), each)
         return tuple(known.values())
 
 

@@ -52,7 +52,7 @@ def tables_workbook(
     """The workbook; none where its sheets would have more rows than a workbook is good for."""
     paths = {name: path for name in (table.name for table in codebook.tables) if (path := table_path(name, files))}
     rows = {str(file["path"]): int(file["rows"]) for file in files}
-    if sum(rows[path] for path in paths.values()) > MOST_ROWS:
+    if not codebook.tables or sum(rows[path] for path in paths.values()) > MOST_ROWS:
         return None
     lines = [str(manifest["title"]), *([str(manifest["stamp"])] if "stamp" in manifest else [])]
     lines += [codebook.protection, *codebook.notes, "README.txt says more, and codebook.html explains each column."]
