@@ -88,7 +88,8 @@ def codebook(plan: Mapping[str, Any]) -> Codebook | None:
         DescribedTable(name, title, layout.columns(number), layout.figures(number), tuple(layout.areas))
         for number, (name, title) in enumerate(TITLES.items())
     )
-    return Codebook(tables, layout.areas, formats, agency, PROTECTION, tuple(_notes(layout)), ADDING, OFFICIAL)
+    notes = tuple(_notes(layout))
+    return Codebook(tables, layout.areas, formats, agency, PROTECTION, notes, adding=ADDING, others=OFFICIAL)
 
 
 def _notes(layout: CodedLayout) -> Iterator[str]:

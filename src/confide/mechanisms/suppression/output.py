@@ -238,9 +238,9 @@ class ExactFigures:
     figure: str
     note: str = "exact"
 
-    def draw(self, table: str, row: Mapping[str, Any]) -> Draw:  # noqa: ARG002 - the same of every row
+    def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:  # noqa: ARG002 - the same of every row
         """No noise."""
-        return Draw(None, None)
+        return ()
 
 
 def figure_noise(question: Mapping[str, Any]) -> ExactFigures:

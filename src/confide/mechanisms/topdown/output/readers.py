@@ -57,7 +57,7 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
         explained.companions["agency"],
         PROTECTION,
         (*notes, *_bounded(explained.crossed)),
-        tuple(_files(facts, output)),
+        files=tuple(_files(facts, output)),
         consistent=True,
         area_names=explained.area_names is not None,
     )
