@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedTable
+from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedTable, GivenColumns
 from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE
 from confide.report.render import render
 
@@ -51,6 +51,7 @@ def readme(
     """What this is, how to read it, how to add up, how to cite."""
     page = "certificate.html" if manifest["privacy"].get("loss") is not None else "statement.html"
     paths = [str(file["path"]) for file in files]
+    example = "cells/" if codebook.coded else "tables/"
     return render(
         "readme.txt.j2",
         manifest=manifest,
@@ -61,7 +62,7 @@ def readme(
         cells=any(path.startswith("cells/") for path in paths),
         sdmx=any(path.startswith("sdmx/") for path in paths),
         companions={path: FILES[path] for path in dict.fromkeys(_listed(path) for path in companions)},
-        example=next((path for path in paths if path.startswith("cells/") and path.endswith(".csv")), ""),
+        example=next((path for path in paths if path.startswith(example) and path.endswith(".csv")), ""),
         citation=citation(manifest),
         total=TOTAL_CODE,
     )
@@ -105,7 +106,8 @@ def codebook_page(
 def command_lines(table: DescribedTable, files: Sequence[Mapping[str, Any]]) -> CommandLines | None:
     """How R and DuckDB read the cells of a table; None where there is no CSV."""
     paths = [str(file["path"]) for file in files]
-    path = next((each for each in paths if each.startswith(f"cells/{table.name}.") and each.endswith(".csv")), None)
+    folder = "tables" if isinstance(table.columns, GivenColumns) else "cells"
+    path = next((each for each in paths if each.startswith(f"{folder}/{table.name}.") and each.endswith(".csv")), None)
     if path is None:
         return None
     columns = [column for column in table.described if column.role != "margin"]
