@@ -306,14 +306,7 @@ def test_labels_and_hierarchies_of_tau_argus_come_out_as_they_went_in(tmp_path: 
     (tmp_path / "region.cdl").write_text("N,The North\nN1,Town, old\nN2,Coast\nS,The North\n")
     done = confide.suppress(tmp_path / "t.rda", rule="threshold=3", out=tmp_path / "out")
     assert done.ok
-    spec = (tmp_path / "out" / "spec.toml").read_text()
-    shutil.rmtree(tmp_path / "out")
-    (tmp_path / "spec.toml").write_text(
-        spec.replace('tables = "../t.rda"', 'tables = "t.rda"')
-        .replace('folder = "."', 'folder = "again"')
-        .replace('["parquet", "csv"]', '["csv", "argus"]')
-    )
-    release = confide.run(tmp_path / "spec.toml", processes=1).release
+    release = done.release
     rows = pyarrow.csv.read_csv(release / "tables/t.csv").to_pylist()
     labels = {row["region"]: row["region_label"] for row in rows}
     assert labels == {"_T": "_T", "N": "The North", "N1": "Town, old", "N2": "Coast", "S": "The North"}
@@ -425,3 +418,51 @@ def test_a_remade_release_is_consistent(made: Path, tmp_path: Path) -> None:
     release = Path(shutil.copytree(made, tmp_path / "release"))
     remake(release)
     assert "pages as the manifest has them" not in {each.name for each in confide.verify(release).checks if not each.ok}
+
+
+def test_given_tables_of_the_first_layout_are_as_before(tmp_path: Path) -> None:
+    """Labels alone, totals as the file calls them, and none of the files that explain."""
+    lines = ["region,sex,count", "Total,Total,30", "Total,f,12", "Total,m,18", "N,Total,11", "N,f,2", "N,m,9"]
+    (tmp_path / "jobs.csv").write_text("\n".join([*lines, "S,Total,19", "S,f,10", "S,m,9"]) + "\n")
+    done = confide.suppress(
+        tmp_path / "jobs.csv", rule="threshold=3", out=tmp_path / "out", formats=["csv", "sdmx-csv"]
+    )
+    second = confide.audit_suppression(done.release).as_dict()
+    spec = done.spec.read_text().replace('folder = "."', 'folder = "first"\nlayout = 1')
+    done.spec.write_text(spec)
+    release = confide.run(done.spec, processes=1).release
+    assert confide.verify(release).ok
+    names = {str(path.relative_to(release)) for path in release.rglob("*") if path.is_file()}
+    assert names == {"manifest.json", "statement.html", "tables/jobs.csv", "sdmx/jobs.csv"}
+    assert (release / "tables/jobs.csv").read_text().splitlines()[:2] == [
+        '"region","sex","count","status"',
+        '"Total","Total",30,"published"',
+    ]
+    assert (release / "sdmx/jobs.csv").read_text().startswith('"DATAFLOW","REGION","SEX","OBS_VALUE","OBS_STATUS"')
+    assert confide.audit_suppression(release).as_dict()["suppressed"] == second["suppressed"] == 4
+    assert (
+        "published" not in json.loads((release / "manifest.json").read_text())["plan"]["question"]["variables"]["sex"]
+    )
+
+
+def test_a_variable_along_which_nothing_adds_up_has_no_total(tmp_path: Path) -> None:
+    rows = [
+        "year,sex,count",
+        *(f"{year},{sex},{n}" for year in (2020, 2021) for sex, n in (("f", 2), ("m", 9), ("x", 8))),
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "t.toml").write_text(
+        '[variables.year]\nadds_up = false\ntitle = "Year of the count"\n[variables.sex]\n'
+        'labels = { f = "women", m = "men", x = "others" }\n[[tables]]\n'
+    )
+    done = confide.suppress(
+        tmp_path / "t.csv", rule="threshold=3", out=tmp_path / "out", formats=["csv", "argus", "xlsx"]
+    )
+    assert done.ok
+    table = pyarrow.csv.read_csv(done.release / "tables/t.csv").to_pylist()
+    assert {row["margin"] for row in table} == {"cell", "by year"}
+    assert {row["sex"]: row["sex_label"] for row in table} == {"_T": "_T", "f": "women", "m": "men", "x": "others"}
+    assert "Year of the count" in (done.release / "codebook.html").read_text()
+    codebook = confide.MECHANISMS["suppression"].codebook(json.loads((done.release / "manifest.json").read_text()))
+    assert codebook is not None
+    assert [variable.title for variable in codebook.variables] == ["Year of the count", "sex"]

@@ -52,6 +52,12 @@ def suppress(
         list[str] | None, typer.Option("--keep", help="A margin that is never hidden unless primary, such as total.")
     ] = None,
     title: Annotated[str, typer.Option(help="A title for people.")] = "",
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format", help="parquet, csv, sdmx-csv, xlsx, csvw, registry or argus; several times for several."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Protect tables of cells: hide those that say too much of few, and others so that none can be worked out."""
@@ -69,6 +75,7 @@ def suppress(
         method=method,
         keep=keep or [],
         title=title,
+        formats=formats or [],
         progress=Display(quiet=as_json),
     )
     if as_json:

@@ -8,7 +8,7 @@ from typing import Any
 
 from confide.mechanisms.cellkey.output import FigureColumns
 from confide.mechanisms.cellkey.programme import describe
-from confide.releases.companions import Codebook, DescribedTable, asked
+from confide.releases.companions import Codebook, DescribedTable, GivenColumns, asked
 
 PROTECTION = (
     "Each figure is perturbed by the cell key method, always by the same amount for the same members. The statement "
@@ -18,12 +18,13 @@ NOTES = (
     "Cells that are not listed are published as zero.",
     "Figures do not add up: each has noise of its own, totals too. Take totals from the table; do not add cells up.",
 )
+GIVEN_NOTE = "The codes are those that the office counted by; totals are rows like others."
 BOUND_NOTE = "No count is further than {} from the true one."
 THRESHOLD_NOTE = "Counts that come out below {:,} are published as zero."
 
 
 def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout, and none for cells that were given."""
+    """What the tables of a release hold; none in the first layout."""
     stated = asked(question)
     if stated is None:
         return None
@@ -31,7 +32,11 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
     decimals = None if described.magnitude is None else described.magnitude["decimals"]
     figures = FigureColumns(described.weighted and decimals is None, decimals).plain()
     tables = tuple(DescribedTable.of(table, figures) for table in described.tables)
-    notes = list(NOTES)
+    tables += tuple(
+        DescribedTable(table.name, table.title, GivenColumns(table.variables), tuple(figures))
+        for table in described.given
+    )
+    notes = [*NOTES, *([GIVEN_NOTE] if described.given else ())]
     if described.magnitude is None and not described.threshold:
         notes.append(BOUND_NOTE.format(described.largest_noise))
     elif described.threshold:

@@ -26,6 +26,7 @@ from confide.releases.companions.codebook import CodeHierarchy as CodeHierarchy
 from confide.releases.companions.codebook import DescribedColumn as DescribedColumn
 from confide.releases.companions.codebook import DescribedFile as DescribedFile
 from confide.releases.companions.codebook import DescribedTable as DescribedTable
+from confide.releases.companions.codebook import GivenColumns as GivenColumns
 from confide.releases.companions.codebook import asked as asked
 from confide.releases.companions.explanations import codebook_page, readme
 from confide.releases.companions.packages import csv_on_the_web, data_package, registry_record
@@ -48,7 +49,7 @@ def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) ->
     texts = {"datapackage.json": data_package(manifest, files, codebook)}
     if "csvw" in codebook.formats:
         texts["csvw-metadata.json"] = csv_on_the_web(manifest, files, codebook)
-    if "sdmx-csv" in codebook.formats:
+    if "sdmx-csv" in codebook.formats and codebook.coded:
         texts["sdmx/structure.json"] = sdmx_structure(folder, manifest, files, codebook)
     if "registry" in codebook.formats:
         texts["registry.json"] = registry_record(manifest, codebook)

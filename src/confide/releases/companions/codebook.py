@@ -58,13 +58,24 @@ class CodeHierarchy:
         return cls(known, dict.fromkeys(codes, total), total)
 
 
+@dataclass(frozen=True)
+class GivenColumns:
+    """The columns of a table whose codes are those of a file that an office gave: no plan has them, and which of them
+    are totals is not known."""
+
+    names: tuple[str, ...]
+    variables: tuple[CodedVariable, ...] = ()
+    areas: bool = False
+    named: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class DescribedTable:
-    """A table of a release, in the second layout."""
+    """A table of a release, in the second layout, or of given cells."""
 
     name: str
     title: str
-    columns: CodedColumns
+    columns: CodedColumns | GivenColumns
     figures: tuple[pa.Field, ...]
     levels: tuple[str, ...] = ()
     hierarchies: Mapping[str, CodeHierarchy] = field(default_factory=dict)
@@ -74,13 +85,14 @@ class DescribedTable:
     def described(self) -> tuple[DescribedColumn, ...]:
         """Its columns, in order."""
         roles: dict[str, Role] = {LEVEL: "level", AREA: "area", AREA_NAME: "name", MARGIN: "margin"}
+        roles = {} if isinstance(self.columns, GivenColumns) else roles
         named = {variable.column: variable for variable in self.columns.variables}
         labels = {variable.label_column: variable for variable in self.columns.variables}
         columns = [
             DescribedColumn(
                 name,
                 "string",
-                "code" if name in named else "label" if name in labels else roles[name],
+                "code" if name in named else "label" if name in labels else roles.get(name, "code"),
                 named.get(name) or labels.get(name),
             )
             for name in self.columns.names
@@ -148,6 +160,11 @@ class Codebook:
     def named(self) -> bool:
         """Whether areas have names."""
         return self.tables[0].columns.named if self.area_names is None else self.area_names
+
+    @property
+    def coded(self) -> bool:
+        """Whether tables have codes and labels, and say which rows are totals."""
+        return not any(isinstance(table.columns, GivenColumns) for table in self.tables)
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:

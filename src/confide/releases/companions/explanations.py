@@ -10,7 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedFile, DescribedTable
+from confide.releases.companions.codebook import (
+    Codebook,
+    DescribedColumn,
+    DescribedFile,
+    DescribedTable,
+    GivenColumns,
+)
 from confide.releases.companions.labelled import PROGRAMS
 from confide.releases.companions.workbook import MOST_ROWS
 from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE
@@ -135,7 +141,11 @@ def codebook_page(
 
 def command_lines(table: DescribedTable | DescribedFile, files: Sequence[Mapping[str, Any]]) -> CommandLines | None:
     """How R and DuckDB read the cells of a table, or a file; None where there is no CSV."""
-    own, stem = ("rows", table.path) if isinstance(table, DescribedFile) else ("cells", f"cells/{table.name}")
+    if isinstance(table, DescribedFile):
+        own, stem = "rows", table.path
+    else:
+        own = "rows" if isinstance(table.columns, GivenColumns) else "cells"
+        stem = f"{'tables' if own == 'rows' else own}/{table.name}"
     paths = [str(file["path"]) for file in files]
     path = next((each for each in paths if each.startswith(f"{stem}.") and each.endswith(".csv")), None)
     if path is None:
