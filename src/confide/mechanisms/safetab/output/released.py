@@ -58,8 +58,8 @@ def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Tabl
         for name, each in copies.items():
             if not each.fits:
                 raise LookupError(name)
-        rows = [read_rows(copies[name]) for name in ("t1", "t2")]
-        return tables_for_people(*rows, read_measured(copies[TOTAL_TABLE]), CodedLayout.of(manifest["plan"]))
+        t1, t2 = read_rows(copies["t1"]), read_rows(copies["t2"])
+        return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]), CodedLayout.of(manifest["plan"]))
     tables = {}
     for name in TABLES:
         each = open_table(folder, dict(manifest), name, margins=margins)
