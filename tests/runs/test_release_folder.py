@@ -341,16 +341,16 @@ def test_formats_that_do_not_go_together_are_findings(tmp_path: Path, old: str, 
     assert [finding.code for finding in raised.value.findings] == [code]
 
 
-def test_names_that_a_mechanism_does_not_publish_are_a_finding(tmp_path: Path) -> None:
+def test_names_that_a_layout_does_not_publish_are_a_finding(tmp_path: Path) -> None:
     project = lay_out("topdown", tmp_path / "p")
     spec = project.folder / SPEC
-    text = spec.read_text(encoding="utf-8")
+    text = spec.read_text(encoding="utf-8").replace("[output]\n", "[output]\nrelease_layout = 1\n")
     named = re.sub(r"digits = (\d+)", r'digits = \1, names = "name"', text, count=1)
     assert named != text
     spec.write_text(named, encoding="utf-8")
     with pytest.raises(ConfideError) as raised:
         confide.check(spec)
-    assert "no-names" in [finding.code for finding in raised.value.findings]
+    assert [finding.code for finding in raised.value.findings] == ["layout"]
 
 
 def test_swapped_records_are_read_by_stata_and_spss(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +40,23 @@ TABLES = {"T01001": 0, "T02001": 8, "T02002": 18, "T02003": 46}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of every kind, from one set of made-up people and one chosen key; and one of the first layout."""
+    """Made-up people, and the names of some of their areas."""
     folder = tmp_path_factory.mktemp("coded")
     write_people(folder / "people")
-    first = release_of(folder / "people", folder / "first", KEY)
-    states = {row["REGION_ID"] for row in read(first / "release", "t1").to_pylist() if row["REGION_TYPE"] == "STATE"}
-    lines = [f"STATE|{state}|The state of {state}" for state in sorted(states)]
+    _, *blocks = (folder / "people" / "data" / "GRF-C.txt").read_text().splitlines()
+    lines = [f"STATE|{state}|The state of {state}" for state in sorted({block[:2] for block in blocks})]
     text = "\n".join(["REGION_TYPE|REGION_ID|NAME", "USA|1|All of them", *lines, "PLACE|9999999|Nowhere", ""])
     (folder / "people" / "names.txt").write_text(text)
-    for name, changes in VARIANTS.items():
-        release_of(folder / "people", folder / name, KEY, layout="2", **changes)
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def release(folder: Path) -> Callable[[str], Path]:
-    """A release, to look at and not to touch."""
+    """The release of a variant, made when it is first asked for, with a chosen key: to look at and not to touch."""
 
+    @cache
     def of(name: str) -> Path:
-        return next((folder / name).rglob("release"))
+        return release_of(folder / "people", folder / name, KEY, layout="2", **VARIANTS[name]) / "release"
 
     return of
 

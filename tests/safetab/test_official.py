@@ -339,7 +339,9 @@ def test_validate_and_execute_from_the_command_line(tmp_path: Path) -> None:
     printed = confide("safetab", "execute", *made, out, "--processes", 1)
     assert "one of its own" in printed
     assert all(tables(out))
-    assert {path.name for path in out.iterdir()} == {"t1", "t2", "tables", "manifest.json", "certificate.html"}
+    explained = {"README.txt", "codebook.html", "datapackage.json", "areas.csv", "cells"}
+    expected = {"t1", "t2", "tables", "manifest.json", "certificate.html"} | explained
+    assert {path.name for path in out.iterdir()} == expected
     assert not [name for name in tree(out) if "confidential" in name or name.endswith(".ledger")]
     (kept,) = (path for path in tmp_path.iterdir() if path.name == "out-confidential")
     assert kept.stat().st_mode & 0o077 == 0

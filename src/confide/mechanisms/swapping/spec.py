@@ -138,12 +138,12 @@ class SwappingTable(Part):
 class SwappingOutput(TabularOutput):
     """What is written."""
 
-    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "dta", "sav"]] = Field(  # type: ignore[assignment]
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus", "dta", "sav"]] = Field(  # type: ignore[assignment]
         ["parquet", "csv"],
         min_length=1,
         description="The file formats of the tables: parquet, csv, sdmx-csv; what is made of them for readers: xlsx (a "
-        "workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments); and the swapped "
-        "records for Stata and SPSS, with labels: dta, sav (the extra `formats`).",
+        "workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments), argus (files of "
+        "tau-ARGUS); and the swapped records for Stata and SPSS, with labels: dta, sav (the extra `formats`).",
     )
     microdata: bool = Field(False, description="Whether the swapped records themselves are published.")
     noise_margin: ClassVar[None] = None  # type: ignore[misc]

@@ -58,7 +58,7 @@ def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Tabl
         for name, each in copies.items():
             if not each.fits:
                 raise LookupError(name)
-        t1, t2 = (read_rows(copies[name]) for name in ("t1", "t2"))
+        t1, t2 = read_rows(copies["t1"]), read_rows(copies["t2"])
         return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]), CodedLayout.of(manifest["plan"]))
     tables = {}
     for name in TABLES:
