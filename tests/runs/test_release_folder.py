@@ -20,7 +20,7 @@ from tests.kits.forged import rehash
 
 import confide
 from confide.errors import ConfideError
-from confide.releases.companions.sheets import read_described
+from confide.releases.companions.workbook import read_described
 
 EVERYTHING = 'formats = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]'
 TABULAR = ("tables", "cellkey", "swapping")
