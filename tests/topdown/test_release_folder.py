@@ -364,9 +364,9 @@ def test_the_spec_says_how_many_ways(tmp_path: Path, ways: int, tables: int) -> 
 def test_a_workbook_that_would_be_too_large_is_left_out_and_readme_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from confide.releases.companions import sheets
+    from confide.releases.companions import workbook
 
-    monkeypatch.setattr(sheets, "MOST_ROWS", 1000)
+    monkeypatch.setattr(workbook, "MOST_ROWS", 1000)
     folder = sealed(tmp_path / "country", 'formats = ["csv", "xlsx"]\n')
     assert not (folder / "tables.xlsx").exists()
     assert re.search(r"tables.xlsx +is left out", (folder / "README.txt").read_text(encoding="utf-8"))

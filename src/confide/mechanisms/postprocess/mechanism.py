@@ -39,8 +39,7 @@ from confide.mechanisms.topdown.descent import (
 from confide.mechanisms.topdown.measurements.reading import LevelReader
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
-from confide.mechanisms.topdown.output.publish import publish
-from confide.mechanisms.topdown.output.readers import UNKNOWN, codebook
+from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.spine import TopDownLevel

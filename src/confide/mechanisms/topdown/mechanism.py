@@ -43,16 +43,14 @@ from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts,
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
-from confide.mechanisms.topdown.office_strategy import strategy_files
 from confide.mechanisms.topdown.output import verify as verification
-from confide.mechanisms.topdown.output.publish import publish
-from confide.mechanisms.topdown.output.readers import UNKNOWN, codebook
+from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
-from confide.mechanisms.topdown.strategy_file import BLOCK, PRODUCTS, load_strategy, topdown_spec
+from confide.mechanisms.topdown.strategy_file import BLOCK, PRODUCTS, load_strategy, strategy_files, topdown_spec
 from confide.noise import NoiseDistribution
 from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, one_of

@@ -112,8 +112,8 @@ def _forms(
         yield "", {}, ()
         return
     labels = [_cut(label) for label in variable.labels]
-    whole = pa.types.is_integer(field.type) and all(abs(int(code)) <= LARGEST_CODE for code in variable.codes)
-    if whole:
+    numbered = pa.types.is_integer(field.type) and all(abs(int(code)) <= LARGEST_CODE for code in variable.codes)
+    if numbered:
         yield "", {int(code): label for code, label in zip(variable.codes, labels, strict=True)}, ()
     elif format_ == "sav" and pa.types.is_string(field.type):
         yield "", dict(zip(variable.codes, labels, strict=True)), ()
