@@ -39,6 +39,7 @@ NOTHING = 1e-9
 TELLS_NOTHING = 1e6
 """A variance above this multiple of the largest noise comes from the vague prior: nothing tells the count."""
 
+
 @dataclass(frozen=True, eq=False)
 class LevelRho:
     """Effective rho on one level, by kinds of units that are alike.
