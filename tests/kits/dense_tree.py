@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class RandomTree:
     """Blocks x histogram."""
     truth: np.ndarray
     values: dict[tuple[int, int, int], np.ndarray]
+    _matrices: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def cells(self) -> int:
@@ -46,14 +47,20 @@ class RandomTree:
             unit = self.parents[position][unit]
         return (unit[None, :] == np.arange(len(self.measured[level]))[:, None]).astype(float)
 
-    def matrix(self, query: dict[int, np.ndarray]) -> np.ndarray:
-        """Cells of the query x histogram, in C order of its shape."""
-        result = np.ones((1, 1))
-        for axis, levels in enumerate(self.shape):
-            groups = query.get(axis, np.zeros(levels, int))
-            own = (groups[None, :] == np.arange(groups.max() + 1)[:, None]).astype(float)
-            result = np.kron(result, own)
-        return result
+    def matrix(self, query: int) -> np.ndarray:
+        """Cells of a query x histogram, in C order of its shape."""
+        if query not in self._matrices:
+            self._matrices[query] = matrix_of(self.shape, self.queries[query])
+        return self._matrices[query]
+
+
+def matrix_of(shape: tuple[int, ...], query: dict[int, np.ndarray]) -> np.ndarray:
+    """Cells of a query x histogram."""
+    result = np.ones((1, 1))
+    for axis, levels in enumerate(shape):
+        groups = query.get(axis, np.zeros(levels, int))
+        result = np.kron(result, (groups[None, :] == np.arange(groups.max() + 1)[:, None]).astype(float))
+    return result
 
 
 def random_tree(rng: np.random.Generator) -> RandomTree:
@@ -115,7 +122,7 @@ def random_tree(rng: np.random.Generator) -> RandomTree:
         sums = tree.inside(level) @ truth
         for unit, asked in enumerate(listed):
             for query, variance in asked:
-                exact = tree.matrix(queries[query]) @ sums[unit]
+                exact = tree.matrix(query) @ sums[unit]
                 tree.values[level, unit, query] = exact + rng.normal(0, np.sqrt(variance), len(exact))
     return tree
 
@@ -128,7 +135,7 @@ def dense(tree: RandomTree) -> tuple[np.ndarray, np.ndarray]:
         inside = tree.inside(level)
         for unit, asked in enumerate(listed):
             for query, variance in asked:
-                own = np.kron(inside[unit][None, :], tree.matrix(tree.queries[query]))
+                own = np.kron(inside[unit][None, :], tree.matrix(query))
                 rows.append(own)
                 weights.append(np.full(len(own), 1 / variance))
                 values.append(tree.values[level, unit, query])

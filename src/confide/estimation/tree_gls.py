@@ -268,8 +268,15 @@ class QueryFit:
 
     @property
     def deviation(self) -> float:
-        """The difference in standard deviations, of which √(2 · degrees of freedom) is never too small a one."""
-        return (self.squares - self.expected) / sqrt(2 * max(self.expected, 1e-300))
+        """How far off the ratio is, in standard deviations of a normal law, if the sum of squares has the law of χ².
+
+        The cube root of χ²/n is nearly normal, with mean 1 − 2/(9n) and variance 2/(9n) (Wilson and Hilferty 1931). The
+        sum of squares has at most the variance of χ², so that the number is never too large.
+        """
+        if self.expected <= 0:
+            return 0.0
+        variance = 2 / (9 * self.expected)
+        return float((self.ratio ** (1 / 3) - (1 - variance)) / sqrt(variance))
 
     @property
     def suspicious(self) -> bool:
@@ -292,7 +299,7 @@ class GoodnessOfFit:
         if (level, name) not in self._variances:
             self._variances[level, name] = self._variance(level, query)
         residual = query.arranged(values) - self._estimates.query(level, query, units)
-        each = np.square(residual).reshape(len(units), len(query.sizes), -1).sum(axis=2) / query.sizes
+        each = np.square(residual).sum(axis=tuple(range(2, residual.ndim))) / query.sizes
         sums = self._sums.setdefault((level, name), [0.0, 0.0, 0.0])
         counted = prod(residual.shape[1:])
         sums[0] += counted * len(units)
