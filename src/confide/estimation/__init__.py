@@ -20,7 +20,9 @@ array([[6, 4],
 * :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
 * :mod:`~confide.estimation.hierarchical_blue`: generalised least squares on a whole tree, in two passes, without
   constraints; :mod:`~confide.estimation.spine_variances`: its variances alone,
-  for large histograms on large spines.
+  for large histograms on large spines;
+* :mod:`~confide.estimation.unified_intervals`: intervals for counts with bounds, and for single measurements;
+  :mod:`~confide.estimation.linear_statements`: shares, differences, medians, ranks, several statements at once.
 
 Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise. Names are loaded when they are first
 used, as the solvers take a while to import.
