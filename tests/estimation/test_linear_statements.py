@@ -1,4 +1,4 @@
-"""Shares, differences, many at once, medians and ranks: against direct inversion of the tests, and covered as stated."""
+"""Shares, differences, many at once, medians and ranks: against direct inversion of the tests; covered as stated."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_many_hold_at_once() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_medians_are_covered(share: float) -> None:
-    """40,000 draws: four standard errors are 0.6 points. Positions are whole, so that more than the level is covered."""
+    """40,000 draws: four standard errors are 0.6 points. Positions are whole: more than the level is covered."""
     rng = np.random.default_rng(7)
     truth = np.array([40, 90, 60, 50, 30, 25, 5], float)
     factor = rng.standard_normal((7, 7)) * 4

@@ -54,8 +54,17 @@ def test_the_published_table(x: float) -> None:
 
 @pytest.mark.parametrize(
     ("x", "top", "level"),
-    [(-2.5, np.inf, 0.9), (0.7, np.inf, 0.68), (2.2, np.inf, 0.95), (-1.0, 1.5, 0.9), (1.2, 2.0, 0.9), (4.0, 5.0, 0.95)]
-    + [(7.5, 6.0, 0.9), (0.4, 0.6, 0.5), (5.1, 6.5, 0.9)],
+    [
+        (-2.5, np.inf, 0.9),
+        (0.7, np.inf, 0.68),
+        (2.2, np.inf, 0.95),
+        (-1.0, 1.5, 0.9),
+        (1.2, 2.0, 0.9),
+        (4.0, 5.0, 0.95),
+        (7.5, 6.0, 0.9),
+        (0.4, 0.6, 0.5),
+        (5.1, 6.5, 0.9),
+    ],
 )
 def test_an_independent_computation(x: float, top: float, level: float) -> None:
     ends = unified_intervals(x, 1.0, level, most=top)
@@ -189,8 +198,13 @@ def test_a_measurement_with_a_normal_rest() -> None:
 
 @pytest.mark.parametrize(
     ("estimate", "sd", "level", "bounds"),
-    [(np.nan, 1.0, 0.9, {}), (1.0, -1.0, 0.9, {}), (1.0, 1.0, 1.0, {}), (1.0, 1.0, 0.9, {"least": 3, "most": 2})]
-    + [(1e17, 1.0, 0.9, {})],
+    [
+        (np.nan, 1.0, 0.9, {}),
+        (1.0, -1.0, 0.9, {}),
+        (1.0, 1.0, 1.0, {}),
+        (1.0, 1.0, 0.9, {"least": 3, "most": 2}),
+        (1e17, 1.0, 0.9, {}),
+    ],
 )
 def test_what_makes_no_sense_is_refused(estimate: float, sd: float, level: float, bounds: dict[str, float]) -> None:
     with pytest.raises(ParameterError) as error:

@@ -166,9 +166,8 @@ def simultaneous_z(level: float, statements: int) -> float:
 def single_level(level: float, statements: int) -> float:
     """The level of each of K intervals that hold all at once with ``level``: its K-th root.
 
-    The inequality behind it is about symmetric intervals of Gaussian errors. For intervals with bounds, whose tests have
-    other regions, Bonferroni's ``1 - (1 - level)/K`` holds without any condition, and the difference is in the fourth
-    digit.
+    The inequality behind it is about symmetric intervals of Gaussian errors. For intervals with bounds, whose tests
+    have other regions, Bonferroni's ``1 - (1 - level)/K`` holds without any condition (:func:`bonferroni_level`).
     """
     if statements < 1:
         raise _refused("nothing is stated", str(statements), "at least one statement")

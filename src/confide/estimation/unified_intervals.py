@@ -293,8 +293,8 @@ class LatticeIntervals:
 
     A measurement is y = n + Z. For each n between the bounds the test accepts the y of the largest likelihood ratios
     p(y - n)/p(y - n̂), n̂ being y brought within the bounds, values with equal ratios together, until their probability
-    is at least the level. Away from the bounds that is |y - n| <= m, the noise margin. Coverage is at least the level at
-    every n, and never empty, as n̂ is accepted always; that no smaller margin will do is decided exactly.
+    is at least the level. Away from the bounds that is |y - n| <= m, the noise margin. The coverage is at least the
+    level at every n, and no interval is empty, as n̂ is always accepted; that no smaller margin will do is exact.
 
     Args:
         law: The noise, whose probabilities fall as one goes away from 0.
