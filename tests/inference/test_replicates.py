@@ -20,6 +20,7 @@ import pytest
 from tests.kits import commands
 
 import confide
+from confide.cli.replicate import show
 from confide.errors import ConfideError
 from confide.inference import replicates as room
 from confide.inference.pooled_errors import (
@@ -258,7 +259,7 @@ def test_intervals_have_floor_factor_and_no_negative_end() -> None:
     assert (wide.low[0], wide.high[0]) == (93, 107)
 
 
-@pytest.mark.parametrize("after", [1, 4])
+@pytest.mark.parametrize("after", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_what_was_finished_stays_and_the_rest_is_the_same(
     answer: Replicates, seal: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
@@ -297,6 +298,7 @@ def test_damaged_files_are_made_again_and_more_can_be_added(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_killed_process_goes_on(answer: Replicates, seal: Callable[[str], Path], tmp_path: Path) -> None:
     folder = tmp_path / "out"
@@ -383,9 +385,12 @@ def test_numbers_that_say_nothing_are_refused(
     assert commands.codes("replicate", seal("topdown"), "--out", tmp_path / "out", option, number) == ["replicates"]
 
 
-def test_the_command_says_what_its_margins_are(answer: Replicates, seal: Callable[[str], Path]) -> None:
+def test_the_command_says_what_its_margins_are(
+    answer: Replicates, seal: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ("replicate", seal("topdown"), "--replicates", NUMBER, "--calibration", CALIBRATION)
-    text = " ".join(commands.run(*arguments, "--out", answer.folder).split())
+    show(answer)
+    text = " ".join(capsys.readouterr().out.split())
     assert "3 replicates of small-nation, from its own records. Nothing was spent" in text
     assert "errors of the census itself" in text
     assert "Off the spine, made-up people" in text

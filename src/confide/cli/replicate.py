@@ -47,10 +47,11 @@ def replicate(
         memory=memory,
         progress=Display(quiet=as_json),
     )
-    show_answer(answer, lambda: _show(answer), as_json=as_json)
+    show_answer(answer, lambda: show(answer), as_json=as_json)
 
 
-def _show(answer: Replicates) -> None:
+def show(answer: Replicates) -> None:
+    """The answer as tables."""
     manifest = answer.source.released.manifest
     out.print(
         f"\n{answer.number} replicates of [bold]{escape(str(manifest['release']))}[/], from its own records. "
