@@ -39,8 +39,8 @@ ZERO_FLOOR = 0.95
 """The margin of a figure that shows zero is not below this quantile of its class."""
 DEGREES = 5
 """Degrees of freedom of the t law that multiplies a root mean squared error: errors have heavier tails than normal."""
-ON_SPINE = 0.9
-"""A kind of area is on the spine if so many of its areas are single units of it."""
+ON_SPINE = 0.5
+"""A kind of area is on the spine if at least this share of its areas are single units of it."""
 
 
 def size_names() -> list[str]:
@@ -145,7 +145,7 @@ class PossibleCells:
 
 
 @dataclass(eq=False)
-class ErrorTally:
+class ReplicateTally:
     """The errors of one query in all areas of one kind, replicate after replicate."""
 
     released: Any
@@ -300,7 +300,7 @@ def pooled_rows(
     queries = {name: query_matrix(problem, name) for name in query_names(problem)}
     possible = PossibleCells(problem)
     tallies = {
-        (kind.name, name): ErrorTally(kind.members @ released @ matrix, possible.number(kind, matrix))
+        (kind.name, name): ReplicateTally(kind.members @ released @ matrix, possible.number(kind, matrix))
         for kind in areas
         for name, matrix in queries.items()
     }

@@ -6,7 +6,7 @@ They are read as they are written by these programs and by their R interfaces (`
 """
 
 from confide.inputs.argus.apriori import AprioriLine, read_apriori
-from confide.inputs.argus.hierarchy_file import read_hierarchy
+from confide.inputs.argus.argus_lines import read_hierarchy
 from confide.inputs.argus.jj_file import JJCell, JJProblem, JJSum, read_jj, write_jj
 from confide.inputs.argus.metadata import ArgusMetadata, ArgusVariable, levels_of_digits, read_metadata, read_tab
 

@@ -40,3 +40,51 @@ def unquoted(text: str) -> str:
         if text.startswith(mark):
             return text.strip("\"'“”")
     return text
+
+
+# Hierarchies of tau-ARGUS (.hrc): a code on each line, as many leading strings before it as it is deep.
+
+
+LEAD = "@"
+
+
+def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, list[str]]:
+    """For the total and every other code with parts, these parts.
+
+    Args:
+        path: The file.
+        total: The code of the total, which the file does not have.
+        lead: What stands before a code once for each level that it is below the parts of the total.
+
+    Returns:
+        The parts of each code that has some, in the order of the file.
+
+    Raises:
+        InputError: With the line: a code deeper by more than one, or twice, or an empty file.
+    """
+    path = Path(path)
+    parts: dict[str, list[str]] = {total: []}
+    chain = [total]
+    seen = {total}
+    if not lead:
+        raise refused(path, None, "the leading string is empty", "nothing", "a character such as @")
+    for number, text in enumerate(read_lines(path), start=1):
+        rest, depth = text.strip(), 0
+        if not rest:
+            continue
+        while rest.startswith(lead):
+            rest, depth = rest[len(lead) :], depth + 1
+        code = rest.strip()
+        if not code:
+            raise refused(path, number, "a line has no code", repr(text.strip()), f"a code after each {lead}")
+        if depth >= len(chain):
+            found = f"{code!r} at depth {depth}"
+            raise refused(path, number, "a code is deeper than its parent by more than one", found, "one level a step")
+        if code in seen:
+            raise refused(path, number, "a code stands in the hierarchy twice", repr(code), "each code once")
+        seen.add(code)
+        chain = [*chain[: depth + 1], code]
+        parts.setdefault(chain[depth], []).append(code)
+    if not parts[total]:
+        raise refused(path, None, "the hierarchy has no codes", "no lines", "a code on each line")
+    return parts

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from confide.inputs.argus.argus_lines import read_lines, refused, unquoted
-from confide.inputs.argus.hierarchy_file import LEAD
+from confide.inputs.argus.argus_lines import LEAD, read_lines, refused, unquoted
 
 Kind = Literal["variable", "value", "shadow", "cost", "lower", "upper", "contributors", "largest", "status", "other"]
 
