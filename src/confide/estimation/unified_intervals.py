@@ -265,9 +265,9 @@ class _Curves:
     def of(level: float) -> _Curves:
         z, start = normal_quantile(level), float(ndtri(level))
         infinite = np.inf
-        at = np.arange(LOWEST, KNOT / 2, KNOT)
+        at: Floats = np.arange(LOWEST, KNOT / 2, KNOT, dtype=np.float64)
         below = _edge(at, np.full_like(at, infinite), np.zeros_like(at), np.full_like(at, z), level)
-        x = start + KNOT * np.arange(int((2 * z - start) / KNOT) + 2)
+        x: Floats = start + KNOT * np.arange(int((2 * z - start) / KNOT) + 2, dtype=np.float64)
         between = _edge(x, np.full_like(x, infinite), x, np.zeros_like(x), level)
         return _Curves(level, below, between, start)
 
