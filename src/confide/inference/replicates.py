@@ -8,7 +8,7 @@ comes out is stamped.
 
 Errors of replicates are those of a release whose truth is the release: a little smoother and sparser than the truth.
 Where this matters most, in areas that the spine does not follow, a factor is found with people whose truth is known:
-*made-up people*, released and replicated in the same way (:mod:`confide.inference.made_up_homes`). What the margins
+*made-up people*, released in the same way (:mod:`confide.inference.made_up_homes`). What the margins
 cover was measured against the truth: ``docs/concepts/replicates.md``. The method is that of the Census Bureau's
 Approximate Monte Carlo.
 """
@@ -67,7 +67,7 @@ REPLICATE = "a replicate of a release, made with a public key from its records"
 MARK, ANSWER, MARGINS, RECORDS = "NOT-FOR-RELEASE.txt", "replicates.json", "margins", "records"
 STAMPED = ".NOT-FOR-RELEASE"
 MIXED, MIXED_RELEASE = "made-up-mixed-people", "made-up-mixed-release"
-MADE_UP, MADE_UP_RELEASE = "made-up-people", "made-up-release"
+MADE_UP = "made-up-people"
 FORM = "confide/replicates/v1"
 
 
@@ -90,8 +90,8 @@ def replicate(
         release: A sealed release, or the folder of its run. Nothing else can be replicated.
         out: The folder of the replicates: a new one, or that of replicates of the same release.
         replicates: How many.
-        calibration: How many replicates of a release of made-up people are made for the factor off the spine; 0 for
-            none, which leaves the factor at 1.
+        calibration: How many releases of made-up people are made for the factor off the spine; 0 for none, which
+            leaves the factor at 1.
         spec: The spec, where the strategy is not one that ships.
         processes: How many processes to use; by default one for each core. The replicates are the same for any.
         memory: The most memory to use, such as ``4GiB``.
@@ -185,7 +185,7 @@ class _Maker:
                 advance(1)
         if not calibration:
             return
-        with progress.stage("Releasing made-up people", 2 + calibration) as advance:
+        with progress.stage("Releasing made-up people", 1 + calibration) as advance:
             problem, seed = self.source.problem, int(self.source.manifest_sha256[:16], 16)
             mixed = self.write(MIXED, lambda: exchanged_homes(problem, own, seed))
             shrunk = self.run(MIXED_RELEASE, lambda: pq.read_table(mixed))
@@ -197,10 +197,8 @@ class _Maker:
                 return exchanged_homes(problem, resized_blocks(problem, own, 1 / factor, seed), seed)
 
             uneven = self.write(MADE_UP, people)
-            release = self.run(MADE_UP_RELEASE, lambda: pq.read_table(uneven))
-            advance(1)
             for number in range(1, calibration + 1):
-                self.run(calibration_name(number), lambda: pq.read_table(release))
+                self.run(calibration_name(number), lambda: pq.read_table(uneven))
                 advance(1)
 
     def write(self, name: str, make: Callable[[], pa.Table]) -> Path:
@@ -250,8 +248,8 @@ def replicate_name(number: int) -> str:
 
 
 def calibration_name(number: int) -> str:
-    """What a replicate of the release of made-up people is called."""
-    return f"made-up-replicate-{number:04}"
+    """What a release of the made-up people is called."""
+    return f"made-up-release-{number:04}"
 
 
 def records_file(folder: Path, name: str) -> Path:
@@ -385,11 +383,9 @@ def _answer(
         advance(1)
         factors: list[OffSpineFactor] = []
         if calibration:
-            people, release = (
-                sparse_counts(problem, records_file(folder, name)) for name in (MADE_UP, MADE_UP_RELEASE)
-            )
-            again = listed([calibration_name(number + 1) for number in range(calibration)])
-            factors = off_spine_factors(problem, people, release, again)
+            people = sparse_counts(problem, records_file(folder, MADE_UP))
+            released = listed([calibration_name(number + 1) for number in range(calibration)])
+            factors = off_spine_factors(problem, rows, people, released)
         advance(1)
     of_query = {row.query: row.factor for row in factors}
     stated = [row | {"factor": 1.0 if row["on_spine"] else of_query.get(row["query"], 1.0)} for row in rows]
