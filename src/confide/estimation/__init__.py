@@ -20,7 +20,9 @@ array([[6, 4],
 * :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
 * :mod:`~confide.estimation.tree_gls`: generalised least squares on a whole tree of units, in two passes, without
   constraints; :mod:`~confide.estimation.tree_covariances`: its covariances, of units and of any areas, without data;
-  :mod:`~confide.estimation.sectors`: how large histograms become a few small problems.
+  :mod:`~confide.estimation.sectors`: how large histograms become a few small problems;
+* :mod:`~confide.estimation.unified_intervals`: intervals for counts with bounds, and for single measurements;
+  :mod:`~confide.estimation.linear_statements`: shares, differences, medians, ranks, several statements at once.
 
 Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise. Names are loaded when they are first
 used, as the solvers take a while to import.

@@ -220,7 +220,7 @@ class Swapping(Mechanism[SwappingProblem]):
         )
 
     def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.swapping.made_up import in_households
+        from confide.mechanisms.swapping.records import in_households
 
         return in_households(problem, people)
 
