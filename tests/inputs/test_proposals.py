@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
@@ -189,11 +190,40 @@ def test_what_is_drafted_for_each_mechanism_passes_the_check(tmp_path: Path, mec
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [({}, "no-geography"), ({"geography": "areas.csv", "household": "home"}, "missing-column")],
+    [
+        ({"geography": "areas.csv", "household": "home"}, "missing-column"),
+        ({"geography": "areas.csv", "place": "kommun"}, "two-geographies"),
+        ({"place": "parish"}, "missing-column"),
+        ({"merged": {"017": "0018"}}, "merged"),
+    ],
 )
-def test_what_is_not_said_is_asked_for(tmp_path: Path, arguments: dict[str, str], code: str) -> None:
+def test_what_is_not_said_is_asked_for(tmp_path: Path, arguments: dict[str, Any], code: str) -> None:
     people, _ = messy_office(tmp_path, 60)
     given = {key: str(tmp_path / value) if key == "geography" else value for key, value in arguments.items()}
     with pytest.raises(ConfideError) as refused:
         confide.new("swapping", tmp_path / "office", from_file=people, **given)
     assert [finding.code for finding in refused.value.findings] == [code]
+
+
+def test_whole_numbers_with_decimals_are_told_from_others() -> None:
+    assert "whole numbers" in proposed("age", "1.0", "2.0", "45.0").left_out
+    assert "whole numbers" not in proposed("age", "1.0", "2.5", "45.0").left_out
+
+
+@pytest.mark.parametrize(
+    ("lines", "remedy"),
+    [
+        (["Who;;Where;", "sex;age;commune;dep", "M;1;01001;01"], "line 2 looks like the names"),
+        (["Census 2031;;;", "", "sex;age;commune;dep", "M;1;01001;01"], "line 3 looks like the names"),
+        (["sex;;commune;dep", "M;1;01001;01", "F;2;01001;01"], "give each column a name"),
+        (["M;1;01001;01", "F;2;01001;01"], "above the first record"),
+    ],
+)
+def test_a_file_with_its_names_elsewhere_is_one_finding(
+    tmp_path: Path, engine: LocalEngine, lines: list[str], remedy: str
+) -> None:
+    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
+    with pytest.raises(ConfideError) as refused:
+        look_at_file(tmp_path / "p.csv", engine)
+    (finding,) = refused.value.findings
+    assert (finding.code, remedy in (finding.remedy or "")) == ("csv-header", True)

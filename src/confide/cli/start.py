@@ -40,7 +40,17 @@ def new(
     ] = None,
     geography: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --from: the areas, one row for each of the smallest, or a code list."),
+        typer.Option(
+            metavar="FILE",
+            help="With --from: the areas, one row for each of the smallest, or a code list. Without it, areas are "
+            "proposed from the columns of the records.",
+        ),
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="With --from, without --geography: the column with the code of the smallest area."
+        ),
     ] = None,
     merged: Annotated[
         list[str] | None,
@@ -73,8 +83,8 @@ def new(
 ) -> None:
     """Write a commented spec to start from, or a schema for a file of records.
 
-    With --from and --geography, schema and spec are proposed from your own files. What they list is confidential until
-    you have looked at it and keep the file.
+    With --from, Confide proposes a schema, a spec and, without --geography, a table of areas from your own files. What
+    these files list is confidential until you have looked at it and keep them.
     """
     if subject == SCHEMA:
         _new_schema(folder, schema_out, as_json=as_json)
@@ -90,6 +100,7 @@ def new(
         geography=geography,
         merged=_pairs(merged or []),
         household=household,
+        place=place,
         ledger_file=ledger_file,
         **values,
     )

@@ -26,6 +26,8 @@ _LONGEST_LINE = 1 << 20
 _CHUNK = 1 << 20
 _LINES_ABOVE = 10
 """So many lines of titles may stand above the names of columns to be noticed as such."""
+_NO_NAME = re.compile(r"^[^\W\d_]?$|^[^a-z]*\d")
+"""Texts that are hardly the name of a column: a single letter, or what has a digit before any letter."""
 _KINDS = {
     b"PK\x03\x04": ("an Excel workbook or another zip archive", "give the file its own ending, .xlsx"),
     b"\xd0\xcf\x11\xe0": ("a workbook in Excel's old format", "save it as .xlsx, or as CSV in UTF-8"),
@@ -193,7 +195,23 @@ def csv_header(source: Source) -> list[str]:
     # The first line of a CSV without names is a record: nothing of it is shown, and no context holds it.
     if problem is None:
         raise InputError(_bad_encoding(source, guess))
-    raise _bad_header(source, *problem)
+    line = _line_of_names(start, source.delimiter)
+    if line is None:
+        raise _bad_header(source, *problem)
+    remedy = f"line {line} looks like the names of the columns: if it is, remove the lines above it"
+    raise _bad_header(source, *problem, remedy)
+
+
+def _line_of_names(start: bytes, delimiter: str) -> int | None:
+    """The line after the first that could be the names of columns: no value of it is empty, a number or there twice,
+    and a later line has as many values. A guess, for a remedy."""
+    lines = start.decode(errors="replace").splitlines()[: _LINES_ABOVE + 2]
+    parts = [[text.strip(' "').lower() for text in line.split(delimiter)] for line in lines]
+    for at, names in enumerate(parts[1:-1], start=1):
+        are_names = all(names) and len(set(names)) == len(names) > 1 and not any(map(_NO_NAME.search, names))
+        if are_names and any(len(below) == len(names) for below in parts[at + 1 :]):
+            return at + 1
+    return None
 
 
 def misread_header(source: Source, wanted: Collection[str], present: Collection[str]) -> Finding | None:

@@ -22,6 +22,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,9}")
 _OPEN = re.compile(r"(\d{1,9}) ?(\+|and over|and more|or more|plus|ans et plus|und älter)", re.IGNORECASE)
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})( \d\d:\d\d.*)?")
 _DECIMAL = re.compile(r"[+-]?\d*[.,]\d+")
+_WITH_ZEROS = re.compile(r"[+-]?\d+[.,]0*")
 _OLDEST = 100
 
 
@@ -74,6 +75,10 @@ def propose_column(name: str, values: Mapping[str, int]) -> ColumnProposal:
     shares = {kind: _share(said, pattern) for kind, pattern in (("date", _DATE), ("decimal", _DECIMAL))}
     if shares["date"] > 0.5:
         return ColumnProposal(name, left_out="it has dates; make years or groups of them")
+    if shares["decimal"] > 0.5 and all(_WHOLE.fullmatch(text) or _WITH_ZEROS.fullmatch(text) for text in said):
+        return ColumnProposal(
+            name, left_out="its whole numbers are stored with decimals; store them as whole numbers (pandas: Int64)"
+        )
     if shares["decimal"] > 0.5:
         return ColumnProposal(name, left_out="it has numbers with decimals; make groups of them")
     numbers = {text for text in said if _WHOLE.fullmatch(text)}

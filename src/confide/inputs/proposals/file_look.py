@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from confide.inputs.spelled import trimmed
 
 _LOOKED_AT = 1 << 16
 _LINES = 50
+_VALUE, _YEAR = re.compile(r"[+-]?\d[\d.,]*"), re.compile(r"(19|20)\d\d")
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class FileLook:
         rows = engine.sql(query, rows=self.source).reveal("a proposal, for the curator alone")
         return dict(zip(rows.column("value").to_pylist(), rows.column("n").to_pylist(), strict=True))
 
-    def pairs(self, engine: LocalEngine, first: str, second: str) -> list[tuple[str, str]]:
-        """The distinct pairs of values of two columns."""
+    def counted_pairs(self, engine: LocalEngine, first: str, second: str) -> list[tuple[str, str, int]]:
+        """The distinct pairs of values of two columns, and how many rows have each."""
         texts = [f"coalesce({trimmed(f'CAST({identifier(name)} AS VARCHAR)')}, '')" for name in (first, second)]
-        query = f"SELECT DISTINCT {texts[0]} AS a, {texts[1]} AS b FROM rows ORDER BY 1, 2"
+        query = f"SELECT {texts[0]} AS a, {texts[1]} AS b, count(*) AS n FROM rows GROUP BY 1, 2 ORDER BY 1, 2"
         rows = engine.sql(query, rows=self.source).reveal("a proposal, for the curator alone")
-        return list(zip(rows.column("a").to_pylist(), rows.column("b").to_pylist(), strict=True))
+        return list(zip(*(rows.column(name).to_pylist() for name in "abn"), strict=True))
 
 
 def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> FileLook:
@@ -84,6 +86,15 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
     elif format_ == "xlsx":
         source = Source(path, format_, sheet=sheet or next(iter(sheet_names(source)), None))
     kinds = engine.kinds(source)
+    if format_ == "csv" and any(_VALUE.fullmatch(name) and not _YEAR.fullmatch(name) for name in kinds):
+        raise InputError(
+            "csv-header",
+            "the first line has values in place of the names of columns",
+            Place(file=source.file, line=1),
+            f"{len(kinds):,} columns, some of which are called by a number",
+            "a first line with the names of the columns",
+            "put a line with the names of the columns above the first record",
+        )
     return FileLook(source, tuple(kinds), kinds)
 
 
