@@ -230,30 +230,34 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
     places = office.places
     if places is not None:
         above = [name for name, _ in places.levels]
-        lines.append(f"places: column {places.block!r}, below {' > '.join(above)}")
+        lines.append(
+            f"areas: the smallest are in column {places.block!r}; levels: {' > '.join([*above, places.smallest])}"
+        )
         if places.areas:
-            lines.append(f"areas that divide the places otherwise, for you to take in: {', '.join(places.areas)}")
+            lines.append(f"areas that cut across these levels, which you may add: {', '.join(places.areas)}")
         if places.proposed:
             lines.append(
-                f"{AREAS}: {places.proposed:,} areas, proposed from the records. Only you can read the file. It becomes "
-                "public when you keep it: look at every line, and add the areas where nobody was counted."
+                f"{AREAS}: {places.proposed:,} areas, proposed from the records. Only you can read the file. It "
+                "becomes public when you keep it: look at every line, and add the areas where nobody was counted."
             )
         if places.without_place:
-            lines.append(f"records without a code in {places.block!r}: {places.without_place:,}; give each a place")
+            lines.append(
+                f"records without a code in {places.block!r}: {places.without_place:,}; give each of them an area"
+            )
         if places.aliases:
-            lines.append(f"codes of places that were merged into others: {sum(map(len, places.aliases.values()))}")
+            lines.append(f"codes of areas that merged into others: {sum(map(len, places.aliases.values()))}")
         if places.unknown:
             lines.append(
-                f"codes of places that {office.areas.source.file if office.areas else ''} lacks: {places.unknown}; "
-                "say what each is now, by --merged OLD=NEW or in [geography] aliases"
+                f"codes of areas that are not in {office.areas.source.file if office.areas else ''}: {places.unknown}; "
+                "give the new code of each, with --merged OLD=NEW or in [geography] aliases"
             )
     for column in office.attributes:
         said = [f"{column.size} levels"]
         said += ["a range"] if column.bounds else []
-        said += [f"aliases of {len(column.aliases)}"] if column.aliases else []
+        said += [f"{len(column.aliases)} with aliases"] if column.aliases else []
         said += ["missing values"] if column.missing else []
         lines.append(f"{column.name}: {', '.join(said)}")
-    return (*lines, *(f"{column.name}: left out, {column.left_out}" for column in office.left_out))
+    return (*lines, *(f"{column.name}: left out; {column.left_out}" for column in office.left_out))
 
 
 def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:

@@ -356,7 +356,7 @@ def reidentify(
         ),
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
+        Path | None, typer.Option("--plots", metavar="DIR", help="Write pictures (SVG) to this folder.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -131,9 +131,9 @@ class Commands(LazyGroup):
             "confide.cli.compare:compare",
             "Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.",
         ),
-        Later("import", "confide.cli.start:imports", "Make person and block files out of published ones."),
+        Later("import", "confide.cli.start:imports", "Make files of persons and blocks from published files."),
         Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open, show, reconcile."),
-        Later("signature", "confide.cli.verbs:signature", "The key with which an office signs its releases."),
+        Later("signature", "confide.cli.verbs:signature", "The key that an office signs its releases with."),
         Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets, compare definitions."),
         Later("noise", "confide.cli.noise:app", "The noise laws: probabilities, quantiles, noise margins, promises."),
         Later("tune", "confide.cli.tune:app", "Choose budgets: what they buy and what they cost. No records are read."),
@@ -158,8 +158,8 @@ class Commands(LazyGroup):
 app = typer.Typer(
     name="confide",
     cls=Commands,
-    help="From confidential census records to statistics that may be published: what they cost in privacy, what they "
-    "are worth, and proof that they are what they say.",
+    help="Confide turns confidential census records into statistics that may be published. It states how much privacy "
+    "they cost and how accurate they are, and lets anyone verify both.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -183,7 +183,7 @@ def main() -> None:
         show_findings(error.findings, as_json=as_json)
         sys.exit(REFUSED)
     except KeyboardInterrupt:
-        err.print("Interrupted. Run the same command again to go on.")
+        err.print("Interrupted. Run the same command again to continue.")
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - the last resort: no stack trace, which might show a value, unless asked for
         _internal(error)
@@ -194,8 +194,8 @@ def _internal(error: Exception) -> None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}).")
-    err.print("What was already sealed stays; nothing else was released.")
-    err.print("Please report it. CONFIDE_DEBUG=1 shows more, which may include confidential values.")
+    err.print("A release that was already sealed stays as it is. Nothing else was released.")
+    err.print("Please report this error. CONFIDE_DEBUG=1 prints more details, which may include confidential values.")
     if os.environ.get("CONFIDE_DEBUG") == "1":
         traceback.print_exception(error)
 

@@ -79,7 +79,7 @@ def execute(
         return
     show_findings(execution.warnings)
     if execution.run.was_sealed_before:
-        out.print("This run was already sealed; nothing was done and nothing was charged.")
+        out.print("This run was sealed before. Nothing was done and nothing was charged.")
     if execution.infinite:
         err.print(
             "[bold yellow]NOT FOR RELEASE[/]: a budget is infinite, so counts are published as they are. "

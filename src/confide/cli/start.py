@@ -35,15 +35,17 @@ def new(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Your records (CSV, Parquet, Excel): propose schema and spec for them."
+            "--from",
+            metavar="FILE",
+            help="Your records (CSV, Parquet or Excel). Confide proposes a schema and a spec for them.",
         ),
     ] = None,
     geography: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --from: the areas, one row for each of the smallest, or a code list. Without it, areas are "
-            "proposed from the columns of the records.",
+            help="With --from: a file with one row for each of the smallest areas, or a code list. Without it, Confide "
+            "proposes the areas from the columns of the records.",
         ),
     ] = None,
     place: Annotated[
@@ -54,7 +56,10 @@ def new(
     ] = None,
     merged: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="With --from: a code of an area that merged into another. Repeatable."),
+        typer.Option(
+            metavar="OLD=NEW",
+            help="With --from: the old code of an area that merged into another, and the new one. Repeatable.",
+        ),
     ] = None,
     household: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --from: the column that says who lives together.")
@@ -63,11 +68,11 @@ def new(
     ledger_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With --from: the ledger that the data set has already, instead of a new one."
+            metavar="FILE", help="With --from: the ledger that this data set already has; no new one is opened."
         ),
     ] = None,
     schema_out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="For schema: where to write it; default: the terminal.")
+        Path | None, typer.Option("--out", metavar="FILE", help="For schema: the file to write; default: print it.")
     ] = None,
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
     method: Annotated[
@@ -76,7 +81,7 @@ def new(
     ledger: Annotated[
         bool | None,
         typer.Option(
-            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: where there is a budget."
+            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: if the spec has a budget."
         ),
     ] = None,
     as_json: Json = False,
@@ -124,7 +129,9 @@ def _new_schema(file: Path, into: Path | None, *, as_json: bool) -> None:
         return
     _show_guesses(proposed.said)
     out.print(
-        escape(f"Wrote {into}, for you alone. What it lists becomes public when you keep it: look at every line.")
+        escape(
+            f"Wrote {into}. Only you can read it. What it lists becomes public when you keep it: look at every line."
+        )
     )
 
 
@@ -149,7 +156,7 @@ def demo(
         ),
     ] = "topdown",
     folder: Annotated[
-        Path, typer.Option("--out", help="A new folder for everything that is made; if it is taken, the next: demo-2.")
+        Path, typer.Option("--out", help="A new folder for the results; if it exists, demo-2 is used, and so on.")
     ] = Path("demo"),
     persons: Annotated[
         int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
@@ -210,7 +217,7 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
 # ``confide import`` and ``confide synthesize``: records to start from.
 
 
-imports = typer.Typer(help="Make person and block files out of published ones.", no_args_is_help=True)
+imports = typer.Typer(help="Make files of persons and blocks from published files.", no_args_is_help=True)
 
 
 @imports.command("pl94")

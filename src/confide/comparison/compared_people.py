@@ -195,7 +195,7 @@ def _scattered(engine: Engine, source: Source, id_: str, inside: str, household:
     return [
         Finding(
             code="household-in-two-blocks",
-            what="members of one household lie in different blocks",
+            what="members of one household are in different blocks",
             where=Place(file=source.file, column=source.theirs(household)),
             found=CONFIDENTIAL,
             expected="an id that no household of another block has",

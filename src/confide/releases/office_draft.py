@@ -1,4 +1,4 @@
-"""Drafts from an office's own files: the schema, and what the specs of all mechanisms have in common."""
+"""Drafts from an office's own files: the schema, the table of areas, a strategy, and what all specs have in common."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name
 from confide.releases.draft import LEDGER, SPEC
 from confide.report.render import render
+from confide.schema import DETAILED, TOTAL
 
 SCHEMA, BLOCKS, AREAS = "schema.toml", "blocks.csv", "areas.csv"
 """The files beside a spec: ``BLOCKS`` is a code list laid out anew, ``AREAS`` a table read from the records."""
+STRATEGY, FEWER = "strategy.toml", "estimated.toml"
 BUDGET = "1"
 
 
@@ -96,3 +98,27 @@ def table_file(places: PlacesProposal) -> str:
 def relative(path: Path, folder: Path) -> str:
     """A path as a spec in ``folder`` writes it."""
     return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
+
+
+def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, str]:
+    """The files beside a spec of TopDown: schema, strategy and, where a histogram of all attributes would be too large
+    for every place, a second schema with those that are estimated.
+
+    Args:
+        office: The files, with what is proposed of them.
+        named: What the spec is filled with.
+    """
+    files = office_files(office)
+    kept = office.few_attributes
+    others = [each for each in office.attributes if each not in kept]
+    if others:
+        files[FEWER] = schema_text(office.records, kept)
+    variables = [free_name(each.name) for each in kept]
+    queries = [TOTAL, *(variables if len(variables) > 1 else ()), DETAILED]
+    facts = {
+        "schema_file": FEWER if others else SCHEMA,
+        "not_estimated": [each.name for each in others],
+        "queries": queries,
+        "chain": variables[0] if len(variables) > 1 else None,
+    }
+    return files | {STRATEGY: render("own_strategy.toml.j2", **{**named, **facts})}

@@ -33,8 +33,9 @@ class FileLook:
         source = self.source
         said = f"{source.file}: {len(self.columns)} columns"
         if source.format == "csv":
-            return f"{said}, parted by {DELIMITERS.get(source.delimiter, repr(source.delimiter))}, in {source.encoding}"
-        return f"{said}, in the sheet {source.sheet!r}" if source.format == "xlsx" else f"{said}, Parquet"
+            names = DELIMITERS.get(source.delimiter, repr(source.delimiter))
+            return f"{said}, separated by {names}, encoding {source.encoding}"
+        return f"{said}, sheet {source.sheet!r}" if source.format == "xlsx" else f"{said}, Parquet"
 
     def values(self, engine: LocalEngine, column: str) -> dict[str, int]:
         """How often each value of a column occurs, as text without blanks at the ends; empty where there is none."""
@@ -89,11 +90,11 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
     if format_ == "csv" and any(_VALUE.fullmatch(name) and not _YEAR.fullmatch(name) for name in kinds):
         raise InputError(
             "csv-header",
-            "the first line has values in place of the names of columns",
+            "the first line holds values instead of column names",
             Place(file=source.file, line=1),
-            f"{len(kinds):,} columns, some of which are called by a number",
-            "a first line with the names of the columns",
-            "put a line with the names of the columns above the first record",
+            f"{len(kinds):,} columns, and some of the names are numbers",
+            "a first line with the column names",
+            "add a line with the column names above the first record",
         )
     return FileLook(source, tuple(kinds), kinds)
 

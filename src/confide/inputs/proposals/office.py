@@ -152,7 +152,7 @@ def propose_office(
         places = propose_record_places(look, engine, merged, place)
     else:
         places = propose_places(look, area_look, engine, merged)
-    without |= dict.fromkeys(places.left_out, "it follows from the place") | {places.block: "it is the place"}
+    without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}
     columns = tuple(propose_schema(look, engine, without))
     if all(column.left_out for column in columns):
         raise InputError(

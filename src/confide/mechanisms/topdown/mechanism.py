@@ -43,7 +43,6 @@ from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts,
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
-from confide.mechanisms.topdown.office_strategy import strategy_files
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.publish import publish
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
@@ -56,7 +55,7 @@ from confide.noise import NoiseDistribution
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
-from confide.releases.office_draft import BUDGET, office_values
+from confide.releases.office_draft import BUDGET, office_values, strategy_files
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec

@@ -328,7 +328,7 @@ def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Colu
         return int(totals[root].column("n")[0].as_py())
     raise InputError(
         "no-total",
-        "the number of records is an invariant of the strategy, and nobody tells it",
+        "the strategy publishes the number of records exactly, but the number is missing",
         where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"),
         found=f"no row {KNOWN_TOTAL!r}",
         expected="the number of records of the root",
