@@ -42,7 +42,7 @@ def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: P
     done = process("demo", "--out", tmp_path / "demo", "--persons", 20_000)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("(verified)") == 2
-    assert done.stdout.count("released against true") == 2
+    assert done.stdout.count("released compared with true") == 2
     assert "occupied" in done.stdout
     for about in ("persons", "units"):
         run = tmp_path / "demo" / about

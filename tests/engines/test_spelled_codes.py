@@ -175,9 +175,9 @@ def test_the_plan_says_how_records_are_read() -> None:
         "encoding": "latin-1",
     }
     assert reading_in_words(reading) == [
-        "the file is read as latin-1",
-        "sex: blanks at the ends are left out; 'm', 'Male' are 'M'; 'Female' are 'F'; nothing is '_U'",
-        "places: blanks at the ends are left out",
+        "the encoding of the file is latin-1",
+        "sex: blanks at either end are ignored; 'm', 'Male' mean 'M'; 'Female' means 'F'; an empty value means '_U'",
+        "areas: blanks at either end are ignored",
     ]
 
 

@@ -64,7 +64,7 @@ def test_codes_keep_their_zeros_and_numbers_are_codes_where_they_are_few() -> No
         ("born", ["2031-01-02", "1990-12-31"], "dates"),
         ("born", ["02.01.2031", "31.12.1990"], "dates"),
         ("income", ["1234,50", "0,5", "7"], "decimals"),
-        ("nothing", ["", "n/a"], "no values"),
+        ("nothing", ["", "n/a"], "nothing is known"),
         ("empty", [""], "no values"),
     ],
 )
@@ -213,9 +213,9 @@ def test_whole_numbers_with_decimals_are_told_from_others() -> None:
 @pytest.mark.parametrize(
     ("lines", "remedy"),
     [
-        (["Who;;Where;", "sex;age;commune;dep", "M;1;01001;01"], "line 2 looks like the names"),
-        (["Census 2031;;;", "", "sex;age;commune;dep", "M;1;01001;01"], "line 3 looks like the names"),
-        (["sex;;commune;dep", "M;1;01001;01", "F;2;01001;01"], "give each column a name"),
+        (["Who;;Where;", "sex;age;commune;dep", "M;1;01001;01"], "line 2 looks like the column names"),
+        (["Census 2031;;;", "", "sex;age;commune;dep", "M;1;01001;01"], "line 3 looks like the column names"),
+        (["sex;;commune;dep", "M;1;01001;01", "F;2;01001;01"], "give each column its own name"),
         (["M;1;01001;01", "F;2;01001;01"], "above the first record"),
     ],
 )

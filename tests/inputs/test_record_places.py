@@ -186,7 +186,10 @@ def test_the_command_says_levels_and_that_the_file_has_to_be_kept(
     records(tmp_path, names, [*rows, ["", "", "01", "Rhône"]])
     monkeypatch.chdir(tmp_path)
     printed = run("new", "tables", "office", "--from", "people.csv")
-    assert "places: column 'Code commune', below country > region > departement" in printed
+    assert (
+        "areas: the smallest are in column 'Code commune'; levels: country > region > departement > code_commune"
+        in printed
+    )
     assert (
         "areas.csv: 5 areas, proposed from the records. Only you can read the file. It becomes public when you keep it"
         in printed

@@ -17,14 +17,14 @@ from confide.risk.noise_audit import NoiseAudit
 DONE, REFUSED = 0, 1
 MOST_ROWS = 25
 
-HELP = "Judge tables and mechanisms by what can be worked out from them, and noise by its plan."
+HELP = "Audit suppressed tables, the privacy of mechanisms, and the noise of a run."
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Judge tables and mechanisms by what can be worked out from them, and noise by its plan."""
+    """Audit suppressed tables, the privacy of mechanisms, and the noise of a run."""
 
 
 @app.command()

@@ -24,12 +24,12 @@ from confide.mechanisms.cellkey.cellkey_answers import (
 )
 from confide.noise.ptables import DECIMAL
 
-app = typer.Typer(help="The cell key method: keys for records, and tables on request.", no_args_is_help=True)
+app = typer.Typer(help="The cell key method: give keys to records, and answer tables on request.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """The cell key method: keys for records, and tables on request."""
+    """The cell key method: give keys to records, and answer tables on request."""
 
 
 @app.command()

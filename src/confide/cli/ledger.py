@@ -14,7 +14,7 @@ import confide
 from confide.cli.show import Json, out, print_json, show_findings, table
 from confide.releases.ledger import Account, Ledger
 
-app = typer.Typer(help="The ledger of a data set: open, show, reconcile.", no_args_is_help=True)
+app = typer.Typer(help="The ledger of a data set: open it, show it, reconcile it.", no_args_is_help=True)
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
 

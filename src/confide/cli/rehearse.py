@@ -39,7 +39,7 @@ def rehearse(
     memory: Memory = "4GiB",
     as_json: Json = False,
 ) -> None:
-    """Try a spec on made-up records: tables, certificate, dossier and timing. Nothing is spent, no record is read.
+    """Try a spec on made-up records: tables, certificate, dossier and timing. Spends nothing and reads no record.
 
     Everything is stamped NOT FOR RELEASE. The real records may be absent, and the real ledger is not touched.
     """
@@ -69,7 +69,7 @@ def _show(answer: Rehearsal) -> None:
         f"\nRehearsed with {answer.records:,} made-up records{by_size}. Nothing was spent, and no record was read."
     )
     accuracy = answer.evaluated.accuracy.reveal("the people of a rehearsal are made up")
-    show_headline(accuracy, "Made-up records: released against true")
+    show_headline(accuracy, "Made-up records: released compared with true")
     mechanism = confide.MECHANISMS[plan.mechanism]
     if plan.has_loss:
         out.print(f"A real run would have {mechanism.contents(plan)} and cost {plan.loss} ({plan.neighbours.value}).")

@@ -13,7 +13,7 @@ from confide.cli.show import Display, Json, Memory, Processes, err, out, print_j
 from confide.report.render import fraction_up
 
 app = typer.Typer(
-    help="SafeTab-P with the folders and arguments of the Census Bureau's own program.", no_args_is_help=True
+    help="Run SafeTab-P with the folders and arguments of the Census Bureau's program.", no_args_is_help=True
 )
 
 Parameters = Annotated[

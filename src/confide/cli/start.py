@@ -168,7 +168,7 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
+    """Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
 
     topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
     margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
@@ -202,7 +202,7 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     run = release.run
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
-    show_headline(accuracy, f"{about.capitalize()}: released against true")
+    show_headline(accuracy, f"{about.capitalize()}: released compared with true")
     if run.plan.has_loss:
         (rho,) = run.plan.loss.parameters().values()
         out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
@@ -211,7 +211,7 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     )
     document = "certificate" if run.plan.has_loss else "statement"
     out.print(f"{document:11}  {escape(str(run.release / f'{document}.html'))}")
-    out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator alone)")
+    out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator only)")
 
 
 # ``confide import`` and ``confide synthesize``: records to start from.
@@ -254,7 +254,7 @@ def synthesize(
     ] = "us-state",
     as_json: Json = False,
 ) -> None:
-    """Make up people: places, households, group quarters. Nothing in it comes from a real person."""
+    """Make up people, with places, households and group quarters. Nothing comes from a real person."""
     display = Display(quiet=as_json)
     answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
     if as_json:

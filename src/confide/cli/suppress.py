@@ -54,7 +54,8 @@ def suppress(
     title: Annotated[str, typer.Option(help="A title for people.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Protect tables of cells: hide those that say too much of few, and others so that none can be worked out."""
+    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work "
+    "them out."""
     answer = confide.suppress(
         list(tables),
         out=folder,

@@ -160,7 +160,7 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
+    """List every problem of a spec and its inputs, and state the price of the release. Spends nothing."""
     if show_values and (as_json or not at_terminal()):
         raise typer.BadParameter("--show-values prints confidential values at a terminal, never to a file or as JSON")
     checked = confide.check(
@@ -295,7 +295,8 @@ def run(
         typer.Option("--yes", help="Do not ask before charging the ledger. Without a terminal, Confide never asks."),
     ] = False,
 ) -> None:
-    """Make the release. After a crash or a power cut, run the same command again: it continues at no further cost."""
+    """Make the release. After a crash or a power cut, run the same command again: it continues without a further "
+    "charge."""
     display = Display(quiet=as_json)
     asked = not yes and can_answer()
     result = confide.run(
@@ -346,7 +347,7 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read a release again from its files: hashes, completeness, whole numbers, and noise as promised."""
+    """Check a release folder: hashes, completeness, whole numbers, and noise as promised."""
     verification = confide.verify(release, ledger=ledger, public_key=public_key)
     if as_json:
         print_json(verification.as_dict())
@@ -381,7 +382,7 @@ def evaluate(
     processes: Processes = None,
     memory: Memory = "4GiB",
 ) -> None:
-    """Compare a release with the truth, for the curator alone: a dossier with pictures. CONFIDENTIAL.
+    """Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.
 
     Several runs of the same question, made with different keys, give means over keys and intervals.
     """
@@ -392,7 +393,7 @@ def evaluate(
     if as_json:
         print_json({"confidential": True, "dossier": str(evaluated.dossier)} | numbers)
         return
-    show_headline(numbers, "CONFIDENTIAL: released against true")
+    show_headline(numbers, "CONFIDENTIAL: released compared with true")
     out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
 
 
@@ -404,7 +405,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB") -> None:
-    """Make a release a second time from the kept key, and compare every byte. It costs nothing."""
+    """Make a release again from its key, and compare every byte. Costs nothing."""
     result = confide.replay(run_folder, processes=processes, memory=memory, progress=Display(quiet=as_json))
     if as_json:
         print_json(result.as_dict())

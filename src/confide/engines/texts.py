@@ -161,6 +161,7 @@ def other_delimiter(line: str, delimiter: str) -> str | None:
 
 def csv_header(source: Source) -> list[str]:
     """The column names in the first line of a CSV."""
+    start = b""
     try:
         with source.path.open("rb") as file:
             start = file.read(_LONGEST_LINE)
