@@ -177,8 +177,6 @@ def check(
     if as_json:
         print_json(checked.as_dict())
     else:
-        from confide.report.render import fraction_up
-
         show_findings(checked.findings)
         show_offending(checked.offending)
         if plan is not None and "reading" in plan.question:
@@ -194,7 +192,7 @@ def check(
         if checked.account is not None and checked.cost is not None:
             account = checked.account
             delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
-            remaining = f"{fraction_up(account.left)}{delta}"
+            remaining = f"{_exact_or_less(account.left)}{delta}"
             after = "" if checked.price is None else f" and leave {_left_after(checked)}"
             out.print(
                 f"The ledger has {remaining} of {account.budget} left. This release would cost {checked.cost}{after}."
@@ -206,11 +204,16 @@ def check(
 
 
 def _left_after(checked: Checked) -> str:
-    """What the budget has left once the release is charged, rounded down where it must be shortened."""
+    """What the budget has left once the release is charged."""
+    after = Fraction(0) if checked.price is None or checked.price.left_after is None else checked.price.left_after
+    return "nothing" if after <= 0 else _exact_or_less(after)
+
+
+def _exact_or_less(amount: Fraction) -> str:
+    """A fraction as it is, and one with many digits as less than a short number."""
     from confide.report.render import fraction_up
 
-    after = Fraction(0) if checked.price is None or checked.price.left_after is None else checked.price.left_after
-    return "nothing" if after <= 0 else str(after) if after.denominator < 10**6 else f"less than {fraction_up(after)}"
+    return str(amount) if amount.denominator < 10**6 else f"less than {fraction_up(amount)}"
 
 
 def show_price(price: StatedPrice) -> None:
