@@ -107,7 +107,7 @@ def new(
         geography: With ``from_file``: the file of areas, one row for each of the smallest, or a code list. Without it,
             a table of areas is proposed from the columns of the records, and is public only when the curator keeps it.
         merged: With ``from_file``: old codes of areas, and the code that each has now.
-        household: With ``from_file``: the column that says who lives together.
+        household: With ``from_file``: the column that identifies households.
         place: With ``from_file`` and without ``geography``: the column with the code of the smallest area.
         ledger_file: With ``from_file``: the ledger that the data set has already; none is opened then.
         values: What differs from the draft, such as ``name`` or ``title``.

@@ -134,7 +134,7 @@ def test_codes_of_before_a_merger_are_found_in_the_areas_or_given(tmp_path: Path
 def test_areas_of_another_country_are_a_finding(tmp_path: Path, engine: LocalEngine) -> None:
     (tmp_path / "people.csv").write_text(PEOPLE, encoding="utf-8")
     file = areas(tmp_path, "code,region\nA,1\nB,2\n")
-    with pytest.raises(ConfideError, match="no column of the records has the codes"):
+    with pytest.raises(ConfideError, match="do not occur in any column of the records"):
         propose_places(look_at_file(tmp_path / "people.csv", engine), look_at_file(file, engine), engine)
 
 

@@ -144,7 +144,7 @@ def test_a_code_in_two_upper_areas_is_one_finding_without_values(tmp_path: Path,
         places_of(path, engine)
     (finding,) = refused.value.findings
     assert finding.code == "not-nested"
-    assert "1 of 5 codes of 'AGS' stand with several codes of 'Kreis', in 2 rows" in finding.found
+    assert "1 of 5 codes of 'AGS' occur with several codes of 'Kreis', and 2 rows disagree" in finding.found
     assert "09184" not in str(finding)
 
 

@@ -59,14 +59,17 @@ def table(
     ],
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="V=LABEL", help="Count these records alone; repeatable, one variable: any of its labels."),
+        typer.Option(
+            metavar="V=LABEL",
+            help="Count only these records. Repeatable; for one variable, several labels mean any of them.",
+        ),
     ] = None,
     level: Annotated[
         list[str] | None,
         typer.Option(metavar="LEVEL", help="The table for every unit of this level or area; repeatable."),
     ] = None,
     margins: Annotated[
-        bool, typer.Option("--margins/--no-margins", help="With all margins, or inner cells alone.")
+        bool, typer.Option("--margins/--no-margins", help="With all totals and sub-totals, or only inner cells.")
     ] = True,
     into: Annotated[
         Path | None, typer.Option("--out", help="Write it, .csv or .parquet, instead of showing it.")

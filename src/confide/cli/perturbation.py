@@ -34,7 +34,7 @@ def ptable(
         bool, typer.Option("--no-mono", help="Probabilities need not increase from the most negative noise to zero.")
     ] = False,
     no_mono_rows: Annotated[
-        str | None, typer.Option(metavar="I[,I...]", help="The same for these rows alone, such as 1 or 1,2.")
+        str | None, typer.Option(metavar="I[,I...]", help="The same, but only for these rows, such as 1 or 1,2.")
     ] = None,
     equality: Annotated[bool, typer.Option("--equality", help="The variance equals V, instead of V at most.")] = False,
     icat: Annotated[

@@ -32,7 +32,7 @@ def rehearse(
         int | None, typer.Option(metavar="N", help="How many records you really have, for an estimate of the time.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="The folder of the rehearsal; default: NAME-rehearsal beside the run.")
+        Path | None, typer.Option("--out", help="The folder of the rehearsal; default: NAME-rehearsal next to the run.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people and the same noise.")] = 7,
     processes: Processes = None,

@@ -90,7 +90,7 @@ def execute(
     if not execution.infinite:
         out.print(f"cost      {name} = {fraction_up(number)} ({execution.run.plan.neighbours.value})")
     if ledger is None:
-        out.print("ledger    one of its own: name the data set's with --ledger, to keep account of what is spent")
+        out.print("ledger    a new one; to charge the ledger of the data set, name it with --ledger")
     out.print(f"tables    {escape(str(execution.folder))}")
     out.print(f"kept      {escape(str(execution.private))}  (confidential: key, counts and spec)")
 

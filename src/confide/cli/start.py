@@ -62,7 +62,7 @@ def new(
         ),
     ] = None,
     household: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that says who lives together.")
+        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that identifies households.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="With --from: the name of the release.")] = None,
     ledger_file: Annotated[

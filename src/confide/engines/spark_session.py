@@ -203,7 +203,7 @@ def _missing(what: str, found: str, install: str) -> ParameterError:
 def _busy() -> ParameterError:
     return ParameterError(
         "spark-busy",
-        "this process has a Spark context of its own, and there can be only one",
+        "this process already has a Spark context, and there can be only one",
         where=Place(path="--engine"),
         found="a context that Confide did not start",
         expected="none; or its session, given to the engine: SparkEngine(scratch, session=...)",

@@ -123,5 +123,6 @@ def _beyond(source: Source, width: int) -> Finding:
         Place(file=source.file, line=1),
         f"names for {width:,} columns, and values further right",
         "a name for every column, in the first row",
-        "name every column in the first row, with no title above it and no merged cells; remove notes beside the table",
+        "name every column in the first row, with no title above it and no merged cells; remove notes next to the "
+        "table",
     )

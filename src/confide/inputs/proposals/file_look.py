@@ -74,7 +74,7 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
     if format_ is None:
         raise InputError(
             "unknown-format",
-            "the file is neither Parquet nor CSV nor Excel by its name",
+            "the name of the file does not say whether it is Parquet, CSV or Excel",
             Place(file=path.name),
             path.suffix or "no ending",
             "a name that ends in .parquet, .csv or .xlsx",

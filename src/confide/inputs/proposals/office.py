@@ -140,11 +140,11 @@ def propose_office(
             "the records have no such column",
             Place(file=look.source.file, column=household),
             f"{len(look.columns)} columns of other names",
-            "the column that says who lives together",
+            "the column that identifies households",
             "correct --household",
         )
     household = household or next((name for name in look.columns if _HOUSEHOLD.fullmatch(name)), None)
-    without = {} if household is None else {household: "it says who lives together"}
+    without = {} if household is None else {household: "it identifies households"}
     if not with_places:
         return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)
     area_look = None if areas is None else look_at_file(areas, engine)
@@ -157,10 +157,10 @@ def propose_office(
     if all(column.left_out for column in columns):
         raise InputError(
             "no-attributes",
-            "no column of the records could be an attribute",
+            "no column of the records can be an attribute",
             Place(file=look.source.file),
             "; ".join(f"{column.name}: {column.left_out}" for column in columns),
-            "at least one column of categories or of whole numbers",
+            "at least one column with categories or whole numbers",
             "give a file with such a column, or write the schema yourself: docs/concepts/schema.md",
         )
     return OfficeFiles(look, area_look, columns, places, household)

@@ -175,11 +175,11 @@ def _joined(
     if best is None:
         raise InputError(
             "no-common-codes",
-            "no column of the records has the codes of a column of the file of areas",
+            "the codes in the file of areas do not occur in any column of the records",
             Place(file=areas.source.file),
-            f"{len(keys)} columns in which every row has another value",
-            "one column with the code of every place, as the records have it, with its leading zeros",
-            "give the file of areas with the codes of the records; write codes as text, with their leading zeros",
+            f"{len(keys)} columns with a different value in every row",
+            "one column with the code of every area, written as in the records, with its leading zeros",
+            "give a file of areas that uses the codes of the records; write codes as text, with their leading zeros",
         )
     return best
 
@@ -199,7 +199,7 @@ def aliases_of(old: Mapping[str, str], known: set[str], file: str) -> dict[str, 
     """Old codes by the code that each has now; raises if the code of now is that of no area."""
     wrong = {code for code in old.values() if code not in known}
     if wrong:
-        what, expected = "an area that others merged into is not in the file of areas", "a code of the file of areas"
+        what, expected = "a new code of --merged is not in the file of areas", "a code of the file of areas"
         raise ParameterError("merged", what, Place(file=file), ", ".join(sorted(wrong)), expected, "correct --merged")
     aliases: dict[str, tuple[str, ...]] = {}
     for before, now in sorted(old.items()):

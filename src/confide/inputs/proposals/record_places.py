@@ -182,16 +182,16 @@ def _nested(records: FileLook, place: str, above: list[_Upper], codes: Mapping[s
     wrong = [each for each in above if not each.follows and each.nearly_follows]
     if wrong:
         listed = "; ".join(
-            f"{each.split_places:,} of {codes[place]:,} codes of {place!r} stand with several codes of "
-            f"{each.column!r}, in {each.split_rows:,} rows against the rest"
+            f"{each.split_places:,} of {codes[place]:,} codes of {place!r} occur with several codes of "
+            f"{each.column!r}, and {each.split_rows:,} rows disagree with the majority"
             for each in wrong
         )
         raise InputError(
             "not-nested",
-            f"areas of {place!r} lie in several areas of a column above",
+            f"some areas of {place!r} are in several larger areas",
             Place(file=records.source.file, column=wrong[0].column),
             listed,
-            "one upper area for each code, in all rows",
+            "one larger area for each code, the same in all rows",
             "correct these rows; or give a file with one row for each area: --geography FILE",
         )
     repeated = [each for each in above if not each.follows and 2 * each.split_places > codes[place]]
@@ -199,11 +199,11 @@ def _nested(records: FileLook, place: str, above: list[_Upper], codes: Mapping[s
         column = repeated[0].column
         raise InputError(
             "repeated-codes",
-            f"codes of {place!r} occur in several areas of {column!r}, so no column alone names the place",
+            f"codes of {place!r} occur in several areas of {column!r}, so no single column identifies the area",
             Place(file=records.source.file, column=place),
             f"{repeated[0].split_places:,} of {codes[place]:,} codes in more than one area of {column!r}",
             "one column with the whole code of the smallest area",
-            f"add a column that joins the codes of {column!r} and {place!r}; or name the column that has the place: "
+            f"add a column that joins the codes of {column!r} and {place!r}; or name the column that identifies it: "
             "--place COLUMN; or give a file of areas: --geography FILE",
         )
 

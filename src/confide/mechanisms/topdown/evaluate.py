@@ -492,7 +492,7 @@ def _published_measurements(
     if (times != 1).any():
         raise ReleaseError(
             "measurements",
-            f"{int((times != 1).sum()):,} measurements are missing or there twice",
+            f"{int((times != 1).sum()):,} measurements are missing or duplicated",
             where=Place(file=str(workspace.release / FOLDER / level_folder(level.name))),
             found="other rows",
             expected="every query once in every measured unit",

@@ -230,7 +230,7 @@ def read_witness(records: Path) -> tuple[Sighting, ...]:
     except (OSError, ValueError, LookupError, TypeError):
         raise LedgerError(
             "ledger-witness",
-            "the witness of the ledger, which lies beside the records, cannot be read",
+            "the witness file of the ledger, next to the records, cannot be read",
             where=Place(file=str(file)),
             found="another content",
             expected="the file as Confide wrote it",

@@ -94,7 +94,7 @@ class LevelReader:
             times = (
                 f"{self.layouts[query].query_name!r} {int(seen[unit, query])} times for {str(self.units.ids[unit])!r}"
             )
-            what = f"{int(wrong.sum()):,} measurements are missing or there twice"
+            what = f"{int(wrong.sum()):,} measurements are missing or duplicated"
             raise InputError(_finding(self.units.name, what, times, "every query once in every measured unit"))
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
