@@ -361,7 +361,7 @@ class Release:
                 except LookupError:
                     raise ParameterError(
                         "no-such-row",
-                        f"a row is none of the table {name!r}",
+                        f"a row is not in the table {name!r}",
                         found="a row with other codes, or without a column that says which cell it is",
                         expected="rows of the table, with all its columns",
                         remedy="choose rows with .rows(...), or filter the data frame without dropping columns",
@@ -378,7 +378,7 @@ class Release:
         if name is None:
             raise ParameterError(
                 "which-table",
-                "the release has several tables, and it is not said which one the rows are of",
+                "the release has several tables, and nothing says which one the rows come from",
                 found="rows without the name of a table",
                 expected="one of " + ", ".join(self.tables),
                 remedy='add table="..."; or choose rows with release.tables["..."].rows(...)',
@@ -451,7 +451,7 @@ def _as_arrow(rows: Any) -> pa.Table:
         return pa.Table.from_pylist(rows)
     raise ParameterError(
         "not-a-table",
-        "what is given are no rows",
+        "this is not a set of rows",
         found=type(rows).__name__,
         expected="rows of a table in pandas, polars or Arrow, or what .rows(...) chose",
         remedy='choose rows with release.tables["..."].rows(...)',

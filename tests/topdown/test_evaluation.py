@@ -253,7 +253,7 @@ def test_runs_that_are_not_alike_are_refused(land: Path, runs: list[Path]) -> No
 def test_a_run_without_its_truth_is_told(land: Path, runs: list[Path], tmp_path: Path) -> None:
     shutil.copytree(land, tmp_path / "copy")
     (tmp_path / "copy" / "r0" / "confidential" / "counts" / "histogram.parquet").unlink()
-    with pytest.raises(RunError, match="not there any more"):
+    with pytest.raises(RunError, match="true counts of this run are missing"):
         api.evaluate(tmp_path / "copy" / "r0")
 
 

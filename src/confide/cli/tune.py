@@ -213,14 +213,16 @@ def _chance(probability: float) -> str:
     return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
 
 
-app = typer.Typer(help="Choose budgets: what they buy and what they cost. No records are read.", no_args_is_help=True)
+app = typer.Typer(
+    help="Choose budgets: what accuracy they give and what they cost. Reads no records.", no_args_is_help=True
+)
 
 _FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
 
 
 @app.callback()
 def group() -> None:
-    """Choose budgets: what they buy and what they cost. No records are read."""
+    """Choose budgets: what accuracy they give and what they cost. Reads no records."""
 
 
 @app.command()

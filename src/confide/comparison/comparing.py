@@ -71,7 +71,7 @@ def compare(
 
     Args:
         spec: The spec of a comparison: a TOML file (``docs/concepts/comparison.md``).
-        folder: A folder of its own; run again, what is finished is kept.
+        folder: A new folder. If you run it again, finished parts are kept.
         processes: How many processes; all cores by default.
         progress: A display, if one is wanted.
 

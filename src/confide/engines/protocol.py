@@ -224,9 +224,9 @@ def unreadable(sources: Iterable[Source | Path], by: str, line: int | None = Non
         code="unreadable",
         what="the file cannot be read",
         where=Place(file=files, line=line),
-        found=f"damage or another layout ({by})",
+        found=f"a damaged file, or another layout ({by})",
         expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
-        remedy="check that the file is complete and is what the spec says it is; write it again if need be",
+        remedy="check that the file is complete and has the format that the spec says; if not, write it again",
     )
 
 
@@ -240,7 +240,7 @@ def bad_memory(memory: str) -> ParameterError:
     """The error for an amount of memory that cannot be understood."""
     return ParameterError(
         "memory",
-        "this is not an amount of memory",
+        "this is not an amount of memory that Confide understands",
         where=Place(path="--memory"),
         found=repr(memory[:40]),
         expected="a number with a unit, such as 4GiB or 800MB",

@@ -97,7 +97,9 @@ def release_rows(folder: Path, manifest: Mapping[str, Any], table: str) -> pa.Ta
     """The rows of a table of the plan, as text."""
     file = release_file(folder, manifest, f"tables/{table}.")
     if file is None:
-        raise release_unlike("a table of the plan has no file", table, "get the release again from its office")
+        raise release_unlike(
+            "a table of the plan has no file", table, "get the release again from the office that published it"
+        )
     return read_text(file)
 
 

@@ -307,7 +307,7 @@ def require_own_release(workspace: Workspace, identity: RunIdentity) -> None:
         return
     raise RunError(
         "release-changed",
-        "the release in the folder is not the one that this run has made",
+        "this run did not make the release in the folder",
         where=Place(file=str(workspace.release)),
         found=problems[0] if problems else "the release of another run, or a changed one",
         expected="the release of this run, or none yet",
@@ -371,7 +371,7 @@ class _Charged:
         if problems:
             raise RunError(
                 "release-changed",
-                "the ledger says that this run is sealed, but the release is not the one that was sealed",
+                "the ledger says that this run is sealed, but the release in the folder is a different one",
                 where=Place(file=str(self.workspace.release)),
                 found=problems[0],
                 expected="the sealed release",

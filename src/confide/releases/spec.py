@@ -572,7 +572,7 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
         return Finding("no-such-file", "there is no such file", loaded.place("data", key), name, "a file", remedy)
     format_ = format_of(path)
     if format_ is None:
-        what = "the file is neither Parquet nor CSV nor Excel by its name"
+        what = "the name of the file does not say whether it is Parquet, CSV or Excel"
         expected = "a name that ends in .parquet, .csv or .xlsx, or in .asc with its .rda beside it"
         found = path.suffix or "no ending"
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")

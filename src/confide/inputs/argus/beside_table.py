@@ -37,7 +37,7 @@ def read_lines(path: Path) -> list[str]:
         found = error.strerror or type(error).__name__
         raise refused(path, None, "the file cannot be read", found, "a file that can be read") from None
     if b"\0" in content:
-        raise refused(path, None, "the file is no text", "bytes of zero", "a text file")
+        raise refused(path, None, "the file is not a text file", "bytes of zero", "a text file")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -165,7 +165,7 @@ def _not_drawn(problem: CellKeyProblem) -> Finding:
     data = problem.spec.data
     return Finding(
         code="keys-not-drawn",
-        what="the record keys were not drawn evenly: noise that they find would protect nobody",
+        what="the record keys were not drawn evenly, so their noise would protect nobody",
         where=Place(file=problem.source.file, column=problem.source.theirs(data.record_key)),
         found=CONFIDENTIAL,
         expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
@@ -202,7 +202,7 @@ def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Find
     source, key = problem.source, problem.spec.data.record_key
     integers = {attribute.name: attribute.is_integer for attribute in problem.attributes} | {key: True}
     wrong = [
-        wrong_type(source, name, kinds, "keys" if name == key else "the attribute's codes", integer=integer)
+        wrong_type(source, name, kinds, "keys" if name == key else "the codes of the attribute", integer=integer)
         for name, integer in integers.items()
         if kinds[source.theirs(name)] == "other" or (not integer and kinds[source.theirs(name)] != "text")
     ]

@@ -191,9 +191,9 @@ class Swapping(Mechanism[SwappingProblem]):
         if office.household is None:
             raise InputError(
                 "no-household",
-                "no column of the records says who lives together",
+                "no column of the records identifies households",
                 Place(file=office.records.source.file),
-                f"{len(office.records.columns)} columns, none of which is called like a household",
+                f"{len(office.records.columns)} columns, and none has the name of a household",
                 "a column with the same value for all members of a household",
                 "name it: --household COLUMN",
             )
@@ -257,7 +257,7 @@ def _nobody(people: People, swap: Swap) -> Finding:
     found = "no partner for anybody" if asked else "nobody to be swapped" if people.households else "no households"
     return Finding(
         code="nobody-moved",
-        what="no household was swapped: the tables would be those of the records as they are",
+        what="no household was swapped, so the tables would show the records unchanged",
         found=found,
         expected="at least one exchange",
         remedy="nothing was released; run it again under a new name, with a new key; where that does not help, take a "

@@ -75,10 +75,11 @@ def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
     return [
         Finding(
             "rate-is-a-floor",
-            "the rate is a floor: who shares the risk variables with too few people is swapped beyond it",
+            "more households may move than the rate says: those who share the risk variables with too few people are "
+            "always swapped",
             job.loaded.place("swapping", "k_anonymity"),
             f"k_anonymity = {settings.k_anonymity}, with a rate of {settings.rate}",
-            "that far more households may move than the rate says; the run tells how many did",
+            "possibly far more moves than the rate says; the run reports how many there were",
             "take fewer or coarser risk variables, coarser levels or a smaller k_anonymity, if that is too many",
             severity="warning",
         )
@@ -102,7 +103,7 @@ def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     )
     rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
     if rows:
-        what, expected = "members of one household lie in different blocks", "one block for all members of a household"
+        what, expected = "members of one household are in different blocks", "one block for all members of a household"
         findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
     for carried in () if findings else problem.settings.carry:
         differs = (

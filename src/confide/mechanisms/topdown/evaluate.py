@@ -512,7 +512,8 @@ def residuals(
     if not published and drawn_again is None:
         raise RunError(
             "no-measurements",
-            "the measurements of this run are kept nowhere: they are neither published nor can they be drawn again",
+            "the measurements of this run do not exist any more: they were not published, and the key that could "
+            "draw them again is gone",
             where=Place(file=str(job.workspace.root)),
             found="a release without measurements, and no key",
             expected="output.measurements = true, or a key that is not destroyed yet",
@@ -582,7 +583,7 @@ def _published_measurements(
     if (times != 1).any():
         raise ReleaseError(
             "measurements",
-            f"{int((times != 1).sum()):,} measurements are missing or there twice",
+            f"{int((times != 1).sum()):,} measurements are missing or duplicated",
             where=Place(file=str(workspace.release / FOLDER / level_folder(level.name))),
             found="other rows",
             expected="every query once in every measured unit",
@@ -669,7 +670,7 @@ def _records(workspace: Workspace) -> Source:
             return Source(file, format_)
     raise ReleaseError(
         "no-records",
-        "the release has no records that could be compared with the true ones",
+        "the release has no records to compare with the true ones",
         where=Place(file=str(workspace.release)),
         found=f"no file tables/{RECORDS}.*",
         expected="the release as it was sealed",

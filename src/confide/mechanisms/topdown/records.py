@@ -104,9 +104,9 @@ def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[F
         if kinds[source.theirs(name)] == "other":
             yield Finding(
                 code="column-type",
-                what="the column's type cannot hold counts",
+                what="the column has the wrong type for counts",
                 where=Place(file=source.file, column=source.theirs(name)),
-                found="a column of floating-point numbers or of another type that is no whole number",
+                found="floating-point numbers, or another type that is not a whole number",
                 expected="whole numbers",
                 remedy="write the column with the right type",
             )
@@ -164,7 +164,7 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
     row_list = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="record-against-frame",
-        what=f"a record is of a kind that {name!r} rules out where it lies (the first such rows: {row_list})",
+        what=f"{name!r} rules out a record of this kind in its block (the first such rows: {row_list})",
         where=Place(file=problem.records.file, row=rows[0]),
         found=CONFIDENTIAL,
         expected="records that keep the constraints of the strategy",
@@ -355,7 +355,7 @@ def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
     block, smallest = problem.spec.geography.block, problem.spec.geography.smallest
     return Finding(
         code="bad-record",
-        what=f"a record lies in a {smallest} where the frame has no unit to live in (the first such rows: {row_list})",
+        what=f"a record is in a {smallest} without housing units and facilities (the first such rows: {row_list})",
         where=Place(file=problem.records.file, column=problem.records.theirs(block), row=rows[0]),
         found=CONFIDENTIAL,
         expected=f"a {smallest} of the spine: with a housing unit or a group quarters facility",

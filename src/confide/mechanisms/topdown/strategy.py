@@ -258,7 +258,7 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
     if not measured_share:
         raise ParameterError(
             "nothing-measured",
-            f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
+            f"the level {top!r} cannot be the root: the invariants already give everything that it would measure",
             found=", ".join(a.name for a in first.queries),
             expected="a query that no invariant answers",
             remedy=f"measure a finer query on {top!r}, or cut at another level",

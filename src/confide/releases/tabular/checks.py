@@ -215,7 +215,7 @@ def areas_check(
         yield Check("areas: the names that the plan is bound to", same, fingerprint)
     known = set(zip(*columns, strict=True))
     others = [name for name in names if _areas_of(folder, name, files, expected) - known]
-    yield Check("areas: those of the tables", not others, ", ".join(others) or "tables have these areas and no other")
+    yield Check("areas: those of the tables", not others, ", ".join(others) or "the tables have exactly these areas")
 
 
 def _areas_of(folder: Path, name: str, files: Collection[str], columns: Sequence[str]) -> set[tuple[str, ...]]:
