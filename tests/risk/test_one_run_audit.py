@@ -26,10 +26,15 @@ from confide.errors import ConfideError
 from confide.inputs.canaries import Canaries
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 from confide.risk.privacy_audit import audit_canaries
-from confide.risk.privacy_audit.bounds import _renyi
-from confide.risk.privacy_audit.canary_run import CanaryRun
-from confide.risk.privacy_audit.one_run import excluded, least, level_of_epsilon, level_of_loss, level_of_rho
-from confide.risk.privacy_audit.twin_loss import TwinLoss
+from confide.risk.privacy_audit.canary_run import (
+    CanaryRun,
+    excluded,
+    least,
+    level_of_epsilon,
+    level_of_loss,
+    level_of_rho,
+)
+from confide.risk.privacy_audit.twin_loss import TwinLoss, _renyi
 
 NORMAL = NormalDist()
 
