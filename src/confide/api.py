@@ -59,7 +59,7 @@ from confide.releases.workspace import Workspace, changed, no_room_is_an_error, 
 from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
-    from confide.mechanisms.cellkey.perturbing import PerturbedTable
+    from confide.mechanisms.cellkey.given import PerturbedTable
     from confide.population import OfficialFiles, PopulationFiles
     from confide.risk.noise_audit import NoiseAudit
 
@@ -543,7 +543,7 @@ def perturb_cells(
     Returns:
         The spec, and the sealed release.
     """
-    from confide.mechanisms.cellkey.perturbing import CellsSpec, PerturbedTable
+    from confide.mechanisms.cellkey.given import CellsSpec, PerturbedTable
 
     asked = CellsSpec(
         ptable=ptable,

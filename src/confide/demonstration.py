@@ -14,8 +14,7 @@ from confide.answers import TypedAnswer
 from confide.comparison.protections import toml_text
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
-from confide.mechanisms.cellkey.secret_order import ORDER, new_order
-from confide.mechanisms.cellkey.spec import cellkey_spec
+from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
 from confide.population import simulate

@@ -29,9 +29,9 @@ from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb, perturb_cells
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
-from confide.mechanisms.cellkey.given_output import batches
 from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
 from confide.mechanisms.cellkey.output import (
+    batches,
     figure_columns,
     plain_rows,
     plain_schema,
@@ -40,8 +40,7 @@ from confide.mechanisms.cellkey.output import (
 )
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
-from confide.mechanisms.cellkey.secret_order import ORDER, new_order
-from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, CellKeySpec, cellkey_spec
+from confide.mechanisms.cellkey.spec import DERIVED, ORDER, UNSHUFFLED, CellKeySpec, cellkey_spec, new_order
 from confide.mechanisms.cellkey.statement import (
     cellkey_statement,
     codebook,

@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import ConfideError
-from confide.mechanisms.cellkey.given_output import verify_given
-from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_table
+from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_table, verify_given
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.noise.ptables import count_settings, generate
 from confide.releases import tabular
