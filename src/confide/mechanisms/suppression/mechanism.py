@@ -192,7 +192,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         return RecordForm.on_spine(problem.attributes, variables, block, problem.frame.spine)
 
     def made_up_people(self, problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.suppression.made_up import with_magnitudes
+        from confide.mechanisms.suppression.magnitudes import with_magnitudes
 
         return with_magnitudes(problem, people)
 
