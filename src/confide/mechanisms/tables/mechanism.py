@@ -38,7 +38,7 @@ from confide.inputs.records import (
     records_fingerprint,
     twins_of,
 )
-from confide.mechanisms.tables import verify as verification
+from confide.mechanisms.tables import released
 from confide.mechanisms.tables.programme import (
     MeasuredTable,
     NoisyTable,
@@ -47,7 +47,7 @@ from confide.mechanisms.tables.programme import (
     levels_of,
     plan_programme,
 )
-from confide.mechanisms.tables.readers import MeasuredNoise, codebook
+from confide.mechanisms.tables.released import MeasuredNoise, codebook
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.privacy import Neighbours
@@ -262,7 +262,7 @@ class Tables(Mechanism[TablesProblem]):
         return MeasuredNoise.of(manifest)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verification.verify(folder, manifest)
+        return released.verify(folder, manifest)
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)
@@ -274,7 +274,7 @@ class Tables(Mechanism[TablesProblem]):
         return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.tables.verify import read_published
+        from confide.mechanisms.tables.released import read_published
 
         return read_published(folder, manifest, *choice)
 
