@@ -32,12 +32,15 @@ from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
 from confide.releases.draft import (
+    AREAS,
     LEDGER,
     SPEC,
     Draft,
     keep_secrets,
     new_ledger,
     one_of,
+    relative,
+    schema_text,
     there_already,
     unknown_name,
     write_spec,
@@ -45,7 +48,6 @@ from confide.releases.draft import (
 from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
-from confide.releases.office_draft import AREAS, relative, schema_text
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay

@@ -23,8 +23,8 @@ from confide.noise import (
     perturb,
 )
 from confide.privacy import ZCDP, Definition, Neighbours
+from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.releases.residuals import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.risk.noise_audit import NoiseAudit, audit
 from confide.risk.noise_audit.laws import (
     is_wide,

@@ -34,8 +34,8 @@ from confide.errors import Place, RunError
 if TYPE_CHECKING:
     from confide.inputs.offending import OffendingValues
     from confide.releases.check import Checked
+    from confide.releases.loss_account import StatedPrice
     from confide.releases.plan import Summary
-    from confide.releases.stated_price import StatedPrice
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 

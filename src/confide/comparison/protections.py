@@ -52,7 +52,7 @@ from confide.mechanisms.swapping.settings import settings_values
 from confide.noise import DiscreteGaussian, ReleaseKey
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon
-from confide.releases.figure_law import AdditiveLaw, PTableLaw
+from confide.releases.figure_noise import AdditiveLaw, PTableLaw
 from confide.releases.ledger import Ledger
 from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published

@@ -20,11 +20,11 @@ from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.ledger import Account, Ledger, Sighting, read_witness
+from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec
-from confide.releases.stated_price import StatedPrice
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 

@@ -26,7 +26,7 @@ from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_tabl
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.noise.ptables import count_settings, generate
 from confide.releases import tabular
-from confide.releases.figure_law import FigureLaw, PTableLaw
+from confide.releases.figure_noise import FigureLaw, PTableLaw
 from confide.releases.mechanism import Check
 from confide.releases.published import NoiseBound, Published, PublishedMarginal, one_unit
 from confide.releases.published_release import (

@@ -52,11 +52,10 @@ from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.privacy import Neighbours
 from confide.releases.companions import Codebook
-from confide.releases.draft import LEDGER, SPEC, Draft, no_product
+from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
-from confide.releases.office_draft import BUDGET, office_files, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules

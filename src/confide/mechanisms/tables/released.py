@@ -19,8 +19,7 @@ import pyarrow as pa
 from confide.mechanisms.tables.programme import NOISE_MARGIN, VARIANCE, NoisyRows, figure_columns, figures_beside
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
 from confide.releases.companions import Codebook, DescribedTable, asked
-from confide.releases.figure_law import AdditiveLaw
-from confide.releases.figure_noise import Draw
+from confide.releases.figure_noise import AdditiveLaw, Draw
 from confide.releases.mechanism import Check
 from confide.releases.plan import read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Floats
+from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.releases.mechanism import Check
 from confide.releases.plan import Plan
-from confide.releases.residuals import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.risk.noise_audit.draws_compared import DrawComparison
 from confide.risk.noise_audit.laws import (
     ALARM,

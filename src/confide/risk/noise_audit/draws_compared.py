@@ -16,8 +16,8 @@ import numpy as np
 import scipy.fft
 
 from confide.arrays import Booleans, Floats, Integers
+from confide.releases.evaluate import ResidualLaw
 from confide.releases.mechanism import Check
-from confide.releases.residuals import ResidualLaw
 from confide.risk.noise_audit.laws import ALARM, KINDS, likelier_sign, likeliest
 from confide.risk.noise_audit.seen import SeenMeasurement, listed
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.releases.residuals import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
+from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.risk.noise_audit.laws import (
     DEGREES,
     SCALES,
