@@ -18,8 +18,7 @@ from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
 from confide.population import simulate
-from confide.population.eu import write_eu
-from confide.population.eu_country import SCHEMA
+from confide.population.eu import SCHEMA, write_eu
 from confide.population.eu_settings import EuAreas
 from confide.population.generate import US_STATE
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
