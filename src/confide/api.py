@@ -20,8 +20,8 @@ from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
-from confide.inputs.offending import gathered_values
 from confide.inputs.proposals import OfficeFiles, propose_office
+from confide.inputs.spelled import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey

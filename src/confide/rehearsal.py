@@ -29,7 +29,7 @@ from confide.engines import Advance, Engine, LocalEngine, Source
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
-from confide.inputs.margins import read_margins
+from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseKey
 from confide.privacy import price
@@ -196,7 +196,7 @@ def rehearse(
     Args:
         spec: The spec file. Its records need not be there, and are not opened if they are; its ledger is not touched.
         persons: How many records; by default 100,000, or as many as sizes or margins add up to, if they are fewer.
-        margins: CSV files of public counts from which people are drawn: see :mod:`confide.inputs.margins`.
+        margins: CSV files of public counts from which people are drawn: see :mod:`confide.inputs.table_files`.
         sizes: A column of the block table by which people are spread over blocks; by default one that is named as a
             size, such as ``persons`` or ``population``.
         expected: How many records the office has, for the estimate of time; by default what sizes or margins add up to.

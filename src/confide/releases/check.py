@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from confide.engines import Engine
 from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
-from confide.inputs.offending import OffendingValues
+from confide.inputs.spelled import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.companions.geoparquet import geometry_findings

@@ -29,8 +29,7 @@ import pyarrow as pa
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
-from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
-from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.made_up import Canaries, MadeUpPeople, RecordForm, canary_places, one_in_each, places_needed
 from confide.inputs.proposals import OfficeFiles
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, ReleaseNoise, derive_stream
 from confide.releases.draft import Draft

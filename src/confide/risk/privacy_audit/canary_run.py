@@ -37,7 +37,7 @@ import numpy as np
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import RunError
-from confide.inputs.canaries import Canaries
+from confide.inputs.made_up import Canaries
 from confide.noise import ReleaseNoise
 from confide.privacy import Definition
 from confide.risk.privacy_audit.bench import Bench, CountedFile
