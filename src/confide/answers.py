@@ -109,6 +109,9 @@ def _cell(value: Any) -> str:
     return f"<td>{escape(text)}</td>"
 
 
+# Arguments that have another name now: the old one is understood for a while, and says what it is called.
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -106,6 +106,9 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+# The rehearsal itself.
+
+
 PERSONS = 100_000
 """How many records are made up, unless somebody says otherwise or there are fewer."""
 MOST_PERSONS = 100_000_000

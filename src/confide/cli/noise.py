@@ -177,6 +177,9 @@ def _shown(pair: EpsilonDelta | None) -> str:
     return "none" if pair is None else f"{shortened_up(pair.epsilon, 4)}, {shortened_up(pair.delta, 3)}"
 
 
+# ``confide ptable``: make, check, convert and show perturbation tables of the cell key method.
+
+
 def ptable(
     largest: Annotated[int | None, typer.Option("-D", "--max-noise", help="The largest noise D, a count.")] = None,
     variance: Annotated[str | None, typer.Option("-V", "--variance", help="The variance V: 2, 1.05, 9/10.")] = None,

@@ -192,6 +192,9 @@ def _bracket(ends: Bracket | None, digits: int) -> list[str]:
     return [] if ends is None else [up(ends.pessimistic, digits)]
 
 
+# ``confide risk invariants``: what figures without noise do to the promise of the others.
+
+
 STATUS = {
     Status.FREE: "free",
     Status.COARSE: "inside a cell",

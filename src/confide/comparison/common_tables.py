@@ -268,6 +268,9 @@ def _labels(query: Query) -> list[str]:
     return labels
 
 
+# A strategy of TopDown for the tables of any programme: what a comparison judges is measured on every level.
+
+
 ROOT, BELOW = "root", "below"
 
 

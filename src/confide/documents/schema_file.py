@@ -276,6 +276,9 @@ def _counted(first: int, last: int) -> range:
     return range(first, last + 1)
 
 
+# A schema as a file again: for folders that carry the schema of their tables with them.
+
+
 def schema_text(document: dict[str, Any]) -> str:
     """The plain values of a schema as the text of a TOML file."""
     lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]

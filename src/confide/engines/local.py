@@ -183,6 +183,9 @@ def _finding(source: Source, code: str, bad: BadLines, values: int) -> Finding:
     )
 
 
+# The engine itself.
+
+
 INTEGER_TYPES = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip

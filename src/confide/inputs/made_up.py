@@ -199,6 +199,9 @@ def nobody(folder: Path) -> Path:
     return file
 
 
+# Canaries: made-up records for an audit in one run, each in a place of its own.
+
+
 @dataclass(frozen=True, eq=False)
 class Canaries:
     """A coin decides of each canary which of two records it is, or whether it is there."""

@@ -144,6 +144,9 @@ def codes_meant(values: Iterable[str | None], attribute: Attribute, *, blanks_me
     return [known[text] if text in known else known.setdefault(text, meant(text)) for text in values]
 
 
+# Values that break a rule: counted and placed for everybody, shown to the curator alone, who asks at a terminal.
+
+
 MOST_SHOWN = 20
 """So many different values of a column are shown."""
 

@@ -166,6 +166,9 @@ def write_file(table: pa.Table, path: Path, *, mode: int) -> None:
         raise _unwritable(path, error.strerror or type(error).__name__) from None
 
 
+# Files of public margins: counts by some attributes or areas, from which made-up records are drawn.
+
+
 COUNT = "count"
 MOST_ROWS = 1_000_000
 DELIMITERS = ",;\t|"

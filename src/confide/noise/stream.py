@@ -256,6 +256,9 @@ def _bad_key(what: str) -> ParameterError:
     )
 
 
+# Exact draws from any distribution on the integers whose cumulated probabilities can be enclosed.
+
+
 _WORD = 64
 _LARGEST_WORD = (1 << _WORD) - 1
 _SPARE = 128

@@ -291,6 +291,9 @@ def _wrong(name: str, what: str, found: str, expected: str) -> Finding:
     return Finding(code=f"{name}-out-of-range", what=what, found=found, expected=expected, remedy=f"give other {name}")
 
 
+# A made-up European country: persons in households, municipalities with irregular codes and names.
+
+
 COLUMNS = ("sex", "age", "coc", "pob", "edu", "cas")
 """The variables of the programme that the country has."""
 SCHEMA = "eu-persons"

@@ -256,6 +256,9 @@ def _rough(value: Fraction) -> Decimal:
     return _ROUGH.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
+# What permutation swapping costs: ε for one exchange of places, subject to what the swap leaves as it is.
+
+
 EXACT_TO = 40
 """Up to strata of this size e^ε is exact; beyond, it is rounded up by less than a part in 10^40."""
 _DIGITS = 60

@@ -104,6 +104,9 @@ def there_already(path: Path, what: str) -> RunError:
     )
 
 
+# Drafts from an office's own files: the schema, the table of areas, a strategy, and what all specs have in common.
+
+
 SCHEMA, BLOCKS, AREAS = "schema.toml", "blocks.csv", "areas.csv"
 """The files beside a spec: ``BLOCKS`` is a code list laid out anew, ``AREAS`` a table read from the records."""
 BUDGET = "1"

@@ -100,6 +100,9 @@ class Residuals:
         return self.above is not None or self.up_to is not None
 
 
+# What an evaluation needs of runs: the same question and records, sealed releases, and the true counts they kept.
+
+
 def check_same_question(runs: Sequence[tuple[Path, RunIdentity]]) -> None:
     """Raises unless the runs differ in their key alone: one plan, one set of records, and no run twice."""
     (_, first), *others = runs

@@ -179,7 +179,9 @@ class LikelihoodTable:
         return cls(low, values, (max(falls[0], 0.1), max(falls[1], 0.1)))
 
 
-Floats = npt.NDArray[np.float64]
+# The noise of published figures, and of sums, differences and ratios of them.
+
+
 LARGEST_LATTICE = 1 << 17
 """How many integers a law is convolved on at most."""
 

@@ -143,6 +143,9 @@ def _epsilon(loss: PureDP | ZCDP | ApproxDP, delta: Fraction) -> float:
     return cks_epsilon(loss.rho, delta) if isinstance(loss, ZCDP) else float(loss.epsilon)
 
 
+# What a budget means, and what a release cost: the answers of ``confide account convert`` and ``release``.
+
+
 DELTA = "1e-10"
 """The delta at which the certificates of the 2020 Census state epsilon."""
 

@@ -171,6 +171,9 @@ def _checked(counts: Sequence[int]) -> list[int]:
     return numbers
 
 
+# Confidence-ranked reconstruction: how many of the k records that an attacker is surest of are true.
+
+
 CONFIDENCE = "confidence"
 STEPS = (1, 2, 5)
 FIRST = 10

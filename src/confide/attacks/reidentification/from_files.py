@@ -126,6 +126,9 @@ def _refuse_unknown(role: Role, name: str, given: pa.Array, labels: pa.Array, ex
         )
 
 
+# The attack itself.
+
+
 def reidentify_files(
     reconstructed: str | Path,
     truth: str | Path,

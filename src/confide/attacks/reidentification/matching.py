@@ -141,6 +141,9 @@ def _without(rows: Integers, taken: Integers, number: int) -> Integers:
 # codes are of another kind: numbers here and words there. A single record may well be a stranger, and is not refused.
 
 
+# Three files of people in one set of codes, so that equal values are equal numbers.
+
+
 MUST_MEET = ("geocode", "person_id")
 _REMEDIES = {
     "geocode": "use the codes of the same areas in all files, as text with their leading zeros; "

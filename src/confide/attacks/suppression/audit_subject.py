@@ -98,6 +98,9 @@ def _empty(path: Path, problem: JJProblem) -> list[Finding]:
 # A release of ours as a suppressed table to be audited, from its files alone.
 
 
+# A release of ours, or files with or without a description.
+
+
 def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
     """The tables of a release and what its plan says that everybody knows."""
     question = manifest["plan"]["question"]

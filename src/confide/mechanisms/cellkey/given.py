@@ -274,6 +274,9 @@ def _not_drawn(table: GivenTable, sums: CellSums, modulus: int) -> list[Finding]
     ]
 
 
+# A table that was counted elsewhere, perturbed and sealed: the answer of ``confide cellkey perturb``.
+
+
 SPEC, FOLDER = "spec.toml", "run"
 DRAWN = "secret"
 

@@ -140,7 +140,8 @@ def _found(records: Source, column: str, what: str) -> Finding:
     )
 
 
-Integers = npt.NDArray[np.int64]
+# What is known of the occupied cells of a cross-classification: members, keys, weights and values. Confidential.
+
 
 DENSE = 1 << 22
 """Up to so many cells a sum is taken in an array of all cells; beyond, by sorting what is there."""

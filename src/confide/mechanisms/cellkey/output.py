@@ -223,6 +223,9 @@ def millionths(values: npt.NDArray[Any]) -> Integers:
     return result
 
 
+# The tables of given cells in a release: written, read again, and what ``verify`` asks of them.
+
+
 def layout(table: GivenTable) -> Table:
     """Its columns, without labels: those are in no plan."""
     variables = tuple(TableVariable(name, name, (), name) for name in table.variables)

@@ -139,6 +139,9 @@ def magnitude_problems(part: MagnitudePart | None, value: str | None, keys: int)
         yield Problem(("magnitude", "sensitive", "p"), "sensitive", what, "threshold, or no negative values")
 
 
+# The spec itself.
+
+
 NOTHING = "-"
 LARGEST_KEYS = 1 << 32
 """Key sums of a million records at a time stay exact in the arithmetic that is used."""
@@ -368,6 +371,9 @@ def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: st
         tables=tables,
         file=file,
     )
+
+
+# The secret order of a perturbation table.
 
 
 ORDER = "order.secret"

@@ -120,6 +120,9 @@ def _labels(matrix: sparse.csr_array, cells: int) -> Integers:
     return of_cells
 
 
+# The last resort: one kind of person more, or less, in every cell that such people are in.
+
+
 STEPS = 20_000
 """Kinds are looked for in at most so many steps."""
 

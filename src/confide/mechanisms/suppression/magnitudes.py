@@ -192,6 +192,9 @@ def _is_decimal(source: Source, column: str) -> bool:
     return column in schema.names and bool(pa.types.is_decimal(schema.field(column).type))
 
 
+# Made-up records of a release by suppression: with values, weights and contributors where the spec names them.
+
+
 RECORDS_OF_EACH = 1.5
 """How many records a contributor has in the mean, where a column says whose they are."""
 

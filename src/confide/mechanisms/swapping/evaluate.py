@@ -164,7 +164,7 @@ def _taken(people: People, settings: SwapSettings, swap: Swap) -> Residuals:
     return Residuals("households", "taken", number, (law,), "measured")
 
 
-Integers = npt.NDArray[np.int64]
+# The evaluation itself.
 
 
 def evaluate(

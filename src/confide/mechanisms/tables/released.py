@@ -112,6 +112,9 @@ class MeasuredNoise:
         return [self.draw(table, row)]
 
 
+# What ``verify`` looks at.
+
+
 FALSE_ALARM = 1e-6
 """The probability, at most, with which a margin that has its noise is taken for one that has too little."""
 

@@ -192,6 +192,9 @@ def _with_status(rows: pa.Table) -> pa.Table:
     return rows.drop_columns([CONFIDENTIALITY]).set_column(at, STATUS, statuses[0])
 
 
+# A table of the second layout written to a release: all rows, the cells alone, and SDMX-CSV.
+
+
 CELLS, AREAS = "cells", "areas"
 """The folder of the tables without their margins, and the file of areas."""
 

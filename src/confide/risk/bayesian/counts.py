@@ -180,6 +180,9 @@ def approximation_error(rho: float, siblings: int) -> float:
     return float(np.abs(exact_law - gaussian_window(rho / siblings)[1]).sum() / 2)
 
 
+# What an adversary believes about counts before seeing noise.
+
+
 class CountPrior(ABC):
     """A weight for every count from ``first`` to ``last``; nothing outside. ``last`` is None if there is no end."""
 

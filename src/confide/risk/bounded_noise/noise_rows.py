@@ -175,6 +175,9 @@ def checked_level(level: float) -> float:
     return level
 
 
+# What unbounded noise does to small areas, and the bounds that it has with some probability.
+
+
 EDGES = (0, 20, 40, 60, 80, 100, 200, 300, 400, 500)
 RELATIVE_ERRORS = (Fraction(1, 5), Fraction(1, 2), Fraction(1))
 

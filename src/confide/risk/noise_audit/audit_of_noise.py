@@ -269,6 +269,9 @@ def usual_range(draws: int, scatter: float) -> tuple[float | None, float | None]
     return max(0.0, 1 - step - 4.9 * sqrt(step)) ** 3, (1 - step + 4.9 * sqrt(step)) ** 3
 
 
+# The audit itself.
+
+
 OUTCOMES = OutcomeLaw | ChoiceLaw | SurvivorLaw
 
 

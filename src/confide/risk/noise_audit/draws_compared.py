@@ -160,6 +160,9 @@ def equal_runs(symbols: Integers, usable: Booleans, length: int) -> tuple[int, i
     return None
 
 
+# Which draws are compared with which.
+
+
 MOST_POINTS = 100_000_000
 """Points of Fourier transforms between measurements: some ten seconds."""
 MOST_PRODUCTS = 20_000_000_000

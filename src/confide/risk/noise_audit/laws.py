@@ -257,6 +257,9 @@ def law_words(law: ResidualLaw) -> str:
     return " ".join(f"{value}" if key == "law" else f"{key} {value}" for key, value in law.as_dict().items())[:120]
 
 
+# Evidence against a law.
+
+
 ALARM = 1e-6
 """The probability that noise as planned fails an audit."""
 KINDS = 10

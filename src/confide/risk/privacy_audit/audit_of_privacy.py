@@ -183,6 +183,9 @@ def _judged(
     return narrower_by(components, power, level), (power, level)
 
 
+# The audit of a spec.
+
+
 RUNS = 250
 """How often each of the two made-up files is measured, for each number of twins."""
 CANARIES = 300

@@ -158,6 +158,9 @@ def _divergence_fits(power: Floats, level: Floats, rho: float) -> Floats:
         return np.asarray((np.logaddexp(one, other) <= a * (a - 1) * rho).all(axis=0))
 
 
+# The run, and the guesses.
+
+
 GUESSED = 3
 """One canary of so many is guessed: with more, those that nobody knows hold the bound down; with fewer, chance does."""
 SIDES = ("with", "without")

@@ -165,6 +165,9 @@ def _one_count(law: ReleaseNoise, difference: int, factor: float) -> tuple[Float
     return losses[there], mass[there] / mass.sum()
 
 
+# The counts in which two made-up files differ, and what a trial tells of them.
+
+
 Key = tuple[str, str]
 """The level and the query of a measurement."""
 Outcome = dict[Key, list[tuple[Integers, Floats, ReleaseNoise]]]
@@ -241,6 +244,9 @@ def nothing_touched() -> RunError:
         expected="at least one noisy count that a record counts in",
         remedy="look at the tables and levels of the spec: nothing depends on the records",
     )
+
+
+# From what a test was seen to do to lower bounds of a loss.
 
 
 def share_bounds(times: int, of: int, error: float) -> tuple[float, float]:

@@ -206,8 +206,10 @@ def _cannot(folder: Path, what: str, found: str, *, need_spec: bool = False) -> 
     )
 
 
+# The effective rho of a count, given every noisy measurement of a release.
+
+
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 NOTHING = 1e-9
