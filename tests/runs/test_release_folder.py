@@ -344,3 +344,20 @@ def test_names_that_a_mechanism_does_not_publish_are_a_finding(tmp_path: Path) -
     with pytest.raises(ConfideError) as raised:
         confide.check(spec)
     assert "no-names" in [finding.code for finding in raised.value.findings]
+
+
+def test_records_alone_are_written_for_tau_argus_where_it_is_asked_for(tmp_path: Path) -> None:
+    project = lay_out("swapping", tmp_path / "p")
+    spec = project.folder / SPEC
+    text = spec.read_text(encoding="utf-8")
+    text = text[: text.index("[[tables]]")] + text[text.index("[output]") :]
+    spec.write_text(re.sub(r"formats = \[.*\]", 'formats = ["csv", "argus"]', text), encoding="utf-8")
+    project.run()
+    assert confide.verify(project.release).ok
+    header, *people = record_rows(next((project.release / "argus").glob("persons.records*.asc")))
+    rows = pyarrow.csv.read_csv(next((project.release / "microdata").glob("persons*.csv")))
+    assert header == rows.column_names
+    assert len(people) == rows.num_rows
+    readme = (project.release / "README.txt").read_text(encoding="utf-8")
+    assert "microdata/persons.*" in readme
+    assert "HOW TO ADD UP" not in readme

@@ -217,7 +217,7 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
     tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
     levels = {level: question["levels"][level] for table in tables for level in table.levels}
     formats, agency = stated
-    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES, records)
+    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES if tables else (), records)
 
 
 def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:
