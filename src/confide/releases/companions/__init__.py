@@ -24,8 +24,7 @@ from confide.releases.companions.codebook import DescribedColumn as DescribedCol
 from confide.releases.companions.codebook import DescribedTable as DescribedTable
 from confide.releases.companions.codebook import asked as asked
 from confide.releases.companions.explanations import codebook_page, readme
-from confide.releases.companions.packages import csv_on_the_web, data_package
-from confide.releases.companions.registry import registry_record
+from confide.releases.companions.packages import csv_on_the_web, data_package, registry_record
 from confide.releases.companions.sheets import tables_workbook
 from confide.releases.companions.structure import sdmx_structure
 
