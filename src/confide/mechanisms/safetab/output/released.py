@@ -164,10 +164,6 @@ def _figures(number: int, keys: Integers, t2: GroupTableRows) -> Integers:
 # intervals and labels included, follows, and is compared row by row in every format.
 
 
-Integers = npt.NDArray[np.int64]
-Truths = npt.NDArray[np.bool_]
-
-
 def verify_coded(
     folder: Path, manifest: Mapping[str, Any], t1: GroupTableRows, t2: GroupTableRows, measured: MeasuredTotals
 ) -> Iterator[Check]:
