@@ -14,8 +14,8 @@ from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, wri
 
 from confide.errors import InputError, ParameterError
 from confide.estimation import Study
+from confide.mechanisms.topdown.measurements.layout import public_words
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_totals, read_tree
-from confide.mechanisms.topdown.measurements.words import public_words
 
 
 @pytest.fixture(scope="module")
