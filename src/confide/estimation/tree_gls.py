@@ -136,7 +136,7 @@ class TreeEstimates:
                 below = sums[part, :, columns]
                 news = array[part, :, columns] - information[level.measured[part], sector] @ below
                 array[part, :, columns] = below + matrix @ news
-            conditioned = own.total_gain[kind].any(axis=1)
+            conditioned = np.asarray(own.total_gain[kind].any(axis=1))
             missing = self._missing(array[part, :, 0], totals[part])
             array[part, :, 0] += np.where(conditioned[:, None], missing * own.total_gain[kind], 0.0)
 

@@ -26,7 +26,7 @@ from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import Format, cell_index
 from confide.errors import ParameterError, Place, ReleaseError, RunError
-from confide.estimation.sectors import SectorCount
+from confide.estimation.sectors import SectorCount, Sectors
 from confide.geography.spine import OUTSIDE
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.characteristics import (
@@ -106,10 +106,10 @@ class LeastSquaresNoise:
 
     def __init__(self, problem: TopDownProblem, characteristics: Sequence[Characteristic]):
         self._problem, self._characteristics = problem, characteristics
+        self._sectors: Sectors | None = None
         try:
             self._sectors = sectors_of(problem.strategy)[0]
         except ParameterError:
-            self._sectors = None
             self._theory = NoiseTheory(problem)
 
     def variances(self, geography: EvaluationGeography) -> Mapping[str, Floats]:

@@ -599,7 +599,8 @@ def _with_totals(
         for members, number in single:
             number_of[members] = number
         if several:
-            together, groups = np.full(level.units, -1, np.int64), []
+            together = np.full(level.units, -1, np.int64)
+            groups: list[float] = []
             for members, number in several:
                 if len(np.unique(level.parent[members])) > 1:
                     not_used[f"{KNOWN_TOTAL} of several units"] = "they are not parts of one unit"
