@@ -28,7 +28,6 @@ from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
-from confide.inputs.proposals.column_proposal import free_name
 from confide.inputs.records import blocks_apart, records_fingerprint, twins_of
 from confide.mechanisms.topdown import statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
@@ -57,14 +56,13 @@ from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
-from confide.releases.office_draft import BUDGET, SCHEMA, office_files, office_values, schema_text
+from confide.releases.office_draft import BUDGET, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
 from confide.report.render import render
-from confide.schema import DETAILED, TOTAL
 
 BYTES_PER_BLOCK = 20_000
 """A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
@@ -352,33 +350,3 @@ def _write_frame(problem: TopDownProblem, folder: Path) -> Path:
         columns[unit_column(problem, name)] = pa.array(units)
     write_parquet(pa.table(columns), path)
     return path
-
-
-# A strategy for an office's own schema: every attribute, and all of them crossed, with one share on every level.
-
-
-STRATEGY, FEWER = "strategy.toml", "estimated.toml"
-
-
-def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, str]:
-    """The files beside a spec of TopDown: schema, strategy and, where a histogram of all attributes would be too large
-    for every place, a second schema with those that are estimated.
-
-    Args:
-        office: The files, with what is proposed of them.
-        named: What the spec is filled with.
-    """
-    files = office_files(office)
-    kept = office.few_attributes
-    others = [each for each in office.attributes if each not in kept]
-    if others:
-        files[FEWER] = schema_text(office.records, kept)
-    variables = [free_name(each.name) for each in kept]
-    queries = [TOTAL, *(variables if len(variables) > 1 else ()), DETAILED]
-    facts = {
-        "schema_file": FEWER if others else SCHEMA,
-        "not_estimated": [each.name for each in others],
-        "queries": queries,
-        "chain": variables[0] if len(variables) > 1 else None,
-    }
-    return files | {STRATEGY: render("own_strategy.toml.j2", **{**named, **facts})}
