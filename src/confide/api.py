@@ -247,7 +247,9 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
                 f"records without a code in {places.block!r}: {places.without_place:,}; give each of them an area"
             )
         if places.aliases:
-            lines.append(f"codes of areas that merged into others: {sum(map(len, places.aliases.values()))}")
+            by_name = f"; {places.by_name} guessed by name: check [geography] aliases" if places.by_name else ""
+            number = sum(map(len, places.aliases.values()))
+            lines.append(f"codes of areas that merged into others: {number}{by_name}")
         if places.unknown:
             lines.append(
                 f"codes of areas that are not in {office.areas.source.file if office.areas else ''}: {places.unknown}; "

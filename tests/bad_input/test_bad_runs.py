@@ -420,7 +420,7 @@ REFUSED = [
     (
         "a probability above one",
         ["noise", "quantile", "--law", "discrete-gaussian", "--sigma2", "4", "-p", "2"],
-        "between",
+        "less than one",
     ),
     ("rho that is no number", [*CONVERT, "nan"], "not a number"),
     ("rho below zero", [*CONVERT, "-1"], "greater than zero"),

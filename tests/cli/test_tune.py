@@ -106,7 +106,7 @@ def test_everything_else_changes_the_answer() -> None:
 
 def test_tables_for_people() -> None:
     shown = run()
-    for words in ("noise margin", "±11 holds", "up to 21", "4.944", "9.888", "one person more or fewer"):
+    for words in ("±332", "22: 0 to 30", "±11 holds", "up to 21", "4.944", "9.888", "one person more or fewer"):
         assert words in shown
     assert "both by zCDP" in run("--level", "TRACT:2=0.159", "--compare")
 

@@ -39,7 +39,7 @@ def test_a_release_is_rehearsed_without_records_and_without_a_charge(
     assert answer.verification.stamp == "NOT FOR RELEASE"
     assert answer.records > 0
     release = answer.run.release
-    tables = [path for path in release.rglob("*") if path.suffix in (".csv", ".parquet")]
+    tables = [path for path in release.rglob("*") if path.is_file() and path.suffix in (".csv", ".parquet")]
     assert tables
     assert all("NOT-FOR-RELEASE" in path.name or _says_so(path) for path in tables)
     for page in (answer.document, answer.evaluated.dossier, release / "NOT-FOR-RELEASE.txt"):

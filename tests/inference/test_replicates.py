@@ -30,7 +30,7 @@ from confide.inference.pooled_errors import (
     SIZES,
     PossibleCells,
     area_kinds,
-    off_spine_factors,
+    calibrated_factors,
     pooled_rows,
     query_matrix,
     query_names,
@@ -202,10 +202,14 @@ def test_which_areas_are_units_of_the_spine(answer: Replicates) -> None:
     assert kinds["block"].on_spine
     assert kinds["block"].single == 1
     assert not kinds["block_group"].on_spine, "block groups were made around places"
-    assert {row["factor"] for row in answer.rows if row["on_spine"]} == {1.0}
-    off = {row["query"]: row["factor"] for row in answer.rows if not row["on_spine"]}
-    assert off == {row.query: row.factor for row in answer.factors}
-    assert min(off.values()) >= 1
+    assert {row["factor"] for row in answer.rows if row["on_spine"] and row["kind"] != "block"} == {1.0}
+    stated = {("block" if row["on_spine"] else "off the spine", row["query"]): row["factor"] for row in answer.rows}
+    of = {(row.areas_of, row.query): row.factor for row in answer.factors}
+    assert {areas for areas, _ in of} == {"block", "off the spine"}
+    assert {key: factor for key, factor in stated.items() if key[0] == "off the spine"}.items() <= of.items()
+    blocks = {row["query"]: row["factor"] for row in answer.rows if row["kind"] == "block"}
+    assert blocks == {query: factor for (areas, query), factor in of.items() if areas == "block"}
+    assert min(of.values()) >= 1
 
 
 def test_made_up_people_keep_what_the_frame_says_of_them(answer: Replicates) -> None:
@@ -266,10 +270,12 @@ def test_the_factor_finds_errors_that_replicates_do_not_have(answer: Replicates)
     assert level.shape == (blocks, cells)
     rows = pooled_rows(problem, level, (plus(1) for _ in range(10)))
     for size in (1, 3):
-        (total,) = (row for row in off_spine_factors(problem, rows, plus(size), [level]) if row.query == "total")
-        assert total.ratio == pytest.approx(size, rel=0.35)
-        assert 0 < total.standard_error < 0.5 * size
-        assert total.factor == max(1, total.ratio)
+        factors = [row for row in calibrated_factors(problem, rows, plus(size), [level]) if row.query == "total"]
+        assert {row.areas_of for row in factors} == {"block", "off the spine"}
+        for total in factors:
+            assert total.ratio == pytest.approx(size, rel=0.35)
+            assert 0 <= total.standard_error < 0.5 * size
+            assert total.factor == max(1, total.ratio)
 
 
 def test_intervals_have_floor_factor_and_no_negative_end() -> None:
@@ -414,7 +420,7 @@ def test_the_command_says_what_its_margins_are(
     text = " ".join(capsys.readouterr().out.split())
     assert "3 replicates of small-nation, from its own records. Nothing was spent" in text
     assert "errors of the census itself" in text
-    assert "Off the spine, made-up people" in text
+    assert "Made-up people, whose truth is known" in text
     values = commands.run_json(*arguments, "--out", answer.folder)
     assert values["stamp"] == "NOT FOR RELEASE"
     assert values["charged"] is None

@@ -131,6 +131,19 @@ def test_codes_of_before_a_merger_are_found_in_the_areas_or_given(tmp_path: Path
         propose_places(*looks, engine, {"019": "S09"})
 
 
+def test_codes_of_before_a_merger_are_found_by_the_name_that_records_have(tmp_path: Path, engine: LocalEngine) -> None:
+    people = [("001", "Åby"), ("014", "Vik"), ("017", "Vik"), ("S07", "Bro"), ("S09", "Bro"), ("S09", "Vik")] * 5
+    (tmp_path / "people.csv").write_text(
+        "mun,town,sex\n" + "".join(f"{code},{name},M\n" for code, name in people), encoding="utf-8"
+    )
+    file = areas(tmp_path, "code,name\n001,Åby\n014,Vik\nS07,Bro\n")
+    looks = look_at_file(tmp_path / "people.csv", engine), look_at_file(file, engine)
+    places = propose_places(*looks, engine)
+    assert (dict(places.aliases), places.by_name, places.unknown) == ({"014": ("017",)}, 1, 1)
+    given = propose_places(*looks, engine, {"017": "001", "S09": "S07"})
+    assert (given.by_name, given.unknown, given.aliases["001"]) == (0, 0, ("017",))
+
+
 def test_areas_of_another_country_are_a_finding(tmp_path: Path, engine: LocalEngine) -> None:
     (tmp_path / "people.csv").write_text(PEOPLE, encoding="utf-8")
     file = areas(tmp_path, "code,region\nA,1\nB,2\n")

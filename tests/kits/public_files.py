@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.mechanisms.topdown.measurements.words import Words, public_words
+from confide.mechanisms.topdown.measurements.layout import Words, public_words
 
 PL94 = {
     "total": {},

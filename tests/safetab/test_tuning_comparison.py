@@ -17,7 +17,7 @@ from confide.mechanisms.safetab.tuning import (
     production_tuning,
     tune,
 )
-from confide.mechanisms.safetab.tuning.comparison import geometric_bracket
+from confide.mechanisms.safetab.tuning.safetab_tuning import geometric_bracket
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Definition, cks_epsilon
 

@@ -14,8 +14,10 @@ from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, wri
 
 from confide.errors import InputError, ParameterError
 from confide.estimation import Study
+from confide.mechanisms.topdown.measurements.layout import public_words, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_totals, read_tree
-from confide.mechanisms.topdown.measurements.words import public_words
+from confide.mechanisms.topdown.whole_tree import planned_tree
+from confide.risk.release_risk import open_release
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +175,25 @@ def test_a_study_of_a_histogram_that_is_too_large(tmp_path: Path) -> None:
     for level, position in zip(files.levels, tree.position, strict=True):
         exact = np.stack([answered(files.words, words, cells) for cells in files.truth[level]])
         assert np.abs(tree.estimates.histogram(position) - exact).max() < 0.05
+
+
+def test_a_nation_in_parts_from_its_plan_and_from_its_file(seal: Callable[[str], Path]) -> None:
+    """Two States in parts whose totals are known together: the tree of the plan, and that of the file."""
+    opened = open_release(seal("topdown"))
+    assert opened.spine.split is not None
+    planned = planned_tree(opened.strategy, opened.spine, opened.plan, opened.columns)
+    tree = read_tree(opened.folder / "measurements", words=words_of(opened.strategy))
+    assert planned.position == tree.position == (0, 2, 3, 4, 5, 6)
+    counts = [tree.sectors.count({}), tree.sectors.count({2: np.eye(2)[1], 3: np.arange(63) > 5})]
+    for position in range(7):
+        expected = planned.covariances.variances(position, counts)
+        assert np.abs(tree.covariances.variances(position, counts) - expected).max() < 1e-7
+    parts = planned.covariances.variances(2, counts)[:, 0]
+    split = np.bincount(opened.spine.levels[1].official)[opened.spine.levels[1].official] > 1
+    assert split.any()
+    assert (parts[split] > 1e-3).all()
+    assert (np.abs(parts[~split]) < 1e-9).all()
+    assert tree.fit().worst is None
 
 
 # Twenty inputs that are wrong.

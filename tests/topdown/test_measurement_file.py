@@ -25,9 +25,8 @@ from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
-from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout
+from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
-from confide.mechanisms.topdown.measurements.words import words_of
 from confide.mechanisms.topdown.strategy import groups_of, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree

@@ -295,6 +295,13 @@ def test_a_file_for_stata_of_other_records_is_found(release: Path, tmp_path: Pat
     assert failing(copy) == ["records: Stata says what the records say"]
 
 
+def test_an_area_that_the_units_lack_is_found(release: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(release, tmp_path / "copy"))
+    file = next(copy.glob("areas*.csv"))
+    file.write_bytes(file.read_bytes().replace(b'"924A"', b'"924B"'))
+    assert "areas: those of the units" in failing(copy)
+
+
 def test_observations_that_are_not_those_of_the_table_are_found(release: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(release, tmp_path / "copy"))
     file = next((copy / "sdmx").glob("tro.*csv"))

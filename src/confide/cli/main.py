@@ -176,7 +176,7 @@ app = typer.Typer(
     name="confide",
     cls=Commands,
     help="Confide turns confidential census records into statistics that may be published. It states how much privacy "
-    "they cost and how accurate they are, and lets anyone verify both.",
+    "they cost and how accurate they are, and lets anyone verify the published files.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

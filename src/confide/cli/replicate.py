@@ -23,7 +23,7 @@ def replicate(
     replicates: Annotated[int, typer.Option("--replicates", metavar="N", help="How many.")] = REPLICATES,
     calibration: Annotated[
         int,
-        typer.Option(metavar="N", help="How many releases of made-up people, for areas off the spine."),
+        typer.Option(metavar="N", help="How many releases of made-up people, for the factors."),
     ] = CALIBRATION,
     spec: Annotated[
         Path | None, typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
@@ -68,7 +68,7 @@ def show(answer: Replicates) -> None:
             "" if row["mse"] is None else f"{row['mse'] ** 0.5:,.1f}",
             "" if row["p90_shown"] is None else f"±{row['p90_shown']:,}",
             "" if row["p95_shown"] is None else f"±{row['p95_shown']:,}",
-            "" if row["on_spine"] else f"{row['factor']:.2f}",
+            f"{row['factor']:.2f}",
         )
         for row in answer.rows
         if row["query"] == query
@@ -77,13 +77,19 @@ def show(answer: Replicates) -> None:
     table(columns, rows, title=f"Errors of figures of {query!r}, by kind of area and by what the figure shows")
     if answer.factors:
         listed = [
-            (row.query, f"{row.areas:,}", f"{row.ratio:.2f} ± {row.standard_error:.2f}", f"{row.factor:.2f}")
+            (
+                row.areas_of,
+                row.query,
+                f"{row.areas:,}",
+                f"{row.ratio:.2f} ± {row.standard_error:.2f}",
+                f"{row.factor:.2f}",
+            )
             for row in answer.factors
         ]
         table(
-            ["query", "areas ", "realised / replicated ", "factor "],
+            ["areas", "query", "number ", "realised / replicated ", "factor "],
             listed,
-            title="Off the spine, made-up people: what margins are multiplied by",
+            title="Made-up people, whose truth is known: what margins are multiplied by",
         )
     out.print(
         "A margin covers the error of the noise and of the estimation, among figures of that size. It does not cover "

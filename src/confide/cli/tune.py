@@ -22,9 +22,14 @@ from confide.mechanisms.safetab.tuning import (
     TuningQuestion,
 )
 from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
-from confide.mechanisms.safetab.tuning.comparison import ACCOUNTINGS, STAGE_1
 from confide.mechanisms.safetab.tuning.question import floor_margin
-from confide.mechanisms.safetab.tuning.safetab_tuning import LevelKey, SafeTabTuning, tune_safetab
+from confide.mechanisms.safetab.tuning.safetab_tuning import (
+    ACCOUNTINGS,
+    STAGE_1,
+    LevelKey,
+    SafeTabTuning,
+    tune_safetab,
+)
 from confide.official_safetab import settings_of
 from confide.privacy import Definition
 from confide.report.charts import Chart, chart

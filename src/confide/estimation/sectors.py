@@ -420,14 +420,14 @@ class CellVectors:
             values: Units x cells of the query, in C order of its shape.
             precision: One over the variance of the noise, for each unit.
         """
-        told = query.arranged(values)
-        shape = (-1, *(1 for _ in told.shape[2:]))
+        arranged = query.arranged(values)
+        shape = (-1, *(1 for _ in arranged.shape[2:]))
         for number in np.unique(self.pattern[units]).tolist():
             rows = np.flatnonzero(self.pattern[units] == number)
             groups = query.groups[self.cells[number]]
             inside = groups >= 0
             scale = precision[rows, None] / query.sizes[groups[inside]][None, :]
-            part = told[np.ix_(rows, groups[inside])] * scale.reshape(len(rows), *shape)
+            part = arranged[np.ix_(rows, groups[inside])] * scale.reshape(len(rows), *shape)
             array = self.arrays[number]
             shaped = array.reshape(*array.shape[:2], *self.sectors.free_shape)
             place = self.place[units[rows]]
@@ -436,7 +436,7 @@ class CellVectors:
             else:
                 shaped[np.ix_(place, np.flatnonzero(inside))] += part
 
-    def told(self, units: Integers, query: SectorQuery) -> Floats:
+    def answers(self, units: Integers, query: SectorQuery) -> Floats:
         """S x of a query for vectors x of some units: units x groups x free axes (1 where summed out)."""
         summed = tuple(2 + axis for axis, keeps in enumerate(query.kept) if not keeps)
         kept = tuple(n if keeps else 1 for n, keeps in zip(self.sectors.free_shape, query.kept, strict=True))

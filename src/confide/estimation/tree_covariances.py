@@ -222,8 +222,8 @@ class TreeCovariances:
         before, gain = covariance[:, 0].copy(), np.zeros((len(keys), self.sectors.size))
         across = before.sum(axis=2)
         variance = across.sum(axis=1)
-        told = total & (variance > KNOWN * np.einsum("kii->k", before) * self.sectors.size)
-        gain[told] = across[told] / variance[told, None]
+        conditioned = total & (variance > KNOWN * np.einsum("kii->k", before) * self.sectors.size)
+        gain[conditioned] = across[conditioned] / variance[conditioned, None]
         covariance[:, 0] -= gain[:, :, None] * across[:, None, :]
         covariance[:, 0] = (covariance[:, 0] + covariance[:, 0].swapaxes(-1, -2)) / 2
         return Upward(kind.reshape(-1), measured, covariance, before, gain, sums, open_children, determined, can)
@@ -273,8 +273,8 @@ class TreeCovariances:
         beside = np.where((openings == 1)[:, None, None, None], parent + below, np.nan)
         unlike = (openings == 1) & (own.possible[kind] != above.possible[above_kind]).any(axis=1)
         beside[unlike] = np.nan  # zeros that its parent has not: they tell its siblings something, which is not used
-        told = np.where((openings == 0)[:, None, None, None], conditioned, covariance)
-        result = np.where(own.determined[kind][:, None, None, None], told, beside)
+        of_determined = np.where((openings == 0)[:, None, None, None], conditioned, covariance)
+        result = np.where(own.determined[kind][:, None, None, None], of_determined, beside)
         return (result + result.swapaxes(-1, -2)) / 2
 
     # Answers.
@@ -364,8 +364,8 @@ class TreeCovariances:
                 last += 1
             rows = order[ends[first] : ends[last]]
             chosen = np.ones((len(rows), count), bool) if vector is None else vector[rows, None] == np.arange(count)
-            spread = np.where(chosen[:, :, None], vectors[None], 0.0)
-            start = np.repeat(spread[:, :, None, :], sectors, axis=2)
+            placed = np.where(chosen[:, :, None], vectors[None], 0.0)
+            start = np.repeat(placed[:, :, None, :], sectors, axis=2)
             result[first:last] = self._forms(block[rows], area[rows] - first, last - first, start)
             first = last
         return result

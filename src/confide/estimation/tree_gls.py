@@ -136,9 +136,9 @@ class TreeEstimates:
                 below = sums[part, :, columns]
                 news = array[part, :, columns] - information[level.measured[part], sector] @ below
                 array[part, :, columns] = below + matrix @ news
-            told = own.total_gain[kind].any(axis=1)
+            conditioned = np.asarray(own.total_gain[kind].any(axis=1))
             missing = self._missing(array[part, :, 0], totals[part])
-            array[part, :, 0] += np.where(told[:, None], missing * own.total_gain[kind], 0.0)
+            array[part, :, 0] += np.where(conditioned[:, None], missing * own.total_gain[kind], 0.0)
 
     def _missing(self, means: NDArray[Any], totals: Floats) -> Floats:
         """T − 1ᵀb, in the coordinates of the first sector: units x 1."""
@@ -195,7 +195,7 @@ class TreeEstimates:
 
     def query(self, level: int, query: SectorQuery, units: Integers | None = None) -> Floats:
         """The answers to a query: units x groups of core cells x free axes (1 where summed out)."""
-        return self.vectors[level].told(self._all(level) if units is None else units, query)
+        return self.vectors[level].answers(self._all(level) if units is None else units, query)
 
     def counts(self, level: int, counts: Sequence[SectorCount]) -> Floats:
         """Some counts of every unit of a level: units x counts."""

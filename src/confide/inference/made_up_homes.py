@@ -103,7 +103,7 @@ def resized_blocks(problem: TopDownProblem, histogram: pa.Table, times: float, s
     for name, numbers in present.items():
         groups = problem.groups(name)[kind]
         np.add.at(numbers, (block, groups), 1)
-        joint = joint * numbers.shape[1] + groups
+        joint = joint * (int(groups.max()) + 1) + groups
     moved = block.copy()
     # People of one class after the other: all that the frame limits together, so that each move can be looked at.
     for code in np.unique(joint).tolist():
@@ -121,9 +121,9 @@ def resized_blocks(problem: TopDownProblem, histogram: pa.Table, times: float, s
         leaving = np.clip(number - rounded, 0, lose)
         arriving = np.where(possible, np.clip(rounded - number, 0, gain), 0)
         movers, homes = _matched(block[members], leaving, arriving, parent, generator)
+        change = np.bincount(homes, minlength=blocks) - np.bincount(block[members[movers]], minlength=blocks)
         for name in limits:
-            np.subtract.at(present[name], (block[members[movers]], group[name]), 1)
-            np.add.at(present[name], (homes, group[name]), 1)
+            present[name][:, group[name]] += change
         moved[members[movers]] = homes
     return counted(moved * problem.cells + kind, problem.cells)
 

@@ -39,7 +39,8 @@ ZERO_FLOOR = 0.95
 """The margin of a figure that shows zero is not below this quantile of its class."""
 DEGREES = 5
 """Degrees of freedom of the t law that multiplies a root mean squared error: errors have heavier tails than normal."""
-ON_SPINE = 0.5
+OFF_SPINE = "off the spine"
+ON_SPINE = 0.8
 """A kind of area is on the spine if at least this share of its areas are single units of it."""
 
 
@@ -126,7 +127,7 @@ class PossibleCells:
         open_groups = [limits[name][1] > 0 for name in names]
         patterns = np.concatenate([np.ones((len(problem.spine.rows), 1), bool), *open_groups], axis=1)
         listed, kind = np.unique(patterns, axis=0, return_inverse=True)
-        rows, start = [], 1
+        start = 1
         cells = np.repeat(allowed[None], len(listed), axis=0)
         for name, groups in zip(names, open_groups, strict=True):
             own = listed[:, start : start + groups.shape[1]]
@@ -318,9 +319,11 @@ def pooled_rows(
 
 
 @dataclass(frozen=True)
-class OffSpineFactor:
-    """How much larger errors off the spine are than replicates say, for one query: from people whose truth is known."""
+class CalibratedFactor:
+    """How much larger errors are than replicates say, for some areas and one query: from people of known truth."""
 
+    areas_of: str
+    """``off the spine``, or the smallest areas by their name."""
     query: str
     areas: int
     ratio: float
@@ -330,12 +333,13 @@ class OffSpineFactor:
 
     @property
     def factor(self) -> float:
-        """What margins off the spine are multiplied by: never less than 1."""
+        """What margins of these areas are multiplied by: never less than 1."""
         return max(1.0, self.ratio)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
+            "areas_of": self.areas_of,
             "query": self.query,
             "areas": self.areas,
             "ratio": self.ratio,
@@ -344,12 +348,12 @@ class OffSpineFactor:
         }
 
 
-def off_spine_factors(
+def calibrated_factors(
     problem: TopDownProblem, rows: Sequence[Mapping[str, Any]], truth: Any, releases: Iterable[Any]
-) -> list[OffSpineFactor]:
-    """The ratios for every query, from made-up people and releases of them.
+) -> list[CalibratedFactor]:
+    """The ratios for every query, off the spine and in the smallest areas, from made-up people and releases of them.
 
-    The squared error of a figure off the spine is divided by the mean squared error that replicates have for figures
+    The squared error of a figure is divided by the mean squared error that replicates have for figures
     of its kind of area that show its size; the mean of these quotients is the square of the ratio. Figures that show
     zero are left out: most of them are cells that nobody is in.
 
@@ -359,7 +363,7 @@ def off_spine_factors(
         truth: The histograms of the made-up people, blocks x cells, sparse.
         releases: Those of their releases.
     """
-    kinds = [kind for kind in area_kinds(problem) if not kind.on_spine]
+    kinds = [kind for kind in area_kinds(problem) if calibrated_with(problem, kind) is not None]
     expected = {(row["kind"], row["query"], row["size"]): row["mse_shown"] or 0.0 for row in rows}
     queries = {name: query_matrix(problem, name) for name in query_names(problem)}
     sums = {(kind.name, query): np.zeros((2, kind.areas)) for kind in kinds for query in queries}
@@ -368,16 +372,26 @@ def off_spine_factors(
             figures = [kind.members @ counts for counts in (truth, histograms)]
             for query, matrix in queries.items():
                 mse = np.array([expected.get((kind.name, query, size), 0.0) for size in size_names()])
-                sums[kind.name, query] += _quotients(*(figure @ matrix for figure in figures), mse)
+                was, shows = (figure @ matrix for figure in figures)
+                sums[kind.name, query] += _quotients(was, shows, mse)
     result = []
-    for query in queries:
-        quotients, number = np.concatenate([np.zeros((2, 0)), *(sums[kind.name, query] for kind in kinds)], axis=1)
-        if number.sum() and quotients.sum():
-            squared = quotients.sum() / number.sum()
-            error = float(np.sqrt(((quotients - squared * number) ** 2).sum()) / number.sum())
-            ratio = float(np.sqrt(squared))
-            result.append(OffSpineFactor(query, int((number > 0).sum()), ratio, error / (2 * ratio)))
+    for name in dict.fromkeys(calibrated_with(problem, kind) for kind in kinds):
+        together = [kind.name for kind in kinds if calibrated_with(problem, kind) == name]
+        for query in queries:
+            quotients, number = np.concatenate([sums[kind, query] for kind in together], axis=1)
+            if number.sum() and quotients.sum():
+                squared = quotients.sum() / number.sum()
+                error = float(np.sqrt(((quotients - squared * number) ** 2).sum()) / number.sum())
+                ratio, areas = float(np.sqrt(squared)), int((number > 0).sum())
+                result.append(CalibratedFactor(str(name), query, areas, ratio, error / (2 * ratio)))
     return result
+
+
+def calibrated_with(problem: TopDownProblem, kind: AreaKind) -> str | None:
+    """Whose factor the areas of a kind have: all off the spine have one, the smallest areas another; others none."""
+    if not kind.on_spine:
+        return OFF_SPINE
+    return kind.name if kind.name == problem.frame.spine.levels[-1].name else None
 
 
 def _quotients(truth: Any, released: Any, mse: Floats) -> Floats:
@@ -405,7 +419,7 @@ def record_intervals(
         rmse: For each its root mean squared error, from its cell or pooled.
         level: The coverage.
         floor: The least half width; for figures that are zero the ``rmse_p95`` of their class.
-        factor: What the half width is multiplied by off the spine.
+        factor: What the half width is multiplied by.
     """
     half = factor * np.maximum(stdtrit(DEGREES, (1 + checked_level(level)) / 2) * np.asarray(rmse), floor)
     low = np.maximum(np.floor(released - half), 0).astype(np.int64)
@@ -441,6 +455,6 @@ SCHEMA = pa.schema(
             _column(f"p{round(100 * q)}_shown", pa.int64(), f"what {q:.0%} of their absolute errors do not exceed")
             for q in QUANTILES
         ),
-        _column("factor", pa.float64(), "what margins are multiplied by off the spine; 1 on it"),
+        _column("factor", pa.float64(), "what margins are multiplied by: off the spine, and in the smallest areas"),
     ]
 )

@@ -7,7 +7,7 @@ number of the replicate, so that anybody gets the same replicates. Nothing else 
 comes out is stamped.
 
 Errors of replicates are those of a release whose truth is the release: a little smoother and sparser than the truth.
-Where this matters most, in areas that the spine does not follow, a factor is found with people whose truth is known:
+Where this matters most, in areas off the spine and in the smallest areas, a factor is found with people of known truth:
 *made-up people*, released in the same way (:mod:`confide.inference.made_up_homes`). What the margins
 cover was measured against the truth: ``docs/concepts/replicates.md``. The method is that of the Census Bureau's
 Approximate Monte Carlo.
@@ -37,9 +37,10 @@ from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inference.made_up_homes import counted, exchanged_homes, resized_blocks, shrinkage
 from confide.inference.pooled_errors import (
-    OffSpineFactor,
+    CalibratedFactor,
     area_kinds,
-    off_spine_factors,
+    calibrated_factors,
+    calibrated_with,
     pooled_rows,
     query_matrix,
     query_names,
@@ -268,7 +269,7 @@ def _metadata_of(path: Path) -> dict[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class Replicates(TypedAnswer):
-    """Replicates of a release, their pooled errors, and the factors off the spine."""
+    """Replicates of a release, their pooled errors, and the factors."""
 
     folder: Path
     source: ReplicatedRelease
@@ -277,7 +278,7 @@ class Replicates(TypedAnswer):
     rows: Sequence[Mapping[str, Any]]
     """Pooled errors, one row for each kind of area, query and size class: the columns of
     :data:`confide.inference.pooled_errors.SCHEMA`."""
-    factors: Sequence[OffSpineFactor]
+    factors: Sequence[CalibratedFactor]
 
     @classmethod
     def open(cls, folder: str | Path, release: str | Path, spec: str | Path | None = None) -> Replicates:
@@ -288,7 +289,8 @@ class Replicates(TypedAnswer):
         if stated is None or stated.get("manifest_sha256") != source.manifest_sha256 or "margins" not in stated:
             raise _of_another(where)
         factors = [
-            OffSpineFactor(row["query"], row["areas"], row["ratio"], row["standard_error"]) for row in stated["factors"]
+            CalibratedFactor(row["areas_of"], row["query"], row["areas"], row["ratio"], row["standard_error"])
+            for row in stated["factors"]
         ]
         rows = pq.read_table(where / stated["margins"]).to_pylist()
         return cls(where, source, stated["replicates"], stated["calibration"], rows, factors)
@@ -381,14 +383,15 @@ def _answer(
         own = counts_matrix(problem, source.histogram)
         rows = pooled_rows(problem, own, listed([replicate_name(number + 1) for number in range(replicates)]))
         advance(1)
-        factors: list[OffSpineFactor] = []
+        factors: list[CalibratedFactor] = []
         if calibration:
             people = sparse_counts(problem, records_file(folder, MADE_UP))
             released = listed([calibration_name(number + 1) for number in range(calibration)])
-            factors = off_spine_factors(problem, rows, people, released)
+            factors = calibrated_factors(problem, rows, people, released)
         advance(1)
-    of_query = {row.query: row.factor for row in factors}
-    stated = [row | {"factor": 1.0 if row["on_spine"] else of_query.get(row["query"], 1.0)} for row in rows]
+    factor_of: dict[tuple[str | None, str], float] = {(row.areas_of, row.query): row.factor for row in factors}
+    groups = {kind.name: calibrated_with(problem, kind) for kind in area_kinds(problem)}
+    stated = [row | {"factor": factor_of.get((groups[row["kind"]], row["query"]), 1.0)} for row in rows]
     answer = Replicates(folder, source, replicates, calibration, stated, factors)
     values = answer.as_dict()
     table = rows_table(stated).replace_schema_metadata({"stamp": STAMP, "manifest_sha256": source.manifest_sha256})

@@ -43,6 +43,7 @@ class PlacesProposal:
         called: For a column of codes, that of the names which go with them.
         without_place: How many records have no code of a place.
         proposed: How many places the table has, if it was read from the records; 0 where a file of areas was given.
+        by_name: How many codes of ``aliases`` were guessed from the names that records have beside them.
     """
 
     block: str
@@ -57,6 +58,7 @@ class PlacesProposal:
     called: Mapping[str, str] = field(default_factory=dict)
     without_place: int = 0
     proposed: int = 0
+    by_name: int = 0
 
 
 def propose_places(
@@ -84,9 +86,11 @@ def propose_places(
         table = table_text(rows)
     key, block, codes = _joined(records, rows, areas, engine)
     known = set(rows[key])
-    old = _old_codes(rows, key, codes - known) | dict(merged or {})
-    aliases = aliases_of(old, known, areas.source.file)
     levels, partitions, called = levels_of(rows, key)
+    old = _old_codes(rows, key, codes - known) | dict(merged or {})
+    by_name = _same_names(records, block, engine, rows, key, called.get(key), codes - known - set(old) - {""})
+    old |= by_name
+    aliases = aliases_of(old, known, areas.source.file)
     names = {column: level_name(column, position) for position, column in enumerate(levels)}
     return PlacesProposal(
         block,
@@ -99,6 +103,7 @@ def propose_places(
         table,
         tuple(_following(records, block, engine, set(rows))),
         called if table is None else {},
+        by_name=len(by_name),
     )
 
 
@@ -193,6 +198,31 @@ def _old_codes(rows: Mapping[str, list[str]], key: str, missing: set[str]) -> di
                 if text and text in missing:
                     old[text] = own
     return old
+
+
+def _same_names(
+    records: FileLook,
+    block: str,
+    engine: LocalEngine,
+    rows: Mapping[str, list[str]],
+    key: str,
+    names: str | None,
+    missing: set[str],
+) -> dict[str, str]:
+    """Codes of records that the areas lack and whose records have the name of one area: those that merged into it."""
+    if names is None or not missing:
+        return {}
+    of_name: dict[str, set[str]] = {}
+    for own, name in zip(rows[key], rows[names], strict=True):
+        of_name.setdefault(name, set()).add(own)
+    for column in (column for column in records.columns if column != block):
+        pairs = [(code, name) for code, name, _ in records.counted_pairs(engine, block, column) if name]
+        if not pairs or not all(name in of_name for _, name in pairs):
+            continue
+        names_of = {code: {name for own, name in pairs if own == code} for code in missing}
+        areas = {code: of_name[next(iter(each))] for code, each in names_of.items() if len(each) == 1}
+        return {code: next(iter(area)) for code, area in areas.items() if len(area) == 1}
+    return {}
 
 
 def aliases_of(old: Mapping[str, str], known: set[str], file: str) -> dict[str, tuple[str, ...]]:

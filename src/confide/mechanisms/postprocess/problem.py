@@ -24,6 +24,7 @@ from confide.mechanisms.topdown.measurements.folder import (
     official_codes,
     spine_of,
 )
+from confide.mechanisms.topdown.measurements.layout import SECOND, FileLayout
 from confide.mechanisms.topdown.measurements.reading import (
     LevelReader,
     check_limits,
@@ -32,7 +33,6 @@ from confide.mechanisms.topdown.measurements.reading import (
     level_reader,
     root_total,
 )
-from confide.mechanisms.topdown.measurements.words import SECOND, FileLayout
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.problem import Integers, TopDownProblem, read_topdown_frame
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec

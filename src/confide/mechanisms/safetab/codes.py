@@ -17,11 +17,11 @@ Reference: Haney et al. 2024, section 3; the files' flags ``DETAILED_ONLY`` and 
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
-from confide.mechanisms.safetab.settings import ITERATION_LEVELS, MOST_RACE_CODES
+from confide.mechanisms.safetab.settings import ITERATION_LEVELS, LARGE_REGIONS, MOST_RACE_CODES
+from confide.schema import TOTAL_CODE
 
 IterationKind = Literal["race-alone", "race-combination", "ethnicity"]
 KINDS: tuple[IterationKind, ...] = ("race-alone", "race-combination", "ethnicity")
@@ -167,6 +168,42 @@ def _fingerprint(codes: tuple[str, ...], iterations: tuple[Iteration, ...], tabl
         digest.update(len(text.encode()).to_bytes(4, "big") + text.encode())
     digest.update(_pairs(table).astype("<i8").tobytes())
     return digest.hexdigest()
+
+
+# Iterations as plans of the second layout list them, so that releases can be read with them alone.
+
+
+@dataclass(frozen=True)
+class PlannedIteration:
+    """A race or ethnicity group as plans of the second layout list it."""
+
+    code: str
+    label: str
+    """Its name, and its code besides where another one has the same name."""
+    level: int
+    total_only: bool
+    coarse_only: bool
+
+    def tabulated(self, region_type: str) -> bool:
+        """Whether areas of a type have it."""
+        return not (self.coarse_only if region_type in LARGE_REGIONS else self.total_only)
+
+
+def planned_iterations(iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
+    """The iterations of the code lists as a plan has them."""
+    names = [iteration.name for iteration in iterations]
+    both = [f"{each.name} ({each.code})" for each in iterations]
+    times = Counter([*names, *both])
+    plain = [times[name] == 1 and name not in ("", TOTAL_CODE) for name in names]
+    return [
+        asdict(PlannedIteration(each.code, name if alone else pair, each.level, each.total_only, each.coarse_only))
+        for each, name, pair, alone in zip(iterations, names, both, plain, strict=True)
+    ]
+
+
+def read_iterations(question: Mapping[str, Any]) -> tuple[PlannedIteration, ...]:
+    """The iterations of a plan of the second layout."""
+    return tuple(PlannedIteration(**values) for values in question["iterations"])
 
 
 # From race and ethnicity codes to characteristic iterations.

@@ -8,7 +8,7 @@ groups, depending on a first noisy total (Algorithms 1 to 3). Proof of the guara
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from confide.engines import Engine
 from confide.errors import Finding
@@ -35,10 +36,9 @@ from confide.mechanisms.safetab.problem import (
     prepare,
     query_key,
 )
-from confide.mechanisms.safetab.readers import GroupFigures, codebook
-from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, PERSON_COLUMNS
+from confide.mechanisms.safetab.records import CODE_COLUMNS, LAST_CENRACE, NULL, PERSON_COLUMNS
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
-from confide.mechanisms.safetab.settings import CHOICE, TABLE, TOTAL_ONLY
+from confide.mechanisms.safetab.settings import CHOICE, OLDEST, SEXES, TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
@@ -51,6 +51,7 @@ from confide.releases.plan import Plan, Summary
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.report.dossier import Evaluated, Evaluating
+from confide.schema import Attribute, Level
 
 BYTES_PER_GROUP = 40
 BYTES_PER_BLOCK = 400
@@ -110,10 +111,10 @@ class SafeTab(Mechanism[SafeTabProblem]):
         return statement.documents(manifest)
 
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest["plan"])
+        return statement.codebook(manifest["plan"])
 
     def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
-        return GroupFigures.of(manifest["plan"])
+        return statement.GroupFigures.of(manifest["plan"])
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
@@ -168,14 +169,10 @@ class SafeTab(Mechanism[SafeTabProblem]):
         return Canaries(heads.take(np.repeat(np.arange(number), _never_suppressed(problem))), heads, None)
 
     def record_form(self, problem: SafeTabProblem) -> RecordForm:
-        from confide.mechanisms.safetab.made_up import record_form
-
-        return record_form(problem)
+        return _record_form(problem)
 
     def made_up_people(self, problem: SafeTabProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.safetab.made_up import official_layout
-
-        return official_layout(problem, people)
+        return _official_layout(problem, people)
 
     def silenced(self, problem: SafeTabProblem, plan: Plan) -> tuple[SafeTabProblem, Plan]:
         levels = tuple(replace(level, first=SILENT, second=SILENT, total=SILENT) for level in problem.levels)
@@ -281,3 +278,56 @@ def _best_codes(problem: SafeTabProblem) -> dict[str, str]:
             continue
         best, chosen[column] = float(cost.max()), str(codes[int(cost.argmax())])
     return chosen
+
+
+# Made-up person records in the official layout, for a rehearsal.
+
+
+SECOND_RACE = 0.1
+"""The share of people with a second race code."""
+BLOCK = "block"
+
+
+def _record_form(problem: SafeTabProblem) -> RecordForm:
+    """Ages, sexes and codes of the lists, each alike; areas by the names of the region types."""
+    regions, codes = problem.regions, problem.lists.codes
+    columns: dict[str, Iterable[str]] = {
+        "QAGE": map(str, range(OLDEST + 1)),
+        "QSEX": SEXES,
+        "HOUSEHOLDER": ("True", "False"),
+        "CENRACE": (f"{number:02d}" for number in range(1, LAST_CENRACE + 1)),
+        "QRACE1": codes,
+        "QSPAN": codes,
+    }
+    attributes = tuple(
+        Attribute(name, name, tuple(Level(str(code), str(code)) for code in values)) for name, values in columns.items()
+    )
+    areas = {name: (identifiers, regions.numbers(name)) for name, identifiers in regions.areas.items()}
+    return RecordForm(attributes, {}, BLOCK, regions.blocks.column("code").to_pylist(), areas)
+
+
+def _official_layout(problem: SafeTabProblem, people: MadeUpPeople) -> pa.Table:
+    """The records with every column of the layout, some with a second race code.
+
+    Args:
+        problem: The prepared problem.
+        people: The drawn people.
+
+    Returns:
+        The table of records, all of it text.
+    """
+    drawn = people.table(str)
+    columns = {name: drawn.column(name) for name in drawn.column_names if name != BLOCK}
+    start = 0
+    for name in BLOCK_COLUMNS:
+        columns[name] = pc.utf8_slice_codeunits(drawn.column(BLOCK), start, start + DIGITS[name])
+        start += DIGITS[name]
+    nothing = pa.array(np.full(people.number, NULL))
+    codes = pa.array([*problem.lists.codes, NULL], pa.string())
+    second = people.random.integers(len(problem.lists.codes), size=people.number)
+    second[people.random.random(people.number) >= SECOND_RACE] = len(problem.lists.codes)
+    columns["QRACE2"] = codes.take(pa.array(second))
+    for name in CODE_COLUMNS:
+        columns.setdefault(name, nothing)
+    theirs = problem.records.theirs
+    return pa.table({theirs(name): columns[name] for name in PERSON_COLUMNS})

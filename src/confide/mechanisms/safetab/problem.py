@@ -19,8 +19,7 @@ from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
-from confide.mechanisms.safetab.codes import CodeLists, stability
-from confide.mechanisms.safetab.output.planned import planned_iterations
+from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability
 from confide.mechanisms.safetab.records import check_persons
 from confide.mechanisms.safetab.regions import (
     CoterminousSet,

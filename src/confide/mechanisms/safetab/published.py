@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
-from confide.mechanisms.safetab.output.planned import PlannedLevel, read_iterations, read_planned
+from confide.mechanisms.safetab.codes import read_iterations
+from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
     CODES,

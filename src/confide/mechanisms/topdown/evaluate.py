@@ -26,7 +26,7 @@ from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import Format, cell_index
 from confide.errors import ParameterError, Place, ReleaseError, RunError
-from confide.estimation.sectors import SectorCount
+from confide.estimation.sectors import SectorCount, Sectors
 from confide.geography.spine import OUTSIDE
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.characteristics import (
@@ -101,15 +101,15 @@ SMALLEST = 1e-12
 """Stands for the variance of noise that is always zero."""
 
 
-class NoiseAlone:
+class LeastSquaresNoise:
     """The variances of least squares: on the whole tree, or down the spine where the histogram is too large for it."""
 
     def __init__(self, problem: TopDownProblem, characteristics: Sequence[Characteristic]):
         self._problem, self._characteristics = problem, characteristics
+        self._sectors: Sectors | None = None
         try:
             self._sectors = sectors_of(problem.strategy)[0]
         except ParameterError:
-            self._sectors = None
             self._theory = NoiseTheory(problem)
 
     def variances(self, geography: EvaluationGeography) -> Mapping[str, Floats]:
@@ -149,16 +149,16 @@ class NoiseAlone:
         def forms(core: Floats) -> Floats:
             key = core.tobytes()
             if key not in vectors:
-                found = np.zeros((geography.units, len(sectors.sectors)))
+                by_sector = np.zeros((geography.units, len(sectors.sectors)))
                 if of_spine is None:
                     of_areas = self._tree.covariances.area_forms(block, area[block], geography.units, core[None])
-                    found = of_areas[:, :, 0, 0]
+                    by_sector = of_areas[:, :, 0, 0]
                 else:  # units of one level are alike by the thousand
                     position, area_of_unit = of_spine
                     inside = area_of_unit != OUTSIDE
                     of_units = self._tree.covariances.unit_forms(self._tree.position[position], core)
-                    found[area_of_unit[inside]] = of_units[inside]
-                vectors[key] = np.maximum(found, 0)
+                    by_sector[area_of_unit[inside]] = of_units[inside]
+                vectors[key] = np.maximum(by_sector, 0)
             return vectors[key]
 
         result = {
@@ -166,7 +166,7 @@ class NoiseAlone:
             for name, counts in self._counts.items()
         }
         smallest = min(_variance(measure.unbounded) for measure in self._plan.measures)
-        return {name: np.where(found < ROUNDING * smallest, 0.0, found) for name, found in result.items()}
+        return {name: np.where(each < ROUNDING * smallest, 0.0, each) for name, each in result.items()}
 
     def _down_the_spine(self, geography: EvaluationGeography) -> dict[str, Floats]:
         parts = {
@@ -444,7 +444,7 @@ class TruthComparison:
         self.measures = measures_of(problem.strategy.schema)
         also = (*self.measures.queries, *self.measures.largest_group)
         self.characteristics = characteristics(problem.strategy, also)
-        self.noise = NoiseAlone(problem, self.characteristics)
+        self.noise = LeastSquaresNoise(problem, self.characteristics)
 
 
 def evaluate(

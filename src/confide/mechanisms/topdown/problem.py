@@ -24,7 +24,7 @@ from confide.inputs.frame import Frame, read_counts, read_frame
 from confide.inputs.spelled import reading_facts
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level, check_sizes
-from confide.mechanisms.topdown.measurements.words import FileLayout
+from confide.mechanisms.topdown.measurements.layout import FileLayout
 from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,

@@ -140,8 +140,8 @@ def with_level_between(
     assert np.array_equal(groups, np.arange(len(groups))), "groups are numbered from zero, without gaps"
     parent = np.empty(len(groups), np.int64)
     parent[together] = level.parent
-    told = np.ones(len(groups), bool) if known is None else known
-    between = TreeLevel(parent, np.full(len(groups), -1, np.int64), _nothing(sectors), told)
+    total_known = np.ones(len(groups), bool) if known is None else known
+    between = TreeLevel(parent, np.full(len(groups), -1, np.int64), _nothing(sectors), total_known)
     below = TreeLevel(together, level.measured, level.information, level.total_known)
     return [*levels[:at], between, below, *levels[at + 1 :]]
 

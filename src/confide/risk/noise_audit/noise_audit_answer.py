@@ -1,4 +1,4 @@
-"""The answer of a noise audit."""
+"""The answer of a noise audit, and its page for the curator."""
 
 from __future__ import annotations
 

@@ -30,6 +30,29 @@ from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import Workspace
 from confide.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 
+MOST_BLOCKS = 24
+"""A longer block table is cut: noise is the same in all blocks, and a run has to be quick."""
+
+
+def cut_blocks(loaded: LoadedSpec, folder: Path, most: int = MOST_BLOCKS) -> LoadedSpec | None:
+    """The spec with the first and the last rows of a long block table; none where it is short, or cannot be cut."""
+    source = find_sources(loaded)[0].get("blocks")
+    if source is None:
+        return None
+    file, half = folder / source.path.name, most // 2
+    if source.format == "parquet":
+        blocks = pq.read_table(source.path)
+        if blocks.num_rows <= most:
+            return None
+        ends = pa.concat_tables([blocks.slice(0, half), blocks.slice(blocks.num_rows - half)])
+        pq.write_table(ends, file)
+        return loaded.with_data(blocks=str(file))
+    lines = source.path.read_bytes().splitlines(keepends=True)
+    if len(lines) <= most + 1 or any(b'"' in line for line in lines):
+        return None
+    file.write_bytes(b"".join([lines[0], *lines[1 : half + 1], *lines[-half:]]))
+    return loaded.with_data(blocks=str(file))
+
 
 class InProcess:
     """An engine that maps groups here and keeps the tables; files of counts are read once."""
@@ -57,10 +80,6 @@ class InProcess:
                 self._rows[rows, key, group] = pq.read_table(rows, filters=[(key, "=", group)])
         self.mapped[into] = [function(group, self._rows[rows, key, group]) for group in groups]
         return []
-
-
-MOST_BLOCKS = 24
-"""A longer block table is cut: noise is the same in all blocks, and a run has to be quick."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,26 +208,3 @@ class Bench:
 
 def _same_places(one: Integers, other: Integers) -> bool:
     return len(one) > 0 and np.array_equal(one, other)
-
-
-# The frame, cut to a few blocks.
-
-
-def cut_blocks(loaded: LoadedSpec, folder: Path, most: int = MOST_BLOCKS) -> LoadedSpec | None:
-    """The spec with the first and the last rows of a long block table; none where it is short, or cannot be cut."""
-    source = find_sources(loaded)[0].get("blocks")
-    if source is None:
-        return None
-    file, half = folder / source.path.name, most // 2
-    if source.format == "parquet":
-        blocks = pq.read_table(source.path)
-        if blocks.num_rows <= most:
-            return None
-        ends = pa.concat_tables([blocks.slice(0, half), blocks.slice(blocks.num_rows - half)])
-        pq.write_table(ends, file)
-        return loaded.with_data(blocks=str(file))
-    lines = source.path.read_bytes().splitlines(keepends=True)
-    if len(lines) <= most + 1 or any(b'"' in line for line in lines):
-        return None
-    file.write_bytes(b"".join([lines[0], *lines[1 : half + 1], *lines[-half:]]))
-    return loaded.with_data(blocks=str(file))

@@ -21,10 +21,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from confide.mechanisms.safetab.intervals import intervals, sum_intervals
-from confide.mechanisms.safetab.output.planned import PlannedIteration, PlannedLevel, read_iterations, read_planned
+from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
+from confide.mechanisms.safetab.intervals import intervals, margin_of_sum, sum_intervals
 from confide.mechanisms.safetab.output.rows import MEASURED, GroupCounts
-from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE
+from confide.mechanisms.safetab.settings import (
+    CELLS_OF_LEVEL,
+    GRIDS,
+    ITERATION_LEVELS,
+    OLDEST,
+    REGION_TYPES,
+    SEXES,
+    TABLE,
+    TOTAL_ONLY,
+    TOTAL_TABLE,
+    LevelName,
+)
+from confide.noise import NoiseDistribution
 from confide.releases.tabular import (
     AREA,
     COUNT,
@@ -47,6 +59,66 @@ TITLES = {TOTAL_TABLE: "Total population"} | {grid.table: grid.title for grid in
 SEX_LABELS = ("male", "female")
 GROUPS_AT_ONCE = 1 << 13
 """How many groups become rows at a time: each has up to 49."""
+
+
+@dataclass(frozen=True)
+class PlannedLevel:
+    """A population group level as the plan in the manifest describes it."""
+
+    region: int
+    iteration_level: int
+    areas: int
+    iterations: int
+    total_only: int
+    suppressed_up_to: int | None
+    law: NoiseDistribution | None
+    total_law: NoiseDistribution | None
+
+    @property
+    def region_type(self) -> str:
+        """The type of its areas."""
+        return REGION_TYPES[self.region]
+
+    @property
+    def title(self) -> str:
+        """For people: ``STATE, detailed``."""
+        return LevelName(self.region_type, self.iteration_level).title
+
+    def number(self, total_only: bool) -> int:
+        """How many iterations of one kind there are."""
+        return self.total_only if total_only else self.iterations - self.total_only
+
+    def margins(self, probability: Fraction, statistics_level: int, *, total_only: bool = False) -> list[int]:
+        """The noise margins of a group's total, and with a table of a sex and of a cell; none if there is none."""
+        law = self.total_law if total_only else self.law
+        if law is None or (total_only and statistics_level):
+            return []
+        grid = [] if statistics_level == 0 else [GRIDS[statistics_level - 1].ages, 1]
+        sums = [CELLS_OF_LEVEL[statistics_level], *grid]
+        return [margin_of_sum(law, cells, probability) for cells in sums]
+
+
+def read_planned(plan: Mapping[str, Any]) -> list[PlannedLevel]:
+    """The levels of a plan."""
+    laws = {
+        (measure["level"], measure["query"]): NoiseDistribution.from_dict(measure["law"])
+        for measure in plan["measures"]
+    }
+    return [
+        PlannedLevel(
+            REGION_TYPES.index(level["region_type"]),
+            level["iteration_level"],
+            level["areas"],
+            level["iterations"],
+            level["total_only_iterations"],
+            level["suppressed_up_to"],
+            *(
+                laws.get((level["region_type"], f"{ITERATION_LEVELS[level['iteration_level']]}: {query}"))
+                for query in (TABLE, TOTAL_ONLY)
+            ),
+        )
+        for level in plan["question"]["levels"].values()
+    ]
 
 
 @dataclass(frozen=True, eq=False)

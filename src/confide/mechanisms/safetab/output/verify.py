@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from confide.mechanisms.safetab.output.planned import PlannedIteration, PlannedLevel, read_planned
+from confide.mechanisms.safetab.codes import PlannedIteration
+from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
@@ -37,8 +38,7 @@ from confide.mechanisms.safetab.output.reading import (
     region_of,
     width_of,
 )
-from confide.mechanisms.safetab.output.released import is_coded, open_coded, read_measured
-from confide.mechanisms.safetab.output.verify_coded import verify_coded
+from confide.mechanisms.safetab.output.released import is_coded, open_coded, read_measured, verify_coded
 from confide.mechanisms.safetab.settings import (
     GRIDS,
     ITERATION_LEVELS,

@@ -7,7 +7,6 @@ sections 5.3.2 and 6. For users: ``docs/concepts/safetab-tuning.md``.
 """
 
 from confide.mechanisms.safetab.tuning.answer import LevelTuning, ReleaseTuning, tune
-from confide.mechanisms.safetab.tuning.comparison import NoiseCostComparison, compare_noise_costs
 from confide.mechanisms.safetab.tuning.question import (
     PRODUCTION,
     BudgetRule,
@@ -17,7 +16,12 @@ from confide.mechanisms.safetab.tuning.question import (
     production_tuning,
     question_of,
 )
-from confide.mechanisms.safetab.tuning.safetab_tuning import SafeTabTuning, tune_safetab
+from confide.mechanisms.safetab.tuning.safetab_tuning import (
+    NoiseCostComparison,
+    SafeTabTuning,
+    compare_noise_costs,
+    tune_safetab,
+)
 
 __all__ = [
     "PRODUCTION",

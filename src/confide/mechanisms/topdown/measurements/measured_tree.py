@@ -48,10 +48,11 @@ from confide.mechanisms.topdown.measurements.layout import (
     KNOWN_TOTAL,
     MEASURED_SUFFIX,
     TOGETHER,
+    Words,
     level_folder,
     plain,
+    public_words,
 )
-from confide.mechanisms.topdown.measurements.words import Words, public_words
 from confide.mechanisms.topdown.whole_tree import with_level_between
 from confide.noise import DiscreteGaussian
 
@@ -146,7 +147,7 @@ def read_tree(
 
     Args:
         path: The folder of a product: it has a folder for each level. Or the folder that such a one is in.
-        words: The words of the file (:func:`~confide.mechanisms.topdown.measurements.words.words_of` has those of a
+        words: The words of the file (:func:`~confide.mechanisms.topdown.measurements.layout.words_of` has those of a
             strategy); without them it must be a public product.
         levels: The levels that there must be, the root first; without them those of the product.
         totals: Known numbers of records by code: of a State, by the id of a unit or by its official code. The parts of
@@ -186,11 +187,11 @@ def read_tree(
         vectors = CellVectors(sectors, possible, dtype) if last else CellVectors.dense(sectors, len(level.ids))
         tree_levels.append(_read_level(rows, level, parents[number], read[level.name], sectors, vectors))
         evidence.append(vectors)
-    told = [_known_totals(folder, level) for level in units]
+    known_sums = [_known_totals(folder, level) for level in units]
     if totals:
-        _add_given(told, units, totals)
-    names_used = [*used, *([KNOWN_TOTAL] if any(told) else [])]
-    tree_levels, positions, sums = _with_totals(tree_levels, told, sectors, not_used)
+        _add_given(known_sums, units, totals)
+    names_used = [*used, *([KNOWN_TOTAL] if any(known_sums) else [])]
+    tree_levels, positions, sums = _with_totals(tree_levels, known_sums, sectors, not_used)
     for at in [at for at in range(len(tree_levels)) if at not in positions]:
         evidence.insert(at, CellVectors.dense(sectors, tree_levels[at].units))
     covariances = TreeCovariances(sectors, tree_levels, possible)
@@ -478,8 +479,8 @@ def _sign(name: str) -> str:
 
 def _is(column: pa.ChunkedArray, value: str | None) -> Booleans:
     """Which rows have a value, or none."""
-    found = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
-    return np.asarray(found.to_numpy(), bool)
+    same = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
+    return np.asarray(same.to_numpy(), bool)
 
 
 def _reason(words: Words, name: str, said: tuple[str, ...], sign: str) -> str | None:
@@ -519,8 +520,8 @@ def _possible(zeros: Sequence[_Zero], sectors: Sectors, study: Study | None, wor
                 coarse = np.zeros((*can.shape[:place], study.shape[axis], *can.shape[place + 1 :]), bool)
                 np.logical_or.at(np.moveaxis(coarse, place, 0), study.groups[axis], np.moveaxis(can, place, 0))
                 can = coarse
-        spread = can.reshape([sectors.shape[axis] if axis in axes else 1 for axis in sectors.core])
-        patterns.append(np.broadcast_to(spread, sectors.core_shape).ravel())
+        by_axis = can.reshape([sectors.shape[axis] if axis in axes else 1 for axis in sectors.core])
+        patterns.append(np.broadcast_to(by_axis, sectors.core_shape).ravel())
     return np.asarray(np.array(patterns)[kind.reshape(-1)], bool)
 
 
@@ -547,15 +548,17 @@ def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[
     return result
 
 
-def _add_given(told: list[list[tuple[Integers, int]]], units: Sequence[UnitsOfLevel], given: Mapping[str, int]) -> None:
+def _add_given(
+    known_sums: list[list[tuple[Integers, int]]], units: Sequence[UnitsOfLevel], given: Mapping[str, int]
+) -> None:
     """Totals by code: of the first level that has a unit with the code."""
     unknown = []
     for code, number in given.items():
         for position, level in enumerate(units):
             members = np.flatnonzero((level.ids == code) | (_codes(level) == code))
             if len(members):
-                told[position] = [one for one in told[position] if not np.isin(one[0], members).any()]
-                told[position].append((members, number))
+                known_sums[position] = [one for one in known_sums[position] if not np.isin(one[0], members).any()]
+                known_sums[position].append((members, number))
                 break
         else:
             unknown.append(code)
@@ -580,20 +583,24 @@ def _codes(level: UnitsOfLevel) -> NDArray[np.str_]:
 
 
 def _with_totals(
-    levels: list[TreeLevel], told: Sequence[list[tuple[Integers, int]]], sectors: Sectors, not_used: dict[str, str]
+    levels: list[TreeLevel],
+    known_sums: Sequence[list[tuple[Integers, int]]],
+    sectors: Sectors,
+    not_used: dict[str, str],
 ) -> tuple[list[TreeLevel], tuple[int, ...], list[Floats]]:
     """The levels with known totals, and with levels between them for what is known together only."""
     result: list[TreeLevel] = []
     positions: list[int] = []
     sums: list[Floats] = []
     for position, level in enumerate(levels):
-        single = [(members, number) for members, number in told[position] if len(members) == 1]
-        several = [(members, number) for members, number in told[position] if len(members) > 1]
+        single = [(members, number) for members, number in known_sums[position] if len(members) == 1]
+        several = [(members, number) for members, number in known_sums[position] if len(members) > 1]
         number_of = np.full(level.units, np.nan)
         for members, number in single:
             number_of[members] = number
         if several:
-            together, groups = np.full(level.units, -1, np.int64), []
+            together = np.full(level.units, -1, np.int64)
+            groups: list[float] = []
             for members, number in several:
                 if len(np.unique(level.parent[members])) > 1:
                     not_used[f"{KNOWN_TOTAL} of several units"] = "they are not parts of one unit"

@@ -27,8 +27,11 @@ from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, Un
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
     DP_QUERY,
+    FIRST,
     KNOWN_TOTAL,
+    SECOND,
     TOGETHER,
+    FileLayout,
     QueryLayout,
     frame_name,
     level_folder,
@@ -38,7 +41,6 @@ from confide.mechanisms.topdown.measurements.layout import (
     told_name,
     told_queries,
 )
-from confide.mechanisms.topdown.measurements.words import FIRST, SECOND, FileLayout
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian

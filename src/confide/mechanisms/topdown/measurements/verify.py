@@ -25,10 +25,11 @@ from confide.mechanisms.topdown.measurements.layout import (
     FOLDER,
     KNOWN_TOTAL,
     MEASURED_SUFFIX,
+    SUMMED_OUT,
     UNIT,
+    FileLayout,
     level_folder,
 )
-from confide.mechanisms.topdown.measurements.words import SUMMED_OUT, FileLayout
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.privacy import ZCDP
 from confide.releases.mechanism import Check

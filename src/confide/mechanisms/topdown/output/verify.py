@@ -47,10 +47,9 @@ from confide.releases.tabular import (
     labels_tell_apart,
     sdmx_batches,
     sdmx_columns,
-    second_layout,
     text_batches,
 )
-from confide.releases.tabular.checks import STAMP_FILE, STATEMENT
+from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, areas_check, cells_check
 from confide.report.certificate import CERTIFICATE
 
 # Released tables read again from their files, some rows at a time, in every format at once.
@@ -219,10 +218,13 @@ def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tab
     """Every one- and two-way table made again from the records, and compared in every format; cells and areas."""
     explained, files = output.explained, [file["path"] for file in manifest["files"]]
     assert explained is not None
-    units = {level.name: level.units for level in tabulator.levels}
-    yield Check("areas: those of the units", units == dict(explained.units), ", ".join(explained.units))
     path = next((path for path in files if path.split(".")[0] == AREAS), None)
-    names = None if path is None or explained.area_names is None else _listed_names(folder / path)
+    listed = AreaNames({}) if path is None else _listed_areas(folder / path)
+    units = {level.name: level.units for level in tabulator.levels}
+    same = units == dict(explained.units) and [*listed.levels] == [*units]
+    same = same and all(tuple(listed.levels[level.name][0]) == level.codes for level in tabulator.levels)
+    yield Check("areas: those of the units", same, ", ".join(explained.units))
+    names = None if explained.area_names is None else listed
     for table in explained.crossed.tables:
         yield labels_tell_apart(table.layout)
         copies = TableCopies.open(folder, manifest, table.layout.name, table.columns.schema(FIGURES))
@@ -245,8 +247,10 @@ def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tab
         yield Check(f"{name}: the same in every format", copies.same and observed.same, copies.formats)
         yield Check(f"{name}: what the records come to", equal and complete, f"{rows:,} rows")
     yield from _labelled(folder, manifest, output, explained)
-    tables = [table.layout.name for table in explained.crossed.tables]
-    yield from second_layout(folder, tables, files, explained.units, explained.area_names)
+    for table in explained.crossed.tables:
+        yield cells_check(folder, table.layout.name, files)
+    # That tables have these areas and no other was seen above, row by row.
+    yield from areas_check(folder, [], files, explained.units, explained.area_names)
     others = sorted(set(files) - _expected_files(files, output))
     yield Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or a page")
 
@@ -292,14 +296,14 @@ def _expected_files(files: Sequence[str], output: Output) -> set[str]:
     }
 
 
-def _listed_names(path: Path) -> AreaNames:
-    """The names in the file of areas; that they are those of the plan is another check."""
+def _listed_areas(path: Path) -> AreaNames:
+    """The file of areas, with names where it has them; that these are those of the plan is another check."""
     rows = text_batches(path).take(1 << 40)
     by_level: dict[str, tuple[list[str], list[str]]] = {}
-    for level, code, name in zip(*(rows.column(at).to_pylist() for at in range(3)), strict=True):
+    for level, code, *name in zip(*(column.to_pylist() for column in rows.columns), strict=True):
         codes, names = by_level.setdefault(level, ([], []))
         codes.append(code)
-        names.append(name)
+        names.append(name[0] if name else "")
     return AreaNames(by_level)
 
 
