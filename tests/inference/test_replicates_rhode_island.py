@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from tests.kits.descent import PRODUCTION
 from tests.kits.rhode_island import NEEDED, lay_out_with_presence
 
