@@ -54,8 +54,9 @@ def suppress(
     title: Annotated[str, typer.Option(help="A title for people.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work "
-    "them out."""
+    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work
+    them out.
+    """
     answer = confide.suppress(
         list(tables),
         out=folder,
