@@ -20,8 +20,8 @@ from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
-from confide.inputs.offending import gathered_values
 from confide.inputs.proposals import OfficeFiles, propose_office
+from confide.inputs.spelled import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
@@ -32,12 +32,15 @@ from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.check import Checked
 from confide.releases.draft import (
+    AREAS,
     LEDGER,
     SPEC,
     Draft,
     keep_secrets,
     new_ledger,
     one_of,
+    relative,
+    schema_text,
     there_already,
     unknown_name,
     write_spec,
@@ -45,7 +48,6 @@ from confide.releases.draft import (
 from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
-from confide.releases.office_draft import AREAS, relative, schema_text
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
@@ -59,7 +61,7 @@ from confide.releases.workspace import Workspace, changed, no_room_is_an_error, 
 from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
-    from confide.mechanisms.cellkey.perturbing import PerturbedTable
+    from confide.mechanisms.cellkey.given import PerturbedTable
     from confide.population import OfficialFiles, PopulationFiles
     from confide.risk.noise_audit import NoiseAudit
 
@@ -545,7 +547,7 @@ def perturb_cells(
     Returns:
         The spec, and the sealed release.
     """
-    from confide.mechanisms.cellkey.perturbing import CellsSpec, PerturbedTable
+    from confide.mechanisms.cellkey.given import CellsSpec, PerturbedTable
 
     asked = CellsSpec(
         ptable=ptable,

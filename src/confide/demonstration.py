@@ -14,13 +14,11 @@ from confide.answers import TypedAnswer
 from confide.comparison.protections import toml_text
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
-from confide.mechanisms.cellkey.secret_order import ORDER, new_order
-from confide.mechanisms.cellkey.spec import cellkey_spec
+from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
 from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
 from confide.noise.ptables import DECIMAL
 from confide.population import simulate
-from confide.population.eu import write_eu
-from confide.population.eu_country import SCHEMA
+from confide.population.eu import SCHEMA, write_eu
 from confide.population.eu_settings import EuAreas
 from confide.population.generate import US_STATE
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec

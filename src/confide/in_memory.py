@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from confide.answers import html_tables
+from confide.answers import html_tables, renamed
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
@@ -37,7 +37,6 @@ from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrat
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.renamed import renamed
 from confide.schema import Attribute, Level, Query, Schema
 from confide.version import __version__
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +25,11 @@ import numpy as np
 
 from confide import api
 from confide.answers import TypedAnswer
-from confide.documents.toml_text import toml_text
 from confide.engines import Advance, Engine, LocalEngine, Source
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
-from confide.inputs.margins import read_margins
+from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseKey
 from confide.privacy import price
@@ -44,6 +46,68 @@ from confide.releases.spec import LoadedSpec, find_source, load_spec, named_file
 from confide.releases.verify import Verification
 from confide.releases.workspace import STAMP, no_room_is_an_error
 from confide.report.dossier import Evaluated, stamp_rehearsal
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(values: Mapping[str, Any]) -> str:
+    """The text of a TOML file with these values: a table for each part, and all that is deeper in one line each.
+
+    Args:
+        values: Texts, whole numbers, decimals, truth values, lists and dictionaries of them.
+
+    Returns:
+        The text.
+
+    >>> print(toml_text({"release": {"name": "a"}, "tables": [{"variables": ["sex", "age:five-year"]}]}), end="")
+    [release]
+    name = "a"
+    <BLANKLINE>
+    [[tables]]
+    variables = ["sex", "age:five-year"]
+    """
+    plain = {key: value for key, value in values.items() if not _is_table(value)}
+    parts = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in plain.items())] if plain else []
+    for key, value in values.items():
+        if _is_table(value):
+            opened = f"[{_key(key)}]" if isinstance(value, Mapping) else f"[[{_key(key)}]]"
+            for table in [value] if isinstance(value, Mapping) else value:
+                lines = "".join(f"{_key(name)} = {_value(inner)}\n" for name, inner in table.items())
+                parts.append(f"{opened}\n{lines}")
+    return "\n".join(parts)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) or (
+        isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
+    )
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise TypeError(f"no value of a settings file: {type(value).__name__}")
+
+
+def _text(value: str) -> str:
+    # The escapes of JSON are those of TOML, but for one character that JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# The rehearsal itself.
+
 
 PERSONS = 100_000
 """How many records are made up, unless somebody says otherwise or there are fewer."""
@@ -135,7 +199,7 @@ def rehearse(
     Args:
         spec: The spec file. Its records need not be there, and are not opened if they are; its ledger is not touched.
         persons: How many records; by default 100,000, or as many as sizes or margins add up to, if they are fewer.
-        margins: CSV files of public counts from which people are drawn: see :mod:`confide.inputs.margins`.
+        margins: CSV files of public counts from which people are drawn: see :mod:`confide.inputs.table_files`.
         sizes: A column of the block table by which people are spread over blocks; by default one that is named as a
             size, such as ``persons`` or ``population``.
         expected: How many records the office has, for the estimate of time; by default what sizes or margins add up to.

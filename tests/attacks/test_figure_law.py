@@ -10,7 +10,7 @@ import pytest
 
 from confide.noise import DiscreteGaussian, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
 from confide.noise.ptables import count_settings, generate
-from confide.releases.figure_law import IMPOSSIBLE, AdditiveLaw, LikelihoodTable, PTableLaw, SpreadLaw
+from confide.releases.figure_noise import IMPOSSIBLE, AdditiveLaw, LikelihoodTable, PTableLaw, SpreadLaw
 
 COUNTS = np.arange(0, 12)
 

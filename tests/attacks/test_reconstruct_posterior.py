@@ -16,7 +16,7 @@ from confide.attacks.reconstruction.integer_program import program_structure
 from confide.attacks.reconstruction.prior import Prior, log_sizes
 from confide.attacks.reconstruction.random_walk import proportional_fit
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
-from confide.releases.figure_law import AdditiveLaw
+from confide.releases.figure_noise import AdditiveLaw
 
 TEXTS = {"a*b": DiscreteGaussian("1/2"), "c": TwoSidedGeometric(1), "b*c": DiscreteGaussian(2)}
 MATRICES = {text: np.array([answers(SMALL.query(text), row) for row in np.eye(CELLS)]) for text in TEXTS}

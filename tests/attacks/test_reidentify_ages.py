@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from confide.attacks.reidentification import load_age_bins
-from confide.attacks.reidentification.coding import code
 from confide.attacks.reidentification.columns import OLDEST, range_of_label
+from confide.attacks.reidentification.matching import code
 from confide.errors import InputError, ParameterError
 
 

@@ -19,7 +19,7 @@ from confide.attacks.reidentification import (
     reidentification_rates,
 )
 from confide.attacks.reidentification.baselines import ModeFrom, composition
-from confide.attacks.reidentification.coding import code
+from confide.attacks.reidentification.matching import code
 from confide.errors import ParameterError
 
 

@@ -30,11 +30,10 @@ from tests.kits.labelled import read_labelled
 from confide.documents import parse_schema
 from confide.mechanisms.cellkey import counting
 from confide.mechanisms.cellkey.counting import KEY, WEIGHT, count_records, perturb, scaled
-from confide.mechanisms.cellkey.keys import draw_keys
+from confide.mechanisms.cellkey.keys import CellSums, draw_keys, nobody
 from confide.mechanisms.cellkey.preparing import shuffled
 from confide.mechanisms.cellkey.programme import never_published
 from confide.mechanisms.cellkey.spec import CellKeyPart
-from confide.mechanisms.cellkey.sums import CellSums, nobody
 from confide.noise import ReleaseKey
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate
 from confide.schema import Query

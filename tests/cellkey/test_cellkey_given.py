@@ -67,7 +67,7 @@ def published(release: Path) -> dict[tuple[str, ...], int]:
 
 
 @pytest.fixture(scope="module")
-def answer(tmp_path_factory: pytest.TempPathFactory) -> confide.mechanisms.cellkey.perturbing.PerturbedTable:  # type: ignore[name-defined]
+def answer(tmp_path_factory: pytest.TempPathFactory) -> confide.mechanisms.cellkey.given.PerturbedTable:  # type: ignore[name-defined]
     folder = tmp_path_factory.mktemp("given")
     return confide.perturb_cells(given(folder), folder / "out", D=5, V="2")
 

@@ -19,9 +19,9 @@ from tests.kits.labelled import read_labelled
 
 import confide
 from confide.errors import ConfideError, SpecError
-from confide.mechanisms.cellkey.magnitude_spec import MagnitudePart
+from confide.mechanisms.cellkey.keys import CellSums, CellValues
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, between_rows, moved
-from confide.mechanisms.cellkey.sums import CellSums, CellValues
+from confide.mechanisms.cellkey.spec import MagnitudePart
 from confide.noise import ReleaseKey
 from confide.noise.ptables import LookupRow, PTable, generate, magnitude_settings
 
@@ -231,7 +231,7 @@ def test_even_and_odd_numbers_of_records_have_tables_of_their_own() -> None:
 
 
 def test_the_largest_contributions_of_a_union_are_among_those_of_its_parts() -> None:
-    from confide.mechanisms.cellkey.sums import nobody, of_records
+    from confide.mechanisms.cellkey.keys import nobody, of_records
 
     draw = np.random.default_rng(3)
     for _ in range(30):

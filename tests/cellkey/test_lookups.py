@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from confide.errors import InputError, ParameterError
 from confide.mechanisms.cellkey.counting import perturb
-from confide.mechanisms.cellkey.keys import uniform
+from confide.mechanisms.cellkey.keys import CellSums, uniform
 from confide.mechanisms.cellkey.lookups import (
     ROWS,
     AbsTable,
@@ -26,7 +26,6 @@ from confide.mechanisms.cellkey.lookups import (
     folded,
     read_abs,
 )
-from confide.mechanisms.cellkey.sums import CellSums
 from confide.noise import ReleaseKey, derive_stream
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate, read_table
 

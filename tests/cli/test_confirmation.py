@@ -15,7 +15,7 @@ from confide.cli import verbs
 from confide.cli.main import app
 from confide.errors import RunError
 from confide.releases.ledger import Ledger
-from confide.releases.stated_price import deployments
+from confide.releases.loss_account import deployments
 
 POSIX_TERMINAL = os.name == "posix"
 

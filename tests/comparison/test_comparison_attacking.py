@@ -16,7 +16,7 @@ from confide.comparison.compared_people import ComparedPopulation
 from confide.comparison.comparison_spec import AttackPart
 from confide.comparison.figures import AreaFigures
 from confide.noise import DiscreteGaussian
-from confide.releases.figure_law import AdditiveLaw
+from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.progress import Silent
 
 

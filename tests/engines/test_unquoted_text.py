@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confide.engines import Engine, LocalEngine, Source
-from confide.engines import lines as lines_module
-from confide.engines.lines import LONGEST_LINE, look_at_lines
+from confide.engines import Engine, LocalEngine, Source, local
+from confide.engines.local import LONGEST_LINE, look_at_lines
 from confide.errors import Finding, InputError
 
 ENGINES = {"local": lambda scratch: LocalEngine(scratch, processes=2)}
@@ -178,7 +177,7 @@ def test_lines_are_counted_alike_whatever_the_chunks(
     content = b"a|b\n" + b"".join(text)
     source = unquoted(tmp_path_factory.mktemp("lines"), content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "_CHUNK", chunk)
+        patch.setattr(local, "_CHUNK", chunk)
         seen = look_at_lines(source, 2)
     expected: dict[str, list[int]] = {code: [] for code in seen.broken}
     lines = content.split(b"\n")

@@ -13,8 +13,8 @@ from tests.kits.noise import STREAM
 from tests.kits.sparse_noise import ALARM, PlantedExtensions, around, chi_square, known
 
 from confide.errors import ParameterError
-from confide.noise.inversion import Inverse
 from confide.noise.sparse import binomial_steps, draw_binomial
+from confide.noise.stream import Inverse
 
 TINY = Fraction(1, 1 << 250)
 

@@ -27,8 +27,8 @@ from confide.noise import (
     draw_survivors,
     sparse,
 )
-from confide.noise.inversion import draw_one
 from confide.noise.sparse import level_steps, tail_steps
+from confide.noise.stream import draw_one
 
 GAUSSIAN = TwoStageRule(DiscreteGaussian(81), (22, 25, 28), DiscreteGaussian(9), DiscreteGaussian(9).quantile("0.99"))
 GEOMETRIC = TwoStageRule(

@@ -14,8 +14,7 @@ from confide import simulate
 from confide.comparison import compare
 from confide.documents import load_schema
 from confide.errors import ConfideError
-from confide.population.eu import EuPeople
-from confide.population.eu_country import COLUMNS, municipality_codes
+from confide.population.eu import COLUMNS, EuPeople, municipality_codes
 from confide.schema import Schema
 
 PERSONS = 4_000

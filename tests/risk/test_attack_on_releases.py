@@ -9,8 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from confide.mechanisms.cellkey.counting import perturb
-from confide.mechanisms.cellkey.keys import draw_keys
-from confide.mechanisms.cellkey.sums import CellSums
+from confide.mechanisms.cellkey.keys import CellSums, draw_keys
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify
 from confide.risk.bounded_noise import (

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.risk.bayesian.counts import Geometric, ParentPrior, PointParent, Poisson, UniformParent
 from confide.risk.bayesian.decision_map import DecisionMap, ReleaseRegion, Ties, decision_accuracy, switches
-from confide.risk.bayesian.priors import Geometric, ParentPrior, PointParent, Poisson, UniformParent
 from confide.risk.bayesian.sibling_detail import sibling_detail_accuracy
 from confide.risk.bayesian.two_level import TwoLevel, Variant
 

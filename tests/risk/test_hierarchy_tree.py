@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.signal import fftconvolve
 
 from confide.errors import ConfideError, InputError, ParameterError, SpecError
-from confide.risk.bayesian.priors import CountPrior, Flat, Geometric, ListedPrior, Point
+from confide.risk.bayesian.counts import CountPrior, Flat, Geometric, ListedPrior, Point
 from confide.risk.bayesian.tree import ALLOWED, Tree, TreeNode, is_concave, log_convolve, target_leaf
 from confide.risk.bayesian.tree_file import load_tree, parse_tree
 from confide.risk.bayesian.two_level import TwoLevel

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from confide.errors import ParameterError
-from confide.risk.bayesian.counts import SiblingNoise, approximation_error, gaussian_window, sibling_window
-from confide.risk.bayesian.priors import (
+from confide.risk.bayesian.counts import (
     Flat,
     FlatParent,
     Geometric,
@@ -26,9 +25,13 @@ from confide.risk.bayesian.priors import (
     PointParent,
     Poisson,
     RestPrior,
+    SiblingNoise,
     UniformParent,
+    approximation_error,
+    gaussian_window,
     parse_count_prior,
     parse_parent_prior,
+    sibling_window,
 )
 from confide.risk.bayesian.two_level import TwoLevel, Variant
 

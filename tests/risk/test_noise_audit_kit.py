@@ -23,11 +23,19 @@ from confide.noise import (
     perturb,
 )
 from confide.privacy import ZCDP, Definition, Neighbours
+from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.releases.residuals import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.risk.noise_audit import NoiseAudit, audit
-from confide.risk.noise_audit.law_evidence import likelihood_evidence, scale_evidence, shape_evidence, value_evidence
-from confide.risk.noise_audit.laws import is_wide, law_mass, scaled, tails
+from confide.risk.noise_audit.laws import (
+    is_wide,
+    law_mass,
+    likelihood_evidence,
+    scale_evidence,
+    scaled,
+    shape_evidence,
+    tails,
+    value_evidence,
+)
 
 LAWS = [
     DiscreteGaussian("1/4"),

@@ -23,13 +23,18 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.inputs.canaries import Canaries
+from confide.inputs.made_up import Canaries
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 from confide.risk.privacy_audit import audit_canaries
-from confide.risk.privacy_audit.bounds import _renyi
-from confide.risk.privacy_audit.canary_run import CanaryRun
-from confide.risk.privacy_audit.one_run import excluded, least, level_of_epsilon, level_of_loss, level_of_rho
-from confide.risk.privacy_audit.twin_loss import TwinLoss
+from confide.risk.privacy_audit.canary_run import (
+    CanaryRun,
+    excluded,
+    least,
+    level_of_epsilon,
+    level_of_loss,
+    level_of_rho,
+)
+from confide.risk.privacy_audit.twin_loss import TwinLoss, _renyi
 
 NORMAL = NormalDist()
 
@@ -173,7 +178,7 @@ def test_the_other_accounted_mechanisms(mechanism: str, canaries: int, monkeypat
 
 def test_canaries_stand_apart() -> None:
     """Nobody has the place of another, and coins change nothing but canaries."""
-    from confide.inputs.canaries import canary_places, one_in_each
+    from confide.inputs.made_up import canary_places, one_in_each
     from confide.privacy import Neighbours
     from confide.schema import Attribute, Level
 

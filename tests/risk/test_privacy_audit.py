@@ -28,8 +28,7 @@ from confide.errors import ConfideError
 from confide.mechanisms.tables import mechanism as tables_mechanism
 from confide.noise import DiscreteGaussian, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric, delta_bounds
 from confide.risk.privacy_audit import audit_privacy
-from confide.risk.privacy_audit.bounds import narrower_by, share_bounds
-from confide.risk.privacy_audit.twin_loss import TwinLoss
+from confide.risk.privacy_audit.twin_loss import TwinLoss, narrower_by, share_bounds
 
 NORMAL = NormalDist()
 

@@ -24,7 +24,7 @@ from confide.risk.bounded_noise import (
     success_probability,
     variance_needed,
 )
-from confide.risk.bounded_noise.small_areas import (
+from confide.risk.bounded_noise.noise_rows import (
     bound_for_epsilon,
     exceedance,
     geometric_exceedance,

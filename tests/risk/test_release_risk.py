@@ -32,7 +32,7 @@ from confide.releases.plan import Plan, loss_by_attribute
 from confide.report import charts
 from confide.risk.bayesian import LawEvidence, marginal_risk
 from confide.risk.release_risk import EffectiveRho, ReleasedPlan, expected_posterior, open_release, release_risk
-from confide.risk.release_risk.effective import rho_from_covariance
+from confide.risk.release_risk.released_plan import rho_from_covariance
 from confide.risk.release_risk.report import weighted_median
 
 STRATEGY = strategy_text(

@@ -23,8 +23,8 @@ from confide.mechanisms.safetab.problem import GroupLevel, is_sparse
 from confide.mechanisms.safetab.residuals import LevelDraws
 from confide.mechanisms.safetab.settings import CHOICE, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, sparse
+from confide.releases.evaluate import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw
 from confide.releases.plan import Plan
-from confide.releases.residuals import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw
 from confide.risk.noise_audit import NoiseAudit, audit
 from confide.risk.noise_audit.laws import law_mass, survival, tails
 

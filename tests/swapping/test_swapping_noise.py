@@ -11,7 +11,7 @@ import pytest
 from tests.contract.kit import Project, findings_of, lay_out
 
 import confide
-from confide.mechanisms.swapping import core, draws, targeted
+from confide.mechanisms.swapping import core, evaluate, targeted
 
 ENHANCED = """[swapping]
 variant = "enhanced"
@@ -64,13 +64,13 @@ def test_scores_that_levels_share_are_noticed(tmp_path: Path, monkeypatch: pytes
             return super().of(purpose, level[:0])
 
     monkeypatch.setattr(core, "Streams", Shared)
-    monkeypatch.setattr(draws, "Streams", Shared)
+    monkeypatch.setattr(evaluate, "Streams", Shared)
     assert "draws of different measurements" in failed(released(tmp_path / "p"))
 
 
 def test_scores_of_another_law_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exponentials = targeted.exponentials
-    for module in (targeted, draws):
+    for module in (targeted, evaluate):
         monkeypatch.setattr(module, "exponentials", lambda source, count: exponentials(source, count) ** 2)
     assert "the shape of the noise" in failed(released(tmp_path / "p"))
 

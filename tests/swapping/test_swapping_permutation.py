@@ -20,7 +20,7 @@ from confide.errors import InputError, ParameterError, RunError
 from confide.mechanisms.swapping import SwapSettings, core, permutation, swap_records, swap_settings
 from confide.mechanisms.swapping.people import People
 from confide.mechanisms.swapping.swap import Streams, Swap, shuffled
-from confide.privacy.permutations import derangements, exchange_epsilon, exchange_odds
+from confide.privacy.conversion import derangements, exchange_epsilon, exchange_odds
 
 PROBABILITIES = [Fraction(text) for text in ("1/20", "1/4", "1/2", "3/4", "19/20")]
 Permutation = tuple[int, ...]

@@ -28,7 +28,7 @@ from confide.mechanisms.swapping import permutation, swap_records, swap_settings
 from confide.mechanisms.swapping.output import plain_records
 from confide.mechanisms.swapping.permutation import PublishedHouseholds
 from confide.noise import ReleaseKey
-from confide.privacy.permutations import exchange_epsilon, exchange_odds
+from confide.privacy.conversion import exchange_epsilon, exchange_odds
 
 PERMUTED = 'variant = "permutation"\nrate = "1/5"\nmatch = ["size", "adults"]\nwithin = "county"\nlargest_stratum = 200'
 

@@ -129,7 +129,7 @@ class Commands(LazyGroup):
         ),
         Later(
             "ptable",
-            "confide.cli.perturbation:ptable",
+            "confide.cli.noise:ptable",
             "Compute a perturbation table for the cell key method: for each count the noise of "
             "maximum entropy, with a proof.",
         ),

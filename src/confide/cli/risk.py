@@ -23,12 +23,12 @@ class Risks(LazyGroup):
         ),
         Later(
             "invariants",
-            "confide.cli.risk_invariants:invariants",
+            "confide.cli.risk_promises:invariants",
             "What invariants do to the promise: for one record, and for the smallest group that hides what they fix.",
         ),
         Later(
             "curve",
-            "confide.cli.risk_curve:curve",
+            "confide.cli.risk_promises:curve",
             "The largest power of a test about one record at a level, and epsilon over delta, "
             "in every way that is known.",
         ),

@@ -18,7 +18,7 @@ from confide.risk import averaging as answer_averaging
 from confide.risk import bound as answer_bound
 from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, Single, target_name
-from confide.risk.bounded_noise.noise_rows import LEVEL, success_probability
+from confide.risk.bounded_noise.noise_rows import LEVEL, SizeClass, read_populations, success_probability
 from confide.risk.bounded_noise.programme_risks import (
     AreasAnswer,
     AveragingAnswer,
@@ -26,7 +26,6 @@ from confide.risk.bounded_noise.programme_risks import (
     BoundAnswer,
     TargetAveraging,
 )
-from confide.risk.bounded_noise.small_areas import SizeClass, read_populations
 from confide.risk.bounded_noise.static_programme import BreakdownRule
 
 _VARIANCES = (0.5, 50.0)

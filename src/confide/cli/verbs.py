@@ -32,10 +32,10 @@ from confide.cli.show import (
 from confide.errors import Place, RunError
 
 if TYPE_CHECKING:
-    from confide.inputs.offending import OffendingValues
+    from confide.inputs.spelled import OffendingValues
     from confide.releases.check import Checked
+    from confide.releases.loss_account import StatedPrice
     from confide.releases.plan import Summary
-    from confide.releases.stated_price import StatedPrice
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 

@@ -1,14 +1,19 @@
-"""The common tables: what every protection of a comparison publishes, and the schema that they are about.
+"""The common tables: what every protection of a comparison publishes, their schema, and a strategy to measure them.
 
 The schema has the published attributes alone, each at the finest detail that any table has: ``age:five-year`` becomes
 an attribute with five-year groups for levels, an age in years one called ``agebin``. Nothing finer is published, so
 that every mechanism works on the same histogram. What they are is data: :mod:`confide.comparison.programme_file`.
+
+A strategy of TopDown can be made for the tables of any programme: what a comparison judges is measured on every level.
+Levels share the budget alike, and so do the queries of a level: the total, every table, and the histogram. The
+population of the whole territory is published as it is. Nothing is tuned; an office that has a strategy names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +36,7 @@ from confide.comparison.programme_file import (
 )
 from confide.documents import Problem, attribute_document, load_schema, parse_schema
 from confide.errors import NOWHERE
-from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
+from confide.schema import DETAILED, NO_GROUP, TOTAL, Attribute, Query, Recode, Schema
 
 OLDEST = 115
 
@@ -261,3 +266,70 @@ def _labels(query: Query) -> list[str]:
     for variable in query.variables:
         labels = [f"{label}, {other}" if label else other for label in labels for other in variable.labels]
     return labels
+
+
+# A strategy of TopDown for the tables of any programme: what a comparison judges is measured on every level.
+
+
+ROOT, BELOW = "root", "below"
+
+
+def strategy_text(programme: CommonTables, levels: Sequence[str], schema: str) -> str:
+    """The strategy as the text of a TOML file.
+
+    Args:
+        programme: The tables.
+        levels: The levels of the spine, that of the whole territory first, ``block`` the last.
+        schema: The name of the schema file.
+    """
+    attributes = [attribute.name for attribute in programme.schema.attributes]
+    complete = {"*".join(attributes), DETAILED}
+    tables = [table.query.name for table in programme.tables if table.query.variables]
+    queries = [name for name in dict.fromkeys(tables) if name not in complete]
+    share = Fraction(1, len(levels))
+    at_root, below = Fraction(1, len(queries) + 1), Fraction(1, len(queries) + 2)
+    lines = [
+        'id = "made-for-a-comparison"',
+        f'title = "{TOTAL.capitalize()}, tables and histogram of the comparison"',
+        'provenance = "Made by confide compare: equal shares for every level and query, never tuned."',
+        f'schema = "{schema}"',
+        'definition = "zcdp"',
+        'neighbours = "change-one"',
+        f'root = "{levels[0]}"',
+        "",
+        f"[roots.{levels[0]}]",
+        'budget = "1"',
+        f"levels = {_texts(levels)}",
+        f"shares = {_texts([str(share)] * len(levels))}",
+        f"estimation = {_texts([ROOT] + [BELOW] * (len(levels) - 1))}",
+        "",
+        f"[roots.{levels[0]}.queries]",
+        f'"{TOTAL}" = {_texts(["-"] + [str(below)] * (len(levels) - 1))}',
+    ]
+    measured = [*queries, DETAILED]
+    lines += [f'"{name}" = {_texts([str(at_root)] + [str(below)] * (len(levels) - 1))}' for name in measured]
+    lines += [
+        "",
+        f"[estimation.{ROOT}]",
+        f"least_squares = [{{ queries = {_texts(measured)} }}]",
+        f"rounding = [{_texts([TOTAL, DETAILED])}]",
+        "",
+        f"[estimation.{BELOW}]",
+        'slack = "1/100"',
+        f"least_squares = [{{ queries = {_texts([TOTAL])}, constrain = {_texts([TOTAL])} }}, "
+        f"{{ queries = {_texts(measured)} }}]",
+        f"rounding = [{_texts([TOTAL])}, {_texts([DETAILED])}]",
+        "",
+        "[[invariants]]",
+        'name = "population"',
+        f'level = "{levels[0]}"',
+        f'query = "{TOTAL}"',
+    ]
+    if programme.part.blocks_with:
+        place = lines.index(f'root = "{levels[0]}"') + 1
+        lines.insert(place, f"blocks_with = {_texts(programme.part.blocks_with)}")
+    return "\n".join(lines) + "\n"
+
+
+def _texts(values: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{value}"' for value in values) + "]"

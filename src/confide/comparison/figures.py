@@ -20,7 +20,7 @@ from confide.comparison.common_tables import CommonTables, characteristics
 from confide.comparison.programme_file import BLOCK, POPULATION
 from confide.errors import InputError, Place
 from confide.inputs.frame import WHOLE, LevelRule
-from confide.releases.figure_law import FigureLaw
+from confide.releases.figure_noise import FigureLaw
 from confide.releases.published import Floats, NoiseBound, Published, PublishedMarginal
 from confide.schema import Query
 

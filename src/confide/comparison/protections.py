@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.attacks.reconstruction import read_release
+from confide.comparison.common_tables import strategy_text
 from confide.comparison.compared_people import (
     AREAS_SCHEMA,
     BLOCKS,
@@ -37,7 +38,6 @@ from confide.comparison.comparison_spec import (
     TopDownProtection,
 )
 from confide.comparison.figures import AreaFigures, counts_by_area, counts_of_areas_as_variables, level_codes
-from confide.comparison.made_strategy import strategy_text
 from confide.comparison.programme_file import BLOCK, KIND
 from confide.documents import FOLDER as SHIPPED
 from confide.documents import schema_text, shipped
@@ -52,7 +52,7 @@ from confide.mechanisms.swapping.settings import settings_values
 from confide.noise import DiscreteGaussian, ReleaseKey
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon
-from confide.releases.figure_law import AdditiveLaw, PTableLaw
+from confide.releases.figure_noise import AdditiveLaw, PTableLaw
 from confide.releases.ledger import Ledger
 from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published

@@ -5,12 +5,14 @@ from confide.documents.schema_file import (
     AttributePart,
     RecodePart,
     SchemaFile,
+    attribute_document,
     build_schema,
     load_schema,
     load_schema_file,
     parse_schema,
+    schema_document,
+    schema_text,
 )
-from confide.documents.schema_text import attribute_document, schema_document, schema_text
 from confide.documents.settings_file import (
     FOLDER,
     LEVEL_PATTERN,

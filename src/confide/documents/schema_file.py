@@ -4,11 +4,15 @@ An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbe
 records write instead of these codes stands in ``missing``, ``aliases``, ``trim`` and ``ignore_case``. A recode lists
 ``groups``, each a label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first
 code of each group in ``starts``.
+
+A schema can be written as a file again, for folders that carry the schema of their tables with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -270,3 +274,55 @@ def _counted(first: int, last: int) -> range:
     if last - first >= LONGEST_RANGE:
         raise ValueError
     return range(first, last + 1)
+
+
+# A schema as a file again: for folders that carry the schema of their tables with them.
+
+
+def schema_text(document: dict[str, Any]) -> str:
+    """The plain values of a schema as the text of a TOML file."""
+    lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]
+    for name, body in document["attributes"].items():
+        lines += ["", f"[attributes.{_key(name)}]", f"title = {json.dumps(body['title'])}"]
+        lines += [_levels_text(body)]
+        for recode, given in body.get("recodes", {}).items():
+            if "starts" in given:
+                lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}]", f"starts = {given['starts']}"]
+                continue
+            lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}.groups]"]
+            lines += [f"{json.dumps(label)} = {json.dumps(codes)}" for label, codes in given["groups"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _levels_text(body: Mapping[str, Any]) -> str:
+    if "range" in body:
+        return f"range = {body['range']}"
+    rows = [f"  [{json.dumps(code)}, {json.dumps(label)}]," for code, label in body["levels"]]
+    return "\n".join(["levels = [", *rows, "]"])
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def attribute_document(attribute: Attribute, recodes: Iterable[Recode] = ()) -> dict[str, Any]:
+    """The plain values of an attribute as it is."""
+    return {
+        "title": attribute.title,
+        "levels": [[level.code, level.label] for level in attribute.levels],
+        "recodes": {
+            recode.name.partition(":")[2]: {"groups": {group.label: [*group.codes] for group in recode.groups}}
+            for recode in recodes
+        },
+    }
+
+
+def schema_document(schema: Schema) -> dict[str, Any]:
+    """The plain values of a schema: what its file says, every code and group written out."""
+    attributes = {
+        attribute.name: attribute_document(
+            attribute, [recode for recode in schema.recodes if recode.attribute.name == attribute.name]
+        )
+        for attribute in schema.attributes
+    }
+    return {"id": schema.id, "provenance": schema.provenance, "attributes": attributes}

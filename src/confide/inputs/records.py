@@ -16,8 +16,7 @@ from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
 from confide.inputs.frame import BLOCK, missing_columns, wrong_code_types
-from confide.inputs.offending import gather, lines_of, places_of
-from confide.inputs.spelled import attribute_code, column_text
+from confide.inputs.spelled import attribute_code, column_text, gather, lines_of, places_of
 from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
 

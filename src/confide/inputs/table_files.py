@@ -1,19 +1,31 @@
-"""Files of tables: CSV or Parquet, read as text, so that codes keep their leading zeros."""
+"""Files of tables: CSV or Parquet, read as text, so that codes keep their leading zeros; and files of public margins.
+
+From public margins, counts by some attributes or areas, made-up records are drawn. A CSV file with a column ``count``
+and columns that are named as the schema and the frame name them: an attribute (codes or labels), a recode such as
+``age:five-year`` (labels of groups), a level or kind of area (codes), or the column of the block (codes).
+"""
 
 from __future__ import annotations
 
+import csv
+import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.engines.groups import whole_file
-from confide.errors import InputError, ParameterError, Place
+from confide.errors import Finding, InputError, ParameterError, Place
+from confide.inputs.made_up import PublicMargin, RecordForm
+from confide.schema import Recode
 
 # Why a file of an attack cannot be read, in words: parsers quote the line they stumble over, which may be a record.
 
@@ -152,3 +164,164 @@ def write_file(table: pa.Table, path: Path, *, mode: int) -> None:
                 pq.write_table(table, temporary, compression="zstd")
     except OSError as error:
         raise _unwritable(path, error.strerror or type(error).__name__) from None
+
+
+# Files of public margins: counts by some attributes or areas, from which made-up records are drawn.
+
+
+COUNT = "count"
+MOST_ROWS = 1_000_000
+DELIMITERS = ",;\t|"
+
+
+def read_margins(files: Sequence[Path], form: RecordForm) -> tuple[PublicMargin, ...]:
+    """The margins of some files.
+
+    Args:
+        files: The files.
+        form: What a record is made of.
+
+    Returns:
+        A margin for each file.
+
+    Raises:
+        InputError: With every finding: columns and codes that nobody knows, counts that are none, and two margins that
+            speak of the same.
+    """
+    findings: list[Finding] = []
+    margins = []
+    for file in files:
+        try:
+            margins.append(_read(file, form))
+        except InputError as error:
+            findings += error.findings
+    findings += [
+        Finding(
+            "margins-overlap",
+            f"two files of margins are about {what}",
+            Place(file=other.file),
+            f"{what} in {one.file} and in {other.file}",
+            "files of margins about different things",
+            "give one file with the joint counts",
+        )
+        for one, other in combinations(margins, 2)
+        for what in _shared(one, other)
+    ]
+    if findings:
+        raise InputError(findings)
+    return tuple(margins)
+
+
+def _shared(one: PublicMargin, other: PublicMargin) -> Iterator[str]:
+    if one.blocks is not None and other.blocks is not None:
+        yield "areas"
+    yield from (repr(name) for name in one.levels if name in other.levels)
+
+
+def _read(file: Path, form: RecordForm) -> PublicMargin:
+    header, rows = _rows(file)
+    findings = list(_wrong_columns(file, header, form))
+    if findings:
+        raise InputError(findings)
+    at = {name: place for place, name in enumerate(header)}
+    counts: list[int] = []
+    for number, row in enumerate(rows, start=1):
+        text = row[at[COUNT]].strip().replace(" ", "") if len(row) == len(header) else ""
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            expected = f"{len(header)} values, and 0, 1, 2, ... in the column count"
+            raise _wrong(
+                file, "a count of a margin is no whole number of at least zero", number, "another row", expected
+            )
+        counts.append(int(text))
+    if not sum(counts):
+        raise _wrong(file, "the counts of a margin are all zero", None, f"{len(rows):,} rows", "a count above zero")
+    blocks: list[Integers] | None = None
+    levels: dict[str, list[Integers]] = {}
+    for name in header:
+        if name == COUNT:
+            continue
+        texts = [row[at[name]].strip() for row in rows]
+        recode = form.recodes.get(name)
+        if recode is not None:
+            chosen = _looked_up(file, name, texts, _levels_of(recode))
+            known = levels.get(recode.attribute.name)
+            levels[recode.attribute.name] = chosen if known is None else _both(file, name, known, chosen)
+        else:
+            chosen = _looked_up(file, name, texts, _blocks_of(form, name))
+            blocks = chosen if blocks is None else _both(file, name, blocks, chosen)
+    return PublicMargin(file.name, np.array(counts, np.int64), blocks, levels)
+
+
+def _rows(file: Path) -> tuple[list[str], list[list[str]]]:
+    """The first line, and the others; the delimiter is the one that the first line has most of."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        found = getattr(error, "strerror", None) or "other bytes than UTF-8"
+        raise _wrong(file, "a file of margins cannot be read", None, found, "a CSV file in UTF-8") from None
+    first, _, _ = text.partition("\n")
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=max(DELIMITERS, key=first.count)) if row]
+    if len(rows) < 2 or len(rows) > MOST_ROWS:
+        expected = f"a line of names, and from one to {MOST_ROWS:,} rows"
+        raise _wrong(file, "a file of margins has no rows, or far too many", None, f"{len(rows):,} lines", expected)
+    return [name.strip() for name in rows[0]], rows[1:]
+
+
+def _wrong_columns(file: Path, header: Sequence[str], form: RecordForm) -> Iterator[Finding]:
+    known = [*form.recodes, *form.areas, *([form.block] if form.block else [])]
+    if COUNT not in header:
+        what, expected = "a file of margins has no column of counts", "a column named count"
+        yield _wrong(file, what, None, ", ".join(header), expected).findings[0]
+    for place, name in enumerate(header):
+        if name != COUNT and (name not in known or name in header[:place]):
+            close = difflib.get_close_matches(name, known, 1)
+            what = "a column of a margin is neither of the schema nor of the frame, or stands twice"
+            remedy = f"did you mean {close[0]!r}?" if close else "correct the name, or remove the column"
+            yield Finding(
+                "margin", what, Place(file=str(file), column=name), repr(name), "one of " + ", ".join(known), remedy
+            )
+
+
+def _levels_of(recode: Recode) -> dict[str, Integers]:
+    """The levels of an attribute, by the label of each group of a recode and, of a group of one, by its code."""
+    assigned = recode.assignment
+    named: dict[str, Integers] = {}
+    for number, group in enumerate(recode.groups):
+        named[group.label] = np.flatnonzero(assigned == number)
+    # A code wins over a label: labels may look like the codes of others.
+    named |= {str(group.codes[0]): named[group.label] for group in recode.groups if len(group.codes) == 1}
+    return named
+
+
+def _blocks_of(form: RecordForm, name: str) -> dict[str, Integers]:
+    """The blocks of every unit of a level, by its code."""
+    if name == form.block:
+        return {code: np.array([place]) for place, code in enumerate(form.blocks)}
+    codes, unit_of_block = form.areas[name]
+    order = np.argsort(unit_of_block, kind="stable")
+    begins = np.searchsorted(unit_of_block[order], np.arange(len(codes) + 1))
+    return {code: order[begins[unit] : begins[unit + 1]] for unit, code in enumerate(codes)}
+
+
+def _looked_up(file: Path, name: str, texts: Sequence[str], known: dict[str, Integers]) -> list[Integers]:
+    for number, text in enumerate(texts, start=1):
+        if text not in known:
+            some = ", ".join(list(known)[:5]) + (", ..." if len(known) > 5 else "")
+            what = "a code of a margin is none of the schema or of the frame"
+            raise _wrong(file, what, number, repr(text), f"one of {some}", name)
+    return [known[text] for text in texts]
+
+
+def _both(file: Path, name: str, one: Sequence[Integers], other: Sequence[Integers]) -> list[Integers]:
+    """What two columns of one attribute, or of areas, leave together."""
+    together = [np.intersect1d(a, b) for a, b in zip(one, other, strict=True)]
+    for number, allowed in enumerate(together, start=1):
+        if not len(allowed):
+            what = "two columns of a margin contradict each other: there is nothing that is both"
+            raise _wrong(file, what, number, "no such code", "codes that lie in each other", name)
+    return together
+
+
+def _wrong(file: Path, what: str, row: int | None, found: str, expected: str, column: str | None = None) -> InputError:
+    where = Place(file=str(file), row=row, column=column)
+    return InputError("margin", what, where, found, expected, "correct the file of margins, or leave it out")

@@ -36,9 +36,8 @@ from confide.noise.bounded import (
 )
 from confide.noise.distributions import Bounds, DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, narrowed
 from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
-from confide.noise.inversion import Inverse, Steps, scaled_down, scaled_up
 from confide.noise.sample import add_noise, check_values
-from confide.noise.stream import WordSource, check_span
+from confide.noise.stream import Inverse, Steps, WordSource, check_span, scaled_down, scaled_up
 
 _ZERO = Fraction(0), Fraction(0)
 _RELATIVE = 40
@@ -193,7 +192,7 @@ def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int 
     """A new array: the counts, in the order of a flat view, plus the noise of the coordinates from ``start`` on.
 
     The same stream, coordinate and distribution give the same noise in any chunking. Bounded noise is drawn by
-    inversion from the extension words of a coordinate (:mod:`confide.noise.inversion`), exactly.
+    inversion from the extension words of a coordinate (:mod:`confide.noise.stream`), exactly.
 
     Args:
         counts: Whole numbers (int64) of any shape.
@@ -230,7 +229,7 @@ def _inverse(noise: BoundedDistribution) -> Inverse:
 
 
 def steps(noise: BoundedDistribution, bits: int) -> Steps:
-    """The distribution function of bounded noise for :mod:`confide.noise.inversion`; its last value is exactly one."""
+    """The distribution function of bounded noise for :mod:`confide.noise.stream`; its last value is exactly one."""
     sums = cumulated(noise, bits + 64)
     total_lower, total_upper = sums.lower[-1], sums.upper[-1]
     lower, upper = [], []

@@ -31,9 +31,8 @@ from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
 from confide.noise.distributions import Bounds, NoiseDistribution, nearest_float
 from confide.noise.enclosure import FoldedThresholds, IntegerBounds, ceil_div, folded_thresholds
-from confide.noise.inversion import Inverse, Steps, draw_one, scaled_down, scaled_up
 from confide.noise.sample import fits_table
-from confide.noise.stream import WordSource
+from confide.noise.stream import Inverse, Steps, WordSource, draw_one, scaled_down, scaled_up
 
 # Exact binomial numbers for a probability of success that is known through enclosures only.
 #

@@ -13,8 +13,7 @@
 """
 
 from confide.population.detailed import DetailedOrigins
-from confide.population.eu import EuFiles, write_eu
-from confide.population.eu_country import EuCountryFiles, write_eu_country
+from confide.population.eu import EuCountryFiles, EuFiles, write_eu, write_eu_country
 from confide.population.eu_settings import EuAreas
 from confide.population.generate import (
     Population,

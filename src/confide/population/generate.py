@@ -219,7 +219,7 @@ def simulate(
     ...     simulate(folder, persons=100, seed=7).files.persons.name
     'persons.parquet'
     """
-    from confide.population.eu_country import write_eu_country
+    from confide.population.eu import write_eu_country
     from confide.population.official import write_official
 
     if layout not in LAYOUTS or (detailed and layout != US_STATE):

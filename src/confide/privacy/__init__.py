@@ -18,7 +18,7 @@ DiscreteGaussian('10')
 * :mod:`~confide.privacy.pld`, :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
 * :mod:`~confide.privacy.statements`: the guarantee in sentences; :mod:`~confide.privacy.invariants`: what figures
   without noise do to it;
-* :mod:`~confide.privacy.permutations`: the loss of permutation swapping, subject to its invariants;
+* :mod:`~confide.privacy.conversion`: the loss of permutation swapping, subject to its invariants;
 * :mod:`~confide.privacy.directed`: real numbers between two decimals.
 
 Derivation: ``docs/proofs/accounting.md``. For users: ``docs/concepts/privacy.md``.
@@ -31,7 +31,10 @@ from confide.privacy.conversion import bun_steinke_epsilon as bun_steinke_epsilo
 from confide.privacy.conversion import cks_delta as cks_delta
 from confide.privacy.conversion import cks_epsilon as cks_epsilon
 from confide.privacy.conversion import cks_rho as cks_rho
+from confide.privacy.conversion import derangements as derangements
 from confide.privacy.conversion import epsilons as epsilons
+from confide.privacy.conversion import exchange_epsilon as exchange_epsilon
+from confide.privacy.conversion import exchange_odds as exchange_odds
 from confide.privacy.conversion import gaussian_limit_delta as gaussian_limit_delta
 from confide.privacy.conversion import gaussian_limit_epsilon as gaussian_limit_epsilon
 from confide.privacy.conversion import to_approximate as to_approximate
@@ -61,9 +64,6 @@ from confide.privacy.events import Sequential as Sequential
 from confide.privacy.events import TruncatedMeasurement as TruncatedMeasurement
 from confide.privacy.events import event_from_dict as event_from_dict
 from confide.privacy.events import event_of_noise as event_of_noise
-from confide.privacy.permutations import derangements as derangements
-from confide.privacy.permutations import exchange_epsilon as exchange_epsilon
-from confide.privacy.permutations import exchange_odds as exchange_odds
 from confide.privacy.pld import Bracket as Bracket
 from confide.privacy.pld import NoisyCells as NoisyCells
 from confide.privacy.pld import delta_bracket as delta_bracket

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 from confide.engines import Engine
 from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
-from confide.inputs.offending import OffendingValues
+from confide.inputs.spelled import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.ledger import Account, Ledger, Sighting, read_witness
+from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec
-from confide.releases.stated_price import StatedPrice
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 

@@ -29,18 +29,17 @@ import pyarrow as pa
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.errors import Finding, Place, RunError
-from confide.inputs.canaries import Canaries, canary_places, one_in_each, places_needed
-from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.made_up import Canaries, MadeUpPeople, RecordForm, canary_places, one_in_each, places_needed
 from confide.inputs.proposals import OfficeFiles
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, ReleaseNoise, derive_stream
 from confide.releases.draft import Draft
+from confide.releases.evaluate import OutcomeLaw as OutcomeLaw
+from confide.releases.evaluate import ResidualLaw as ResidualLaw
+from confide.releases.evaluate import Residuals as Residuals
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
 from confide.releases.plan import NO_BUDGET, Plan, Summary, summary_of_levels
 from confide.releases.progress import Progress
 from confide.releases.published import Published
-from confide.releases.residuals import OutcomeLaw as OutcomeLaw
-from confide.releases.residuals import ResidualLaw as ResidualLaw
-from confide.releases.residuals import Residuals as Residuals
 from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating

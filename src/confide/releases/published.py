@@ -26,7 +26,7 @@ from confide.exact import Exact
 from confide.schema import Code, Query, Schema
 
 if TYPE_CHECKING:
-    from confide.releases.figure_law import FigureLaw
+    from confide.releases.figure_noise import FigureLaw
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 Bayes' rule with everything that is public: the prior is that of the areas above
 (:mod:`confide.attacks.reconstruction.prior`), the likelihood of each figure that of its law
-(:mod:`confide.releases.figure_law`), exact figures are kept exactly. A walk over whole people
+(:mod:`confide.releases.figure_noise`), exact figures are kept exactly. A walk over whole people
 (:mod:`confide.attacks.reconstruction.random_walk`)
 
 1. starts from a proportional fit and goes from a flattened posterior to the posterior itself;
@@ -28,7 +28,7 @@ from confide.attacks.reconstruction.highs import allowed, fit, standard_deviatio
 from confide.attacks.reconstruction.integer_program import IntegerProgram, ProgramStructure, ReducedProgram
 from confide.attacks.reconstruction.prior import EXACT_VARIANCE, FROM_NOTHING, SWEEPS
 from confide.attacks.reconstruction.random_walk import ascend, proportional_fit, walk
-from confide.releases.figure_law import IMPOSSIBLE, FigureLaw, LikelihoodTable, SpreadLaw
+from confide.releases.figure_noise import IMPOSSIBLE, FigureLaw, LikelihoodTable, SpreadLaw
 from confide.releases.published import Floats, Integers, PublishedMarginal
 
 DRAWS = 60

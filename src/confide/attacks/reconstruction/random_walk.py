@@ -1,7 +1,7 @@
 """The compiled loops of the attack on noisy figures: a proportional fit, a random walk over whole people, an ascent.
 
 A histogram x over n cells is counted by rows: row r has the count (A x)_r, and its figure a likelihood
-(:class:`confide.releases.figure_law.LikelihoodTable`). The prior of x is that of an urn: people come one after the
+(:class:`confide.releases.figure_noise.LikelihoodTable`). The prior of x is that of an urn: people come one after the
 other, and the next one is of kind v with a probability proportional to x_v + α_v. Target of the walk:
 
     P(x | figures) ∝ P(N) · Π over people of (x_v + α_v) / (N + Σα) · Π over rows of P(figure_r | (A x)_r) .

@@ -15,6 +15,8 @@ from confide.attacks.reidentification.attacker_file import (
     with_person_ids,
 )
 from confide.attacks.reidentification.baselines import (
+    RankedMatches,
+    match_rates,
     modal_guesser,
     proportional_guesser,
     proportional_guesser_as_printed,
@@ -32,7 +34,6 @@ from confide.attacks.reidentification.people_files import (
     parse_columns,
     read_people,
 )
-from confide.attacks.reidentification.ranking import RankedMatches, match_rates
 from confide.attacks.reidentification.rates import (
     DivideBy,
     GuessFrom,

@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from confide.attacks.reidentification.baselines import Composition
-from confide.attacks.reidentification.coding import Coded, Coding
 from confide.attacks.reidentification.columns import UNKNOWN, Integers
-from confide.attacks.reidentification.matching import Matches, match
+from confide.attacks.reidentification.matching import Coded, Coding, Matches, match
 
 # Agreement: how much of the truth a reconstruction has right, person by person.
 #

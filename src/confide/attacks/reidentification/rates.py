@@ -22,8 +22,13 @@ import pyarrow.compute as pc
 
 from confide.answers import TypedAnswer
 from confide.attacks.reidentification.attacker_file import AttackerSettings
-from confide.attacks.reidentification.baselines import ModeFrom, composition
-from confide.attacks.reidentification.coding import Coding, code
+from confide.attacks.reidentification.baselines import (
+    ModeFrom,
+    RankedMatches,
+    composition,
+    confidence_of,
+    ranked_matches,
+)
 from confide.attacks.reidentification.columns import AgeBins, Integers, load_age_bins
 from confide.attacks.reidentification.linking import (
     EXACT,
@@ -39,8 +44,8 @@ from confide.attacks.reidentification.linking import (
     same_person,
     traits,
 )
+from confide.attacks.reidentification.matching import Coding, code
 from confide.attacks.reidentification.people_files import AGE, UNITED_STATES, LinkedAttributes
-from confide.attacks.reidentification.ranking import RankedMatches, confidence_of, ranked_matches
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from confide.answers import TypedAnswer
+from confide.answers import TypedAnswer, renamed
 from confide.engines import Engine, LocalEngine, Source, format_of
 from confide.engines.groups import private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
@@ -32,7 +32,6 @@ from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.noise.ptables.ptable import key_of
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import SECOND, QueryTable
-from confide.renamed import renamed
 from confide.schema import Query, Recode, Schema
 
 READABLE = 0o644

@@ -20,10 +20,10 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from confide.geography.spine import OUTSIDE
+from confide.mechanisms.cellkey.keys import CellSums, nobody, of_records
 from confide.mechanisms.cellkey.lookups import Lookup
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, Counted
-from confide.mechanisms.cellkey.sums import CellSums, nobody, of_records
 from confide.schema import NO_GROUP, Query
 
 Integers = npt.NDArray[np.int64]

@@ -15,7 +15,6 @@ from confide.engines.protocol import identifier
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.made_up import MadeUpPeople
-from confide.inputs.offending import gather
 from confide.inputs.records import (
     ROWS_NAMED,
     bad_record,
@@ -27,6 +26,7 @@ from confide.inputs.records import (
     no_records,
     wrong_type,
 )
+from confide.inputs.spelled import gather
 from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, WEIGHT_UNIT, value_scale
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 

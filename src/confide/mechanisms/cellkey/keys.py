@@ -1,13 +1,22 @@
-"""Record keys: a whole number for each record, drawn once and kept with it for ever.
+"""Record keys, and what is known of cells: sums of the keys, weights and values of their members. Confidential.
 
-A cell's key is the sum of its members' keys, modulo the number of keys. It depends on who is in the cell and on nothing
-else: not on the order of records, on how they were divided into parts, or on the table in which the cell stands. So the
-same members always get the same noise (SPSN), and sums of parts can be merged. Whole numbers, never fractions: a sum of
-decimal keys in floating point depends on its order.
+A record key is a whole number, drawn once for each record and kept with it for ever. A cell's key is the sum of its
+members' keys, modulo the number of keys. It depends on who is in the cell and on nothing else: not on the order of
+records, on how they were divided into parts, or on the table in which the cell stands. So the same members always get
+the same noise (SPSN), and sums of parts can be merged. Whole numbers, never fractions: a sum of decimal keys in
+floating point depends on its order.
+
+A cell is known by its number; on a geolevel by ``unit * cells + cell``. Only occupied cells are kept, in the order of
+their numbers: a country has a hundred thousand areas, most of whose cells are empty. Sums of disjoint sets of records
+are added cell by cell, and those of a margin are sums over its parts: keys modulo the number of keys, the largest
+contributions of a union among the largest of its parts. So neither the order of records nor how they are divided
+matters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +28,8 @@ from confide.engines import Engine, Source
 from confide.engines.groups import whole_file
 from confide.errors import Finding, InputError, Place
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
+from confide.releases.tabular import projected
+from confide.schema import Query
 
 Integers = npt.NDArray[np.int64]
 _WORD = 64
@@ -127,3 +138,156 @@ def _found(records: Source, column: str, what: str) -> Finding:
         expected="keys that are drawn once",
         remedy="use the keys that are there; for other records name another file or column",
     )
+
+
+# What is known of the occupied cells of a cross-classification: members, keys, weights and values. Confidential.
+
+
+DENSE = 1 << 22
+"""Up to so many cells a sum is taken in an array of all cells; beyond, by sorting what is there."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellValues:
+    """The values of the members of each cell: their sum, and what its noise is in proportion to."""
+
+    total: Integers = field(repr=False)
+    largest: Integers = field(repr=False)
+    """The largest contributions, without their signs, in descending order: a row for each cell."""
+    greatest: Integers = field(repr=False)
+    least: Integers = field(repr=False)
+
+    def taken(self, at: Integers) -> CellValues:
+        """Those of some cells."""
+        return CellValues(self.total[at], self.largest[at], self.greatest[at], self.least[at])
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums:
+    """The members of every occupied cell: how many, their keys summed, their weights summed, their values."""
+
+    cell: Integers = field(repr=False)
+    """The numbers of the cells, ascending."""
+    count: Integers = field(repr=False)
+    key: Integers = field(repr=False)
+    weight: Integers | None = field(repr=False)
+    value: CellValues | None = field(default=None, repr=False)
+
+    def plus(self, other: CellSums, keys: int) -> CellSums:
+        """The sums of two disjoint sets of records."""
+        if np.array_equal(self.cell, other.cell) and self.value is None:
+            weight = None if self.weight is None or other.weight is None else self.weight + other.weight
+            return CellSums(self.cell, self.count + other.count, added(self.key, other.key, keys), weight)
+        return _summed(_joined(self, other), keys)
+
+    def summed(self, larger: Query, query: Query, keys: int) -> CellSums:
+        """The sums of ``query`` out of those of a larger cross-classification, unit by unit."""
+        unit, within = np.divmod(self.cell, larger.cells)
+        return _summed(replace(self, cell=unit * query.cells + projected(larger, query, within)), keys)
+
+
+def nobody(*, weighted: bool, top: int | None = None) -> CellSums:
+    """The sums of no records; ``top``: so many of the largest contributions are kept."""
+    none: Integers = np.zeros(0, np.int64)
+    value = None if top is None else CellValues(none, np.zeros((0, top), np.int64), none, none)
+    return CellSums(none, none, none, none if weighted else None, value)
+
+
+def of_records(
+    cell: Integers, key: Integers, weight: Integers | None, value: Integers | None, cells: int, top: int
+) -> CellSums:
+    """The sums of records, given the cell of each.
+
+    Args:
+        cell: The number of each record's cell.
+        key: Its key.
+        weight: Its weight in millionths, where there are weights.
+        value: Its contribution, where values are added up.
+        cells: How many cells there are.
+        top: How many of the largest contributions are kept.
+    """
+    if value is None and cells <= DENSE:
+        count = np.bincount(cell, minlength=cells)
+        at = np.flatnonzero(count)
+        # Sums of at most 2**20 keys below 2**32 are exact in floating point.
+        keys = np.bincount(cell, key, cells)[at].astype(np.int64)
+        return CellSums(at, count[at].astype(np.int64), keys, None if weight is None else _added(cell, weight, at))
+    ones: Integers = np.ones(len(cell), np.int64)
+    values = None
+    if value is not None:
+        largest = np.zeros((len(cell), top), np.int64)
+        largest[:, 0] = np.abs(value)
+        values = CellValues(value, largest, value, value)
+    return _summed(CellSums(cell, ones, key, weight, values), None)
+
+
+def _joined(one: CellSums, other: CellSums) -> CellSums:
+    def both(first: Integers | None, second: Integers | None) -> Integers | None:
+        return None if first is None or second is None else np.concatenate([first, second])
+
+    value = None
+    if one.value is not None and other.value is not None:
+        pairs = zip(vars(one.value).values(), vars(other.value).values(), strict=True)
+        value = CellValues(*(np.concatenate(pair) for pair in pairs))
+    return CellSums(
+        np.concatenate([one.cell, other.cell]),
+        np.concatenate([one.count, other.count]),
+        np.concatenate([one.key, other.key]),
+        both(one.weight, other.weight),
+        value,
+    )
+
+
+def _summed(sums: CellSums, keys: int | None) -> CellSums:
+    """Entries with the same number put together: each cell once, in order. Keys are sums modulo ``keys``."""
+    if sums.value is None and len(sums.cell) and int(sums.cell.max()) < DENSE:
+        at = np.flatnonzero(np.bincount(sums.cell))
+        key = _added(sums.cell, sums.key, at)
+        return CellSums(
+            at,
+            _added(sums.cell, sums.count, at),
+            key if keys is None else key % keys,
+            None if sums.weight is None else _added(sums.cell, sums.weight, at),
+        )
+    order = np.argsort(sums.cell, kind="stable")
+    cell = sums.cell[order]
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+
+    def total(values: Integers) -> Integers:
+        return np.add.reduceat(values[order], first) if len(first) else values[:0]
+
+    key, value = total(sums.key), None
+    if sums.value is not None:
+        extremes: Sequence[Integers] = (sums.value.greatest[order], sums.value.least[order])
+        greatest, least = (
+            (ufunc.reduceat(values, first) if len(first) else values[:0])
+            for ufunc, values in zip((np.maximum, np.minimum), extremes, strict=True)
+        )
+        largest = _largest(cell, first, sums.value.largest[order])
+        value = CellValues(total(sums.value.total), largest, greatest, least)
+    return CellSums(
+        cell[first],
+        total(sums.count),
+        key if keys is None else key % keys,
+        None if sums.weight is None else total(sums.weight),
+        value,
+    )
+
+
+def _largest(cell: Integers, first: Integers, largest: Integers) -> Integers:
+    """The largest of the entries of each cell: ``first`` has where each cell begins."""
+    top = largest.shape[1]
+    group = np.repeat(np.arange(len(first)), np.diff([*first.tolist(), len(cell)]))
+    flat, of = largest.ravel(), np.repeat(group, top)
+    order = np.lexsort((-flat, of))
+    rank = np.arange(len(flat)) - np.repeat(first * top, np.diff([*(first * top).tolist(), len(flat)]))
+    kept = rank < top
+    result = np.zeros((len(first), top), np.int64)
+    result[of[order][kept], rank[kept]] = flat[order][kept]
+    return result
+
+
+def _added(cell: Integers, amount: Integers, at: Integers) -> Integers:
+    sums = np.zeros(int(at[-1]) + 1 if len(at) else 0, np.int64)
+    np.add.at(sums, cell, amount)
+    return sums[at]

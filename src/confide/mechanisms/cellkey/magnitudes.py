@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.errors import Finding, SpecError
-from confide.mechanisms.cellkey.magnitude_spec import MagnitudePart, NoiseTablePart
-from confide.mechanisms.cellkey.sums import CellSums, CellValues
+from confide.mechanisms.cellkey.keys import CellSums, CellValues
+from confide.mechanisms.cellkey.spec import MagnitudePart, NoiseTablePart
 from confide.noise import ReleaseKey, derive_stream
 from confide.noise.ptables import PTable, generate, magnitude_settings, read_table
 from confide.noise.ptables.ptable import permutation

@@ -29,9 +29,9 @@ from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb, perturb_cells
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
-from confide.mechanisms.cellkey.given_output import batches
 from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
 from confide.mechanisms.cellkey.output import (
+    batches,
     figure_columns,
     plain_rows,
     plain_schema,
@@ -40,8 +40,7 @@ from confide.mechanisms.cellkey.output import (
 )
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
-from confide.mechanisms.cellkey.secret_order import ORDER, new_order
-from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, CellKeySpec, cellkey_spec
+from confide.mechanisms.cellkey.spec import DERIVED, ORDER, UNSHUFFLED, CellKeySpec, cellkey_spec, new_order
 from confide.mechanisms.cellkey.statement import (
     cellkey_statement,
     codebook,
@@ -54,11 +53,10 @@ from confide.mechanisms.cellkey.statement import (
     sizes,
 )
 from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, no_product
+from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
-from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec

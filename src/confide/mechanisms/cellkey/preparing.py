@@ -14,8 +14,7 @@ from confide.mechanisms.cellkey.given import GivenTable, find_given
 from confide.mechanisms.cellkey.lookups import AbsTable, allocate, bias_findings, read_abs
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, magnitude_noise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, build_tables
-from confide.mechanisms.cellkey.secret_order import with_order
-from confide.mechanisms.cellkey.spec import DERIVED, LARGEST_KEYS, UNSHUFFLED, CellKeyPart, CellKeySpec
+from confide.mechanisms.cellkey.spec import DERIVED, LARGEST_KEYS, UNSHUFFLED, CellKeyPart, CellKeySpec, with_order
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
 from confide.releases.spec import LoadedSpec, find_source, frame_rules

@@ -19,11 +19,10 @@ from confide.engines import Engine
 from confide.engines.groups import private_folder
 from confide.mechanisms.cellkey.counting import count_cells, value_scale
 from confide.mechanisms.cellkey.given import GivenTable, read_given
-from confide.mechanisms.cellkey.given_output import read_cells
 from confide.mechanisms.cellkey.keyed_records import write_coded
-from confide.mechanisms.cellkey.output import figure_columns, read_table, renumbered
+from confide.mechanisms.cellkey.keys import CellSums
+from confide.mechanisms.cellkey.output import figure_columns, read_cells, read_table, renumbered
 from confide.mechanisms.cellkey.programme import CellKeyProblem, counted_name
-from confide.mechanisms.cellkey.sums import CellSums
 from confide.releases.tabular import COUNT, QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.schema import Query

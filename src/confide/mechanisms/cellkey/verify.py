@@ -22,12 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import ConfideError
-from confide.mechanisms.cellkey.given_output import verify_given
-from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_table
+from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_table, verify_given
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.noise.ptables import count_settings, generate
 from confide.releases import tabular
-from confide.releases.figure_law import FigureLaw, PTableLaw
+from confide.releases.figure_noise import FigureLaw, PTableLaw
 from confide.releases.mechanism import Check
 from confide.releases.published import NoiseBound, Published, PublishedMarginal, one_unit
 from confide.releases.published_release import (

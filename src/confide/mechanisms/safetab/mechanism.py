@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from confide.engines import Engine
 from confide.errors import Finding
-from confide.inputs.canaries import Canaries, require_room
-from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.made_up import Canaries, MadeUpPeople, RecordForm, require_room
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.safetab import statement
 from confide.mechanisms.safetab.codes import iterations_of

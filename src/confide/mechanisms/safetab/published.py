@@ -43,7 +43,7 @@ from confide.mechanisms.safetab.output.released import is_coded, released_tables
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.output.verify import KINDS, Fits
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
-from confide.releases.figure_law import AdditiveLaw
+from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_release import NOISE, KnownAreas, release_title
 from confide.schema import Query, Schema

@@ -38,9 +38,8 @@ from confide.mechanisms.safetab.problem import (
 )
 from confide.mechanisms.safetab.settings import CHOICE, GRIDS, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_survivors, rank_to_place
-from confide.releases.evaluate import require_sealed
+from confide.releases.evaluate import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw, require_sealed
 from confide.releases.mechanism import NoiseSource
-from confide.releases.residuals import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw
 from confide.releases.workspace import Workspace
 
 Integers = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from records         ``counting``: figures and who is behind them; ``magnitudes`
 tables as input      ``given/``: tables of cells in place of records
 the problem          ``problem``: primary rules, levels, weights; ``contributors``: what each contributor knows;
                      ``unions``: hidden cells of one sum together
-the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows`` and ``lifting``,
+the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows`` and ``kinds``,
                      ``optimal`` (with ``modular``)
 the attacker         ``attacker``: the interval of every hidden cell
 the release          ``mechanism``; ``output``: its files in both layouts, and what explains them; ``statement``

@@ -20,7 +20,7 @@ from confide.mechanisms.suppression.flows import (
     Search,
     cheapest,
 )
-from confide.mechanisms.suppression.lifting import Lifting
+from confide.mechanisms.suppression.kinds import Lifting
 from confide.mechanisms.suppression.problem import (
     LARGEST,
     NOBODY,

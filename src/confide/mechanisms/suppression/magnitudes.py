@@ -3,12 +3,15 @@
 A value is a whole multiple of ``unit``, a weight of ``weight_unit``; both are whole numbers of these inside. A record
 counts weight times value: what follows is in numbers of ``unit`` times ``weight_unit``. Records of one contributor,
 where a column says whose they are, are one contribution to each cell.
+
+Made-up records, for rehearsals and audits, have values, weights and contributors where the spec names them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +20,12 @@ import pyarrow.parquet as pq
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.made_up import MadeUpPeople
 from confide.inputs.records import ROWS_NAMED, bad_record, count_rows
+from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import SuppressionData
 from confide.mechanisms.suppression.structure import Integers
-from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
+from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of, published_figures
 
 VALUE, WEIGHT, CONTRIBUTOR = "record value", "record weight", "record contributor"
 
@@ -185,3 +190,38 @@ def _is_decimal(source: Source, column: str) -> bool:
         return False
     schema = pq.read_schema(source.path)
     return column in schema.names and bool(pa.types.is_decimal(schema.field(column).type))
+
+
+# Made-up records of a release by suppression: with values, weights and contributors where the spec names them.
+
+
+RECORDS_OF_EACH = 1.5
+"""How many records a contributor has in the mean, where a column says whose they are."""
+
+
+def with_magnitudes(problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
+    """The records with a value each, most of them small and a few large, as turnover is.
+
+    Args:
+        problem: The prepared problem.
+        people: The drawn people, or firms.
+
+    Returns:
+        The table of records.
+    """
+    data, theirs, number = problem.spec.data, problem.records.theirs, people.number
+    table = people.table(theirs)
+    if data.value is None:
+        return table
+    weight = np.ones(number, np.int64)
+    if data.weight is not None:
+        weight = people.random.integers(1, 4, size=number) * ceil(1 / data.weight_unit)
+        table = table.append_column(theirs(data.weight), published_figures(weight, data.weight_unit))
+    steps = int(data.unit * 10 ** (digits_of(data.unit) or 0)) * int(weight.max(initial=1))
+    most = max(1, LARGEST_TOTAL // (100 * number * steps))
+    size = np.minimum(np.exp(people.random.normal(6, 1.3, number)) / float(data.unit), most)
+    table = table.append_column(theirs(data.value), published_figures(size.astype(np.int64), data.unit))
+    if data.contributor is not None:
+        whose = people.random.integers(max(1, int(number / RECORDS_OF_EACH)), size=number)
+        table = table.append_column(theirs(data.contributor), pa.array([f"C{one}" for one in whose.tolist()]))
+    return table

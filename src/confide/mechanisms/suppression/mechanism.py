@@ -51,11 +51,10 @@ from confide.mechanisms.suppression.statement import (
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import solve
 from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, no_product
+from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
@@ -192,7 +191,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         return RecordForm.on_spine(problem.attributes, variables, block, problem.frame.spine)
 
     def made_up_people(self, problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.suppression.made_up import with_magnitudes
+        from confide.mechanisms.suppression.magnitudes import with_magnitudes
 
         return with_magnitudes(problem, people)
 

@@ -51,11 +51,10 @@ from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, swapping_s
 from confide.mechanisms.swapping.statement import no_budget, noise_facts, privacy_of, sizes, swapping_statement
 from confide.mechanisms.swapping.swap import Swap
 from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, one_of, unknown_name
+from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of, unknown_name
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
-from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec

@@ -10,7 +10,7 @@
 
 What every household has of ``match`` stays in every block, and all that is counted of households without their place
 stays in every unit of ``within``. Subject to that, an exchange of two places within a stratum is hidden with a stated ε
-(:mod:`confide.privacy.permutations`). Nothing may depend on how it went: a run in which nobody moved is released like
+(:mod:`confide.privacy.conversion`). Nothing may depend on how it went: a run in which nobody moved is released like
 any other, since a reader who knew that somebody did move could tell the truth from it.
 
 Reference: the Permutation Swapping Algorithm of J. Bailie, R. Gong and X.-L. Meng, *A refreshment stirred, not shaken*,

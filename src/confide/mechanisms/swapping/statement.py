@@ -9,7 +9,7 @@ from typing import Any
 from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
 from confide.messages import Messages, messages
-from confide.privacy.permutations import exchange_epsilon, exchange_odds
+from confide.privacy.conversion import exchange_epsilon, exchange_odds
 from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import Table
 from confide.report.certificate import messages_of

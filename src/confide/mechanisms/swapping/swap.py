@@ -14,7 +14,7 @@ import numpy.typing as npt
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People
 from confide.mechanisms.swapping.settings import SwapSettings
 from confide.noise import NoiseStream, ReleaseKey, WordSource, derive_stream, draw_subset
-from confide.noise.inversion import Inverse, Steps, scaled_down, scaled_up
+from confide.noise.stream import Inverse, Steps, scaled_down, scaled_up
 
 Integers = npt.NDArray[np.int64]
 
@@ -98,7 +98,7 @@ def kept_in_blocks(
 # * **Exponential variables** by von Neumann's method (1951), which needs comparisons alone. Of independent uniform
 #   variables U₁, U₂, … let n be the length of the first falling run, U₁ > … > Uₙ ≤ Uₙ₊₁. Given U₁ = u, n is odd with
 #   probability e⁻ᵘ; then U₁ is taken, otherwise one is added to the whole part and a new run begun. Sum: Exp(1).
-# * **Choices** by inversion of the exact cumulated probabilities (:mod:`confide.noise.inversion`).
+# * **Choices** by inversion of the exact cumulated probabilities (:mod:`confide.noise.stream`).
 # * **Orders** by sorting 128 bits for each element: two elements share them with a probability of 2⁻¹²⁸.
 
 

@@ -1,4 +1,4 @@
-"""A static programme of cross-tabulations with independent noise. Start at ``pipeline``."""
+"""A static programme of cross-tabulations with independent noise. Start at ``mechanism``."""
 
 from confide.mechanisms.tables.mechanism import Tables
 

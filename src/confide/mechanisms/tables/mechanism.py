@@ -38,7 +38,7 @@ from confide.inputs.records import (
     records_fingerprint,
     twins_of,
 )
-from confide.mechanisms.tables import verify as verification
+from confide.mechanisms.tables import released
 from confide.mechanisms.tables.programme import (
     MeasuredTable,
     NoisyTable,
@@ -47,16 +47,15 @@ from confide.mechanisms.tables.programme import (
     levels_of,
     plan_programme,
 )
-from confide.mechanisms.tables.readers import MeasuredNoise, codebook
+from confide.mechanisms.tables.released import MeasuredNoise, codebook
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.privacy import Neighbours
 from confide.releases.companions import Codebook
-from confide.releases.draft import LEDGER, SPEC, Draft, no_product
+from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
-from confide.releases.office_draft import BUDGET, office_files, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules
@@ -262,7 +261,7 @@ class Tables(Mechanism[TablesProblem]):
         return MeasuredNoise.of(manifest)
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verification.verify(folder, manifest)
+        return released.verify(folder, manifest)
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)
@@ -274,7 +273,7 @@ class Tables(Mechanism[TablesProblem]):
         return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.tables.verify import read_published
+        from confide.mechanisms.tables.released import read_published
 
         return read_published(folder, manifest, *choice)
 

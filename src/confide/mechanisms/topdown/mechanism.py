@@ -53,10 +53,9 @@ from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.mechanisms.topdown.strategy_file import BLOCK, PRODUCTS, load_strategy, strategy_files, topdown_spec
 from confide.noise import NoiseDistribution
 from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, one_of
+from confide.releases.draft import BUDGET, SPEC, Draft, office_values, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
-from confide.releases.office_draft import BUDGET, office_values
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec

@@ -38,8 +38,7 @@ from confide.mechanisms.topdown.strategy import (
     same_cells,
 )
 from confide.privacy import Definition, Neighbours
-from confide.releases.draft import LEDGER
-from confide.releases.office_draft import SCHEMA, office_files, schema_text
+from confide.releases.draft import LEDGER, SCHEMA, office_files, schema_text
 from confide.releases.spec import ExactNumber, KeyPath, Name, Part, Problem
 from confide.report.render import render
 from confide.schema import DETAILED, TOTAL, Query, Recode, Schema

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import TypedAnswer, renamed
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact
 from confide.noise.ptables.design import Design, generate
@@ -17,7 +17,6 @@ from confide.noise.ptables.formats import KEYS as ONS_KEYS
 from confide.noise.ptables.formats import Form, export_ons, export_text, read_table
 from confide.noise.ptables.ptable import DECIMAL, PTable, key_of, modify
 from confide.noise.ptables.ptable_settings import PTableSettings, count_settings, magnitude_settings
-from confide.renamed import renamed
 
 
 class PTableFormat(StrEnum):

@@ -18,11 +18,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TypeVar
 
+from confide.answers import renamed
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.noise.max_entropy import LARGEST_BOUND, RowProblem, row_findings
 from confide.noise.ptables.ptable import TYPES
-from confide.renamed import renamed
 
 MOST_STEPS = 50
 _T = TypeVar("_T")

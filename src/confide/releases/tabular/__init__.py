@@ -7,7 +7,7 @@ number of its margin and the number of its cell in it, and on tables of a geogra
     (level, area,) labels of the variables, figures                                the first layout
     (level, area, name,) margin, codes and labels of the variables, figures        the second layout: ``coded``
     DATAFLOW, LABELS OF THE VARIABLES, OBS_VALUE, ...                              SDMX-CSV 1.0, of the first layout
-    STRUCTURE, STRUCTURE_ID, ACTION, CODES, OBS_VALUE, ATTRIBUTES                  SDMX-CSV 2.0, of the second: ``sdmx``
+    STRUCTURE, STRUCTURE_ID, ACTION, CODES, OBS_VALUE, ATTRIBUTES                  SDMX-CSV 2.0, of the second layout
 
 A mechanism adds its own figures (a noise margin, a status, a weighted count), and the checks that these allow. It
 speaks of cells by labels in either layout.
@@ -42,9 +42,17 @@ from confide.releases.tabular.coded import (
 from confide.releases.tabular.publishing import (
     AREAS,
     CELLS,
+    STATUS_CODES,
     CodedTable,
     area_names,
+    check_area_codes,
     publish_areas,
+    read_observations,
+    sdmx_attributes,
+    sdmx_batches,
+    sdmx_codes,
+    sdmx_columns,
+    sdmx_name,
 )
 from confide.releases.tabular.rows import (
     DATAFLOW,
@@ -65,16 +73,6 @@ from confide.releases.tabular.rows import (
     repeated,
     sdmx_rows,
     sdmx_schema,
-)
-from confide.releases.tabular.sdmx import (
-    STATUS_CODES,
-    check_area_codes,
-    read_observations,
-    sdmx_attributes,
-    sdmx_batches,
-    sdmx_codes,
-    sdmx_columns,
-    sdmx_name,
 )
 from confide.releases.tabular.table import (
     AREA,

@@ -23,7 +23,22 @@ The questions of a user are :func:`confide.risk.bayes` and :func:`confide.risk.h
 
 from __future__ import annotations
 
-from confide.risk.bayesian.counts import CountLaw, SiblingNoise
+from confide.risk.bayesian.counts import (
+    CountLaw,
+    CountPrior,
+    Flat,
+    FlatParent,
+    Geometric,
+    ListedParent,
+    ListedPrior,
+    ParentPrior,
+    Point,
+    PointParent,
+    Poisson,
+    RestPrior,
+    SiblingNoise,
+    UniformParent,
+)
 from confide.risk.bayesian.decision_map import (
     DecisionAccuracy,
     DecisionChanges,
@@ -58,20 +73,6 @@ from confide.risk.bayesian.one_level import (
     two_cells,
 )
 from confide.risk.bayesian.post_processing import HalfRounding, PostProcessedRisk, PostProcessing
-from confide.risk.bayesian.priors import (
-    CountPrior,
-    Flat,
-    FlatParent,
-    Geometric,
-    ListedParent,
-    ListedPrior,
-    ParentPrior,
-    Point,
-    PointParent,
-    Poisson,
-    RestPrior,
-    UniformParent,
-)
 from confide.risk.bayesian.sequential import (
     CombinedRisk,
     JointDecision,

@@ -15,7 +15,7 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within, probability
-from confide.risk.bayesian.counts import LARGEST_RHO, SMALLEST_RHO, CountLaw, SiblingNoise
+from confide.risk.bayesian.counts import LARGEST_RHO, SMALLEST_RHO, CountLaw, SiblingNoise, parse_parent_prior
 from confide.risk.bayesian.decision_map import (
     HIERARCHICAL,
     DecisionAccuracy,
@@ -26,7 +26,6 @@ from confide.risk.bayesian.decision_map import (
     decision_accuracy,
 )
 from confide.risk.bayesian.post_processing import HalfRounding, PostProcessing
-from confide.risk.bayesian.priors import parse_parent_prior
 from confide.risk.bayesian.tree import TreePosterior
 from confide.risk.bayesian.tree_file import load_tree
 from confide.risk.bayesian.two_level import TwoLevel, Variant

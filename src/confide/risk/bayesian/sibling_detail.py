@@ -24,6 +24,7 @@ from confide.errors import ParameterError
 from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import (
     NEGLIGIBLE,
+    CountPrior,
     FloatArray,
     IntArray,
     bounded_rho,
@@ -34,7 +35,6 @@ from confide.risk.bayesian.counts import (
 from confide.risk.bayesian.decision_map import TIE, Ties
 from confide.risk.bayesian.evidence import CountEvidence, Floats
 from confide.risk.bayesian.one_level import checked_priors, log_ratios
-from confide.risk.bayesian.priors import CountPrior
 
 _AT_ONCE = 1000
 

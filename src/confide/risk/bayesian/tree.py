@@ -29,8 +29,16 @@ import numpy as np
 
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, probability
-from confide.risk.bayesian.counts import LARGEST_COUNT, CountLaw, FloatArray, bounded_rho, checked_count
-from confide.risk.bayesian.priors import CountPrior, Flat, ListedPrior
+from confide.risk.bayesian.counts import (
+    LARGEST_COUNT,
+    CountLaw,
+    CountPrior,
+    Flat,
+    FloatArray,
+    ListedPrior,
+    bounded_rho,
+    checked_count,
+)
 
 # The compiled loops of :mod:`confide.risk.bayesian.tree`.
 

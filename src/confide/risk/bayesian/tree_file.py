@@ -38,7 +38,7 @@ from pydantic import Field
 
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load, load_values
 from confide.errors import ConfideError, InputError
-from confide.risk.bayesian.priors import CountPrior, ListedPrior, parse_count_prior
+from confide.risk.bayesian.counts import CountPrior, ListedPrior, parse_count_prior
 from confide.risk.bayesian.tree import Tree, TreeNode, target_leaf
 
 _MOST = 10**4

@@ -32,8 +32,11 @@ from confide.exact import Exact, probability
 from confide.risk.bayesian.counts import (
     NEGLIGIBLE,
     CountLaw,
+    CountPrior,
+    FlatParent,
     FloatArray,
     IntArray,
+    ParentPrior,
     SiblingNoise,
     bounded_rho,
     checked_count,
@@ -42,7 +45,6 @@ from confide.risk.bayesian.counts import (
     logarithm,
     released_counts,
 )
-from confide.risk.bayesian.priors import CountPrior, FlatParent, ParentPrior
 
 _AT_ONCE = 1 << 16
 _PLAIN = 600.0

@@ -35,13 +35,14 @@ from confide.risk.bounded_noise.bound import (
 )
 from confide.risk.bounded_noise.noise_rows import (
     Model,
+    distortions,
+    epsilon_for_bound,
     laplace_epsilon,
     row_of,
     success_probability,
     symmetric_row,
     variance_needed,
 )
-from confide.risk.bounded_noise.small_areas import distortions, epsilon_for_bound
 from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
 from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 

@@ -26,8 +26,16 @@ from confide.risk.bounded_noise.averaging import (
     triples,
 )
 from confide.risk.bounded_noise.bound import BoundRisk, bound_risk
-from confide.risk.bounded_noise.noise_rows import LEVEL, Model, laplace_epsilon, variance_needed
-from confide.risk.bounded_noise.small_areas import SizeClass, distortions, epsilon_for_bound, exceedance
+from confide.risk.bounded_noise.noise_rows import (
+    LEVEL,
+    Model,
+    SizeClass,
+    distortions,
+    epsilon_for_bound,
+    exceedance,
+    laplace_epsilon,
+    variance_needed,
+)
 from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
 from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 

@@ -41,13 +41,14 @@ from confide.risk.bounded_noise.bound import BoundRisk, bound_risk, grid, json_i
 from confide.risk.bounded_noise.noise_rows import (
     LEVEL,
     Model,
+    bound_for_epsilon,
     checked_level,
+    epsilon_for_bound,
     laplace_epsilon,
     success_probability,
     symmetric_row,
     variance_needed,
 )
-from confide.risk.bounded_noise.small_areas import bound_for_epsilon, epsilon_for_bound
 from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme
 
 _THOUSANDTH = Fraction(1, 1000)

@@ -1,19 +1,276 @@
-"""The audit itself: what runs drew, held against their plans."""
+"""The audit itself: what runs drew, held against their plans.
+
+Draws are held against their laws here: what is impossible, scales, shapes and single values, and how small an error
+would show. How they are held against each other: :mod:`confide.risk.noise_audit.draws_compared`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
 
+from confide.arrays import Floats
+from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.releases.mechanism import Check
 from confide.releases.plan import Plan
-from confide.releases.residuals import ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw
 from confide.risk.noise_audit.draws_compared import DrawComparison
-from confide.risk.noise_audit.law_checks import LawChecks
-from confide.risk.noise_audit.noise_audit_answer import NoiseAudit
-from confide.risk.noise_audit.seen import LawNumbers, SeenMeasurement, listed, look_at
+from confide.risk.noise_audit.laws import (
+    ALARM,
+    KINDS,
+    SCALES,
+    is_wide,
+    law_mass,
+    law_words,
+    mixed,
+    narrowed,
+    scaled,
+    survival,
+    value_evidence,
+)
+from confide.risk.noise_audit.noise_audit_answer import SMALL_ERROR, MeasurementAudit, NoiseAudit
+from confide.risk.noise_audit.seen import LawNumbers, SeenMeasurement, listed, look_at, scale_evidence_of
+
+MOST_VALUES = 64
+"""A law is small, and looked at value by value, if so many values have all but a ten-thousandth of it."""
+POWER = 2.33
+"""Standard errors for a probability of 0.99."""
+
+
+class LawChecks:
+    """Every draw against its law."""
+
+    def __init__(self, seen: Sequence[SeenMeasurement], laws: Sequence[ResidualLaw]):
+        self._seen, self._laws = seen, laws
+        self._families: dict[str, list[SeenMeasurement]] = {}
+        self._stages: dict[str, list[SeenMeasurement]] = {}
+        for one in seen:
+            self._families.setdefault(one.residuals.family, []).append(one)
+            if one.residuals.stage:
+                self._stages.setdefault(one.residuals.stage, []).append(one)
+
+    def checks(self) -> Iterator[Check]:
+        impossible = [one.name for one in self._seen if one.impossible]
+        detail = f"not in {listed(impossible)}" if impossible else "no draw is one that its law does not have"
+        yield Check("draws are possible", not impossible, detail)
+        for name, attribute, words in (
+            ("the scale of the noise", "scale", "no scale is wrong"),
+            ("the shape of the noise", "shape", "no law has another shape"),
+        ):
+            wrong = self._wrong(attribute)
+            scale = self.estimated_scale()
+            size = "" if attribute == "shape" or scale is None else f"; all together have a scale of {scale:.4f}"
+            yield Check(name, not wrong, (f"wrong in {listed(wrong)}" if wrong else words) + size)
+        wrong, small = self._by_value()
+        detail = f"{len(wrong):,} of {small:,} small laws are not those of their draws: {listed(wrong)}"
+        yield Check("small laws, value by value", not wrong, detail if wrong else f"{small:,} laws")
+
+    def _wrong(self, attribute: str) -> list[str]:
+        limit = log(KINDS / ALARM)
+        pools = {
+            f"all draws together{f' of {name}' if name else ''}": mixed(
+                np.sum([getattr(one, attribute) for one in members], axis=0)
+            )
+            for name, members in (self._families | self._stages).items()
+        }
+        wrong = [one.name for one in self._seen if mixed(getattr(one, attribute)) >= limit + log(len(self._seen))]
+        if not wrong:
+            wrong = [name for name, evidence in pools.items() if evidence >= limit + log(len(pools))]
+        return wrong
+
+    def ok(self, one: SeenMeasurement) -> bool:
+        """Whether nothing speaks against the laws of a measurement."""
+        limit = log(KINDS * len(self._seen) / ALARM)
+        return not one.impossible and max(mixed(one.scale), mixed(one.shape)) < limit
+
+    def _by_value(self) -> tuple[list[str], int]:
+        """Small laws whose values do not come out as often as they should, and how many small laws there are."""
+        small: list[tuple[int, str]] = []
+        for family, members in self._families.items():
+            used = np.unique(np.concatenate([one.law for one in members] or [np.zeros(0, np.int64)]))
+            small += [(number, family) for number in used.tolist() if number >= 0 and self._is_small(number)]
+        wrong = []
+        for number, family in small:
+            evidence = self._value_evidence(number, self._families[family])
+            if evidence >= log(KINDS * len(small) / ALARM):
+                wrong.append(law_words(self._laws[number]))
+        return wrong, len(small)
+
+    def _is_small(self, number: int) -> bool:
+        law = self._laws[number]
+        return isinstance(law, SurvivorLaw) or (
+            not is_wide(law) and int((law_mass(law).at > 1e-4).sum()) <= MOST_VALUES
+        )
+
+    def _value_evidence(self, number: int, members: Sequence[SeenMeasurement]) -> float:
+        law = self._laws[number]
+        if isinstance(law, SurvivorLaw):
+            # A binomial number is what came out of so many trials with two outcomes.
+            drawn = np.concatenate([one.value[one.law == number] for one in members])
+            chance, survivors = survival(law), int(drawn.sum())
+            if not 0 < chance < 1:
+                return 0.0
+            counts = np.array([survivors, len(drawn) * law.trials - survivors], np.float64)
+            return value_evidence(counts, np.array([chance, 1 - chance]))
+        mass = law_mass(self._laws[number])
+        bins = np.flatnonzero(mass.at > 1e-4)
+        counts, drawn_in_all = np.zeros(len(bins)), 0
+        for one in members:
+            if one.residuals.conditional:
+                continue
+            place = one.value[one.law == number] - mass.first
+            inside = place[(place >= bins[0]) & (place <= bins[-1])]
+            drawn_in_all += len(place)
+            counts += np.bincount(inside - bins[0], minlength=int(bins[-1] - bins[0]) + 1)[bins - bins[0]]
+        beyond = float(mass.at.sum() - mass.at[bins].sum())
+        probabilities = mass.at[bins]
+        if beyond > 0:
+            counts, probabilities = np.append(counts, drawn_in_all - counts.sum()), np.append(probabilities, beyond)
+        return value_evidence(counts, probabilities / probabilities.sum()) if counts.sum() else 0.0
+
+    def estimated_scale(self) -> float | None:
+        """The root of the pooled standardised variance, of draws from laws that have a scale."""
+        with_scale = [one for one in self._seen if self._has_scale(one)]
+        squared = sum(one.squared for one in with_scale)
+        return sqrt(sum(one.squares for one in with_scale) / squared) if squared else None
+
+    def _has_scale(self, one: SeenMeasurement) -> bool:
+        return any(scaled(law, Fraction(1)) is not None for law in one.residuals.laws)
+
+    @cached_property
+    def smallest_error(self) -> float | None:
+        """The smallest error of the scale that the pooled evidence shows with probability 0.99, both ways; in the
+        family with most draws."""
+        tallies = [self._tally(members) for members in self._families.values()]
+        return self._smallest(max(tallies, key=lambda tally: sum(tally.values()), default={}))
+
+    @cached_property
+    def smallest_by_stage(self) -> dict[str, float | None]:
+        """The same of the scale of each stage that is judged by itself."""
+        return {stage: self._smallest(self._stage_tally(members)) for stage, members in self._stages.items()}
+
+    def _smallest(self, tally: Mapping[ResidualLaw, int]) -> float | None:
+        if not tally:
+            return None
+        candidates = [Fraction(k, 1000) for k in (5, 7, 10, 15, 20, 25, 30, 40, 60, 100, 150, 200, 300, 500)]
+        for error in candidates:
+            if all(self._sees(tally, 1 + sign * error) for sign in (-1, 1)):
+                return float(error)
+        return None
+
+    def _tally(self, members: Sequence[SeenMeasurement], *, given: bool = False) -> Counter[ResidualLaw]:
+        """How many draws there are of each law that has a scale, without those of choices; with those that have their
+        law given something else, if they are asked for."""
+        counts: Counter[ResidualLaw] = Counter()
+        for one in members:
+            if one.residuals.conditional and not given:
+                continue
+            numbers, times = np.unique(one.law, return_counts=True)
+            for number, often in zip(numbers.tolist(), times.tolist(), strict=True):
+                law = self._laws[number]
+                if (
+                    number >= 0
+                    and scaled(law, Fraction(1)) is not None
+                    and not isinstance(law, ChoiceLaw | SurvivorLaw)
+                ):
+                    counts[law] += often
+        return counts
+
+    def _stage_tally(self, members: Sequence[SeenMeasurement]) -> Counter[ResidualLaw]:
+        """What a choice led to and the draw given that are together the draw; survivors and what they are published as
+        are together the choices of all empty groups. So each is counted once, by the whole."""
+        drawn = {
+            (one.run, one.residuals.level, one.residuals.planned) for one in members if self._tally([one], given=True)
+        }
+        counts = self._tally(members, given=True)
+        for one in members:
+            if one.residuals.conditional:
+                continue
+            known = _measurement(one) in drawn
+            for number, often in Counter(one.law[one.law >= 0].tolist()).items():
+                law = self._laws[number]
+                if isinstance(law, SurvivorLaw):
+                    counts[law.choice] += often * law.trials
+                elif isinstance(law, ChoiceLaw) and not known:
+                    counts[law] += often
+        return counts
+
+    def _sees(self, tally: Mapping[ResidualLaw, int], by: Fraction) -> bool:
+        needed = log(KINDS * max(1, len(self._families) + len(self._stages)) / ALARM) + log(2 * len(SCALES))
+        gains = [(often, _gain(law, by)) for law, often in tally.items()]
+        means, variances = (np.sum([often * gain[k] for often, gain in gains], axis=0) for k in (0, 1))
+        return bool((means - POWER * np.sqrt(variances) >= needed).any())
+
+    def row(self, one: SeenMeasurement) -> MeasurementAudit:
+        low, high = usual_range(one.squared, one.scatter)
+        words = dict.fromkeys(law_words(law) for law in one.residuals.laws)
+        return MeasurementAudit(
+            one.run,
+            one.residuals.level,
+            one.residuals.query,
+            one.residuals.source,
+            one.draws,
+            ", ".join(list(words)[:2]) + (f" and {len(words) - 2:,} more" if len(words) > 2 else ""),
+            one.ratio,
+            low,
+            high,
+            self.ok(one),
+        )
+
+    def notes(self) -> Iterator[str]:
+        smallest = self.smallest_error
+        if self.estimated_scale() is None:
+            return
+        if smallest is None:
+            yield "Too few draws to see a scale that is off by half."
+        elif smallest > SMALL_ERROR:
+            yield f"Too few draws to see 3 %: a scale must be off by {100 * smallest:g} % to be seen for certain."
+        for stage, least in self.smallest_by_stage.items():
+            if least is None:
+                yield f"Of {stage} alone, too few draws to see a scale that is off by half."
+            elif least > SMALL_ERROR:
+                yield f"Of {stage} alone, a scale must be off by {100 * least:g} % to be seen for certain."
+
+
+def _measurement(one: SeenMeasurement) -> tuple[str, str, str]:
+    return one.run, one.residuals.level, one.residuals.planned
+
+
+@lru_cache(maxsize=4096)
+def _gain(law: ResidualLaw, by: Fraction) -> tuple[Floats, Floats]:
+    """For each alternative the mean and the variance of the evidence of a draw, if the scale is ``by`` times too
+    large."""
+    narrow = narrowed(law)
+    wrong = scaled(narrow, by)
+    assert wrong is not None
+    mass = law_mass(wrong)
+    at = mass.at
+    values = mass.values.astype(np.int64)
+    planned = law_mass(narrow).tails(values)
+    usable = (planned[1] > 0) & (at > 1e-13)
+    parts = planned[0][usable], planned[1][usable], planned[2][usable]
+    evidence = scale_evidence_of(narrow, values[usable], [None, None], parts)
+    evidence = np.where(np.isfinite(evidence), evidence, -50.0)
+    mean = evidence @ at[usable]
+    return mean, np.maximum(0.0, evidence**2 @ at[usable] - mean**2)
+
+
+def usual_range(draws: int, scatter: float) -> tuple[float | None, float | None]:
+    """Where the mean of standardised squares lies in 999,999 of a million cases, about: where a chi-squared variable by
+    its degrees of freedom lies, of the same variance (Wilson and Hilferty 1931)."""
+    if not draws or not scatter:
+        return None, None
+    step = 2 / (9 * 2 * draws**2 / scatter)
+    return max(0.0, 1 - step - 4.9 * sqrt(step)) ** 3, (1 - step + 4.9 * sqrt(step)) ** 3
+
+
+# The audit itself.
+
 
 OUTCOMES = OutcomeLaw | ChoiceLaw | SurvivorLaw
 

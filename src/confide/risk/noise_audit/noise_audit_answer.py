@@ -13,7 +13,7 @@ from confide.releases.mechanism import Check
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.render import render
-from confide.risk.noise_audit.law_evidence import ALARM
+from confide.risk.noise_audit.laws import ALARM
 
 SMALL_ERROR = Fraction(3, 100)
 """The error of a scale that an audit is measured by."""

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.releases.residuals import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
-from confide.risk.noise_audit.law_evidence import (
+from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
+from confide.risk.noise_audit.laws import (
     DEGREES,
     SCALES,
     TILTS,
     likelihood_evidence,
+    moments,
     scale_evidence,
+    scaled,
     shape_evidence,
+    tails,
 )
-from confide.risk.noise_audit.laws import moments, scaled, tails
 
 
 @dataclass(frozen=True, eq=False)

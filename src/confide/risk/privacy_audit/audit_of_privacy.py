@@ -1,21 +1,190 @@
-"""The audit of a spec: which mechanism it is, and which of the ways is asked for."""
+"""The audit of a spec: which mechanism it is, which of the ways is asked for, and the way by many runs on twins.
+
+By many runs a mechanism measures two files, with twins in one of them, as often as it takes. The way in one run:
+:mod:`confide.risk.privacy_audit.canary_run`.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from confide.arrays import Floats
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
 from confide.mechanisms import MECHANISMS, SPECS
+from confide.noise import ReleaseNoise
 from confide.releases.check import throwaway_workspace
 from confide.releases.mechanism import Mechanism
 from confide.releases.progress import Progress, Silent
 from confide.releases.spec import LoadedSpec, load_spec
-from confide.risk.privacy_audit.bench import Bench
+from confide.risk.privacy_audit.bench import Bench, CountedFile
 from confide.risk.privacy_audit.canary_run import CanaryRun
-from confide.risk.privacy_audit.privacy_audit_answer import CanaryAudit, PrivacyAudit
-from confide.risk.privacy_audit.twins import TwinAudit
+from confide.risk.privacy_audit.privacy_audit_answer import CONFIDENCE, CanaryAudit, MeasurementBound, PrivacyAudit
+from confide.risk.privacy_audit.twin_loss import (
+    Key,
+    Touched,
+    TwinLoss,
+    components_of,
+    loss_of,
+    narrower_by,
+    nothing_touched,
+    share_bounds,
+    touched_counts,
+    whatever_the_noise,
+)
+
+MOST_TWINS = 1_000_000
+WITHIN = 3
+"""Single measurements that need up to so many times as many twins as others are judged with them."""
+_WRONG = 0.09  # with enough twins the test errs about so often, on either side, if the noise is as stated
+_SELDOM, _OFTEN = 0.06, 0.16  # where it would err less often than the first, too few errors would be left to count
+
+
+@dataclass(frozen=True, eq=False)
+class TwoFiles:
+    """Both made-up files, counted, with twins and without, and what the twins touch."""
+
+    twins: int
+    files: tuple[CountedFile, CountedFile]
+    touched: Touched
+
+
+@dataclass(frozen=True, eq=False)
+class TwinAudit:
+    """Two files, one of them with twins, measured again and again."""
+
+    bench: Bench
+
+    def audit(self, runs: int, *, by_measurement: bool) -> PrivacyAudit:
+        """See :func:`confide.risk.privacy_audit.audit_privacy`."""
+        bench, plan = self.bench, self.bench.plan
+        single = self._two_files(1)
+        if not single.touched:
+            raise nothing_touched()
+        per_twin = {key: components_of(parts) for key, parts in single.touched.items()}
+        error = float(1 - CONFIDENCE) / (2 if by_measurement else 1)
+        # The release: one test, or several where one record alone is told from another almost surely.
+        twins, batches = _design(per_twin)
+        files = self._two_files(twins)
+        losses = self._losses(files, runs, "Measuring made-up records")
+        factors, points = {}, []
+        for batch in batches:
+            factor, point = _judged(files.touched, batch, losses, error / len(batches))
+            factors.update(dict.fromkeys(batch, factor))
+            points.append(point)
+        # Every measurement by itself, with as many twins as it takes.
+        judged = self._single_measurements(per_twin, runs, error / len(per_twin)) if by_measurement else []
+        return PrivacyAudit(
+            mechanism=bench.mechanism.name,
+            definition=plan.definition,
+            neighbours=plan.neighbours.value,
+            delta=bench.delta,
+            runs=runs,
+            twins=twins,
+            batches=len(batches),
+            touched=sum(sum(parts.values()) for parts in per_twin.values()),
+            stated=bench.stated(),
+            at_least=loss_of(plan.definition, per_twin, factors, bench.delta),
+            whatever_the_noise=whatever_the_noise(plan.definition, points, twins, bench.delta),
+            narrower_by=max(factors.values()),
+            measurements=tuple(judged),
+        )
+
+    def _single_measurements(
+        self, per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]], runs: int, error: float
+    ) -> list[MeasurementBound]:
+        wanted = {key: _enough_twins(components) for key, components in per_twin.items()}
+        judged = []
+        while wanted:
+            twins = min(wanted.values())
+            now = [key for key, number in wanted.items() if number <= WITHIN * twins]
+            twins = max(twins, math.floor(math.sqrt(twins * max(wanted[key] for key in now))))
+            files = self._two_files(twins)
+            losses = self._losses(files, runs, "Measuring single measurements")
+            for key in now:
+                factor, _point = _judged(files.touched, (key,), losses, error)
+                judged.append(MeasurementBound(*key, twins, factor))
+                del wanted[key]
+        return judged
+
+    def _two_files(self, twins: int) -> TwoFiles:
+        tables = self.bench.mechanism.made_up_records(self.bench.problem, twins)
+        with_twins, without = (
+            self.bench.counted(table, f"{twins}-{side}", side)
+            for side, table in zip(("with", "without"), tables, strict=True)
+        )
+        touched = touched_counts(with_twins.truth, without.truth, self.bench.laws(with_twins))
+        return TwoFiles(twins, (with_twins, without), touched)
+
+    def _losses(self, files: TwoFiles, runs: int, title: str) -> dict[Key, tuple[Floats, Floats]]:
+        """Of every measurement the loss that was seen in each run, with twins and without."""
+        seen = {key: (np.zeros(runs), np.zeros(runs)) for key in files.touched}
+        with self.bench.progress.stage(title, 2 * runs) as advance:
+            for run in range(runs):
+                for side, file in enumerate(files.files):
+                    outcome = self.bench.trial(file.problem, file.job, self.bench.key(files.twins, side, run))
+                    for key, parts in files.touched.items():
+                        pairs = zip(parts, outcome[key], strict=True)
+                        seen[key][side][run] = sum(part.loss(where, counts) for part, (where, counts, _) in pairs)
+                    advance(1)
+        return seen
+
+
+def loss_of_twins(components: Mapping[tuple[ReleaseNoise, int], int], twins: int) -> TwinLoss:
+    return TwinLoss.of({(law, twins * gap, 1.0): number for (law, gap), number in components.items()})
+
+
+def _enough_twins(components: Mapping[tuple[ReleaseNoise, int], int]) -> int:
+    """The smallest number of twins for which the stated noise errs seldom enough."""
+    low, high = 0, 1
+    while loss_of_twins(components, high).error() > _WRONG and high < MOST_TWINS:
+        low, high = high, 2 * high
+    while high - low > max(1, low // 16):
+        middle = (low + high) // 2
+        low, high = (middle, high) if loss_of_twins(components, middle).error() > _WRONG else (low, middle)
+    # Whole numbers are far apart where they are small: one less may be nearer.
+    return high - 1 if 1 < high < 4 and loss_of_twins(components, high - 1).error() < _OFTEN else high
+
+
+def _design(per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]]) -> tuple[int, list[tuple[Key, ...]]]:
+    """How many twins, and which measurements are judged together.
+
+    All of them, unless even so few twins are told too well; then as many together as are not.
+    """
+    twins = _enough_twins(sum(per_twin.values(), Counter()))
+    batches: list[tuple[Key, ...]] = []
+    for key in per_twin:
+        for place, batch in enumerate(batches):
+            if loss_of_twins(sum((per_twin[member] for member in (*batch, key)), Counter()), twins).error() > _SELDOM:
+                batches[place] = (*batch, key)
+                break
+        else:
+            batches.append((key,))
+    return twins, batches
+
+
+def _judged(
+    touched: Touched, keys: Sequence[Key], losses: Mapping[Key, tuple[Floats, Floats]], error: float
+) -> tuple[float, tuple[float, float]]:
+    """By how much the noise of some measurements is narrower at least, and bounds of power and false alarms."""
+    components = components_of(part for key in keys for part in touched[key])
+    threshold = TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()}).threshold()
+    with_twins, without = (sum((losses[key][side] for key in keys), np.zeros(1)) for side in (0, 1))
+    runs = len(with_twins)
+    power, _ = share_bounds(int((with_twins > threshold).sum()), runs, error / 2)
+    _, level = share_bounds(int((without > threshold).sum()), runs, error / 2)
+    return narrower_by(components, power, level), (power, level)
+
+
+# The audit of a spec.
+
 
 RUNS = 250
 """How often each of the two made-up files is measured, for each number of twins."""

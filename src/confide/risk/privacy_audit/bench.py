@@ -28,8 +28,7 @@ from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import Workspace
-from confide.risk.privacy_audit.bounds import epsilon_of
-from confide.risk.privacy_audit.touched import Key, Outcome, same_outcome
+from confide.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 
 MOST_BLOCKS = 24
 """A longer block table is cut: noise is the same in all blocks, and a run has to be quick."""

@@ -1,7 +1,7 @@
 """The risk of a whole release of the TopDown algorithm, from its plan and public files.
 
 * :mod:`~confide.risk.release_risk.released_plan`: plan, strategy and spine of a sealed release;
-* :mod:`~confide.risk.release_risk.effective`: the effective rho of every count, by generalised least squares;
+* :mod:`~confide.risk.release_risk.released_plan`: the effective rho of every count, by generalised least squares;
 * :mod:`~confide.risk.release_risk.report`: what it does to beliefs, small published counts, where protection is least,
   and all of it together.
 
@@ -10,8 +10,13 @@ Derivations: ``docs/proofs/release-risk.md``. For users: ``docs/concepts/release
 
 from __future__ import annotations
 
-from confide.risk.release_risk.effective import EffectiveRho, LevelRho, rho_from_covariance
-from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
+from confide.risk.release_risk.released_plan import (
+    EffectiveRho,
+    LevelRho,
+    ReleasedPlan,
+    open_release,
+    rho_from_covariance,
+)
 from confide.risk.release_risk.report import (
     PRIORS,
     PublishedRecords,

@@ -21,8 +21,7 @@ from confide.answers import TypedAnswer
 from confide.exact import Exact, probability
 from confide.privacy import ZCDP
 from confide.releases.plan import loss_by_attribute, loss_by_move
-from confide.risk.release_risk.effective import EffectiveRho, LevelRho
-from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
+from confide.risk.release_risk.released_plan import EffectiveRho, LevelRho, ReleasedPlan, open_release
 from confide.schema import DETAILED
 
 # What an adversary believes afterwards: the expected posterior of the truth, for an effective rho.
