@@ -10,9 +10,7 @@ from confide.estimation import least_squares, node_problem, rounding
 
 def test_every_name_that_is_listed_is_there() -> None:
     names = dir(confide.estimation)
-    assert {"NodeProblem", "MeasuredQuery", "solve", "RoundingProblem", "round_counts", "HierarchicalBlue"} <= set(
-        names
-    )
+    assert {"NodeProblem", "MeasuredQuery", "solve", "RoundingProblem", "round_counts", "TreeEstimates"} <= set(names)
     assert all(getattr(confide.estimation, name).__name__ == name for name in names)
 
 

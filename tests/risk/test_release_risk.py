@@ -22,7 +22,7 @@ from tests.kits.topdown_strategy import strategy_text
 
 from confide import api
 from confide.errors import ParameterError, ReleaseError
-from confide.estimation.spine_variances import Exchangeable, SpineLevel, spine_variances
+from confide.estimation import Sectors, TreeCovariances, TreeLevel
 from confide.mechanisms.topdown.constraints import Invariant
 from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -422,18 +422,16 @@ def test_the_real_histogram_in_four_sectors() -> None:
     queries = [
         {axes.index(v.attribute.name): v.assignment.astype(np.int64) for v in each.query.variables} for each in asked
     ]
-    reduction = Exchangeable.of((8, 2, 2, 63), queries, {0, 1})
-    assert (reduction.size, reduction.copies, len(reduction.sectors)) == (16, 126, 4)
+    sectors = Sectors.of((8, 2, 2, 63), queries, {0, 1})
+    assert (sectors.size, sectors.copies, len(sectors.sectors)) == (16, 126, 4)
     precisions = [float(strategy.budget * strategy.level("block").share * each.share) for each in asked]
-    information = reduction.information(list(zip(queries, precisions, strict=True)))
+    measured = [sectors.query(query) for query in queries]
+    information = sectors.information(zip(measured, precisions, strict=True))
     possible = ~strategy.constraints.zero_cells(strategy.schema)
-    level = SpineLevel(np.empty(0, np.int64), np.zeros(1, np.int64), information[None])
-    weights = reduction.weights(queries[-1])
-
-    def evaluate(covariance: np.ndarray) -> np.ndarray:
-        return np.einsum("s,ksmm->km", weights, covariance)
-
-    (found,) = spine_variances([level], possible.reshape(16, 126)[:, :1].T, evaluate, reduction.total)
+    level = TreeLevel(np.empty(0, np.int64), np.zeros(1, np.int64), information[None])
+    tree = TreeCovariances(sectors, [level], possible.reshape(16, 126)[:, :1].T)
+    weights = sectors.cell_weights(measured[-1])
+    found = tree.evaluate(0, lambda covariance: np.einsum("s,ksmm->km", weights, covariance))
     dense = np.zeros((2016, 2016))
     for each, precision in zip(asked, precisions, strict=True):
         groups = groups_of(strategy.schema, each.query)

@@ -18,9 +18,11 @@ array([[6, 4],
 * :mod:`~confide.estimation.optimality`: how far a point can be from the optimum, and what clashes;
 * :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
 * :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
-* :mod:`~confide.estimation.hierarchical_blue`: generalised least squares on a whole tree, in two passes, without
-  constraints; :mod:`~confide.estimation.spine_variances`: its variances alone,
-  for large histograms on large spines.
+* :mod:`~confide.estimation.tree_gls`: generalised least squares on a whole tree of units, in two passes, without
+  constraints; :mod:`~confide.estimation.tree_covariances`: its covariances, of units and of any areas, without data;
+  :mod:`~confide.estimation.sectors`: how large histograms become a few small problems;
+* :mod:`~confide.estimation.unified_intervals`: intervals for counts with bounds, and for single measurements;
+  :mod:`~confide.estimation.linear_statements`: shares, differences, medians, ranks, several statements at once.
 
 Arrays in, arrays out: nothing here reads a file, knows the truth or draws noise. Names are loaded when they are first
 used, as the solvers take a while to import.
@@ -31,9 +33,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from confide.estimation.hierarchical_blue import HierarchicalBlue as HierarchicalBlue
-    from confide.estimation.hierarchical_blue import KnownSums as KnownSums
-    from confide.estimation.hierarchical_blue import NodeInformation as NodeInformation
     from confide.estimation.least_squares import SolveOutcome as SolveOutcome
     from confide.estimation.least_squares import SolveReport as SolveReport
     from confide.estimation.least_squares import UnsolvedError as UnsolvedError
@@ -49,17 +48,29 @@ if TYPE_CHECKING:
     from confide.estimation.rounding import round_counts as round_counts
     from confide.estimation.rounding_problem import Partition as Partition
     from confide.estimation.rounding_problem import RoundingProblem as RoundingProblem
+    from confide.estimation.sectors import CellVectors as CellVectors
+    from confide.estimation.sectors import SectorCount as SectorCount
+    from confide.estimation.sectors import SectorQuery as SectorQuery
+    from confide.estimation.sectors import Sectors as Sectors
+    from confide.estimation.sectors import Study as Study
     from confide.estimation.totals import estimate_totals as estimate_totals
     from confide.estimation.totals import project_totals as project_totals
+    from confide.estimation.tree_covariances import TreeCovariances as TreeCovariances
+    from confide.estimation.tree_covariances import TreeLevel as TreeLevel
+    from confide.estimation.tree_gls import GoodnessOfFit as GoodnessOfFit
+    from confide.estimation.tree_gls import QueryFit as QueryFit
+    from confide.estimation.tree_gls import TreeEstimates as TreeEstimates
 
 _HOMES = {
-    "hierarchical_blue": ("HierarchicalBlue", "KnownSums", "NodeInformation"),
     "node_problem": ("ChildSums", "GroupBounds", "MeasuredQuery", "NodeProblem"),
     "optimality": ("InfeasibleError", "OptimalityCertificate"),
     "rounding": ("Rounding", "RoundingOutcome", "round_counts"),
     "rounding_problem": ("Partition", "RoundingProblem"),
     "least_squares": ("SolveOutcome", "SolveReport", "UnsolvedError", "solve"),
+    "sectors": ("CellVectors", "SectorCount", "SectorQuery", "Sectors", "Study"),
     "totals": ("estimate_totals", "project_totals"),
+    "tree_covariances": ("TreeCovariances", "TreeLevel"),
+    "tree_gls": ("GoodnessOfFit", "QueryFit", "TreeEstimates"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -1,7 +1,7 @@
 """The effective rho of a count, given every noisy measurement of a release.
 
 Someone who knows how many *others* are in a cell, and nothing about any other cell, learns whether the target is in it
-as well as from one Gaussian count of variance Var, the variance of generalised least squares (``spine_variances``):
+as well as from one Gaussian count of variance Var, that of least squares on the whole tree (``tree_covariances``):
 
     effective rho = 1 / (2 Var).
 
@@ -21,29 +21,23 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import ParameterError
-from confide.estimation.spine_variances import Exchangeable, Grouping, LevelVariances, SpineLevel, spine_variances
-from confide.mechanisms.topdown.constraints import invariant_level
+from confide.estimation.tree_covariances import LevelAnswers
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import Strategy, groups_of
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.whole_tree import planned_tree, sectors_of
 from confide.noise import DiscreteGaussian
 from confide.releases.plan import Plan
-from confide.schema import DETAILED, Query
+from confide.schema import DETAILED
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-MOST_CORE_CELLS = 1_024
-"""The largest matrix that is inverted for every kind of unit."""
 
 NOTHING = 1e-9
 """A variance below this part of the smallest noise is none: the count is published as it is."""
 
 TELLS_NOTHING = 1e6
 """A variance above this multiple of the largest noise comes from the vague prior: nothing tells the count."""
-
-TOTAL = "total"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +79,24 @@ class EffectiveRho:
     ):
         self._strategy, self._spine, self._plan, self._columns = strategy, spine, plan, columns
         self._public_zeros = public_zeros
-        names = [share.name for level in strategy.levels for share in level.queries]
-        self.queries = tuple(dict.fromkeys((TOTAL, *names, DETAILED)))
         self._axes = [attribute.name for attribute in strategy.schema.attributes]
-        self._groupings = {name: self._grouping(strategy.query(name)) for name in self.queries}
-        self.reduction = Exchangeable.of(
-            tuple(attribute.size for attribute in strategy.schema.attributes),
-            list(self._groupings.values()),
-            self._distinguished_axes(),
-        )
-        if self.reduction.size > MOST_CORE_CELLS:
-            raise _too_large(self.reduction.size)
+        self.reduction, self._asked = sectors_of(strategy, public_zeros=public_zeros)
+        self.queries = tuple(self._asked)
 
     @cached_property
     def levels(self) -> tuple[LevelRho, ...]:
         """Level by level, root first."""
-        by_level = spine_variances(self._levels(), self._possible(), self._evaluate, self.reduction.total)
+        tree = planned_tree(
+            self._strategy,
+            self._spine,
+            self._plan,
+            self._columns,
+            public_zeros=self._public_zeros,
+            variance=lambda law: float(_parameter(law)),
+        )
         return tuple(
-            self._effective(level, variances) for level, variances in zip(self._spine.levels, by_level, strict=True)
+            self._effective(level, tree.covariances.evaluate(position, self._evaluate))
+            for level, position in zip(self._spine.levels, tree.position, strict=True)
         )
 
     @cached_property
@@ -128,83 +122,20 @@ class EffectiveRho:
         labels = (attribute.levels[int(i)].label for attribute, i in zip(attributes, index, strict=True))
         return ", ".join(labels) or "every cell"
 
-    def _grouping(self, query: Query) -> Grouping:
-        return {self._axes.index(v.attribute.name): v.assignment.astype(np.int64) for v in query.variables}
-
-    def _distinguished_axes(self) -> set[int]:
-        constraints = self._strategy.constraints
-        names = {name for zero in constraints.zeros for name in zero.where}
-        for query in constraints.limited if self._public_zeros else ():
-            names |= {variable.attribute.name for variable in self._strategy.query(query).variables}
-        return {self._axes.index(name) for name in names}
-
-    def _levels(self) -> list[SpineLevel]:
-        strategy, known = self._strategy, self._known_totals()
-        result = []
-        for position, level in enumerate(self._spine.levels):
-            queries = strategy.level(level.name).queries
-            measured = [number for number, share in enumerate(level.shares.table) if share]
-            place = np.full(len(level.shares.table), -1, np.int64)
-            place[measured] = np.arange(len(measured))
-            laws = {query.name: self._plan.laws(level.name, query.name) for query in queries}
-            kinds = [
-                self.reduction.information(
-                    [
-                        (self._groupings[name], float(1 / _parameter(by_class[number])))
-                        for name, by_class in laws.items()
-                    ]
-                )
-                for number in range(len(measured))
-            ]
-            empty = np.zeros((0, len(self.reduction.sectors), self.reduction.size, self.reduction.size))
-            information = np.stack(kinds) if kinds else empty
-            result.append(SpineLevel(level.parent, place[level.shares.index], information, known[position]))
-        return result
-
-    def _known_totals(self) -> list[bool]:
-        """The levels whose totals are published as they are. Parts of a unit whose total is known count as known: the
-        adversary is taken to know a little more than is published."""
-        strategy, names = self._strategy, self._spine.names
-        if any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants):
-            return [True] * len(names)
-        lowest = invariant_level(strategy)
-        last = -1 if lowest is None else names.index(lowest)
-        return [position <= last for position in range(len(names))]
-
-    def _possible(self) -> Bools:
-        """For each block and core cell, whether it can be other than zero."""
-        strategy, blocks = self._strategy, self._spine.levels[-1].units
-        zero = strategy.constraints.zero_cells(strategy.schema).reshape(self.reduction.shape)
-        of_core = np.asarray(zero.all(axis=self.reduction.free)).ravel()
-        result = np.repeat(~of_core[None, :], blocks, axis=0)
-        if not self._public_zeros:
-            return result
-        for name in strategy.constraints.limited:
-            query = strategy.query(name)
-            _, largest = strategy.constraints.limits(name, query.cells, self._columns)
-            groups = groups_of(strategy.schema, query).reshape(self.reduction.shape)
-            core = np.moveaxis(groups, self.reduction.free, range(len(self.reduction.free)))
-            core = core.reshape(-1, self.reduction.size)[0]
-            inside = core >= 0
-            result[:, inside] &= largest[:, core[inside]] > 0
-        return result
-
     def _evaluate(self, covariance: Floats) -> Floats:
         """Variances of all queries, then for each attribute the rho between two of its levels, side by side."""
         parts = []
         for name in self.queries:
-            members, weights = self._members[name], self.reduction.weights(self._groupings[name])
+            members, weights = self._members[name], self.reduction.cell_weights(self._asked[name])
             mixed = np.einsum("s,ksmn->kmn", weights, covariance)
             parts.append(np.einsum("gm,kmn,gn->kg", members, mixed, members))
-        weights = self.reduction.weights(self._groupings[DETAILED])
+        weights = self.reduction.cell_weights(self._asked[DETAILED])
         own = np.einsum("s,ksmn->kmn", weights, covariance)
         diagonal = np.einsum("kmm->km", own)
         for axis, pairs in self._pairs.items():
             one, other = pairs
             if axis in self.reduction.free:
-                across = np.einsum(
-                    "s,ksmm->km", self.reduction.weights_across(self._groupings[DETAILED], axis), covariance
-                )
+                across = np.einsum("s,ksmm->km", self.reduction.weights_across(axis), covariance)
                 parts.append(_between(diagonal, diagonal, across))
             else:
                 parts.append(_between(diagonal[:, one], diagonal[:, other], own[:, one, other]))
@@ -212,7 +143,7 @@ class EffectiveRho:
 
     @cached_property
     def _members(self) -> dict[str, Floats]:
-        return {name: self.reduction.members(grouping) for name, grouping in self._groupings.items()}
+        return {name: _counted(query.members) for name, query in self._asked.items()}
 
     @cached_property
     def _pairs(self) -> dict[int, tuple[Integers, Integers]]:
@@ -232,7 +163,7 @@ class EffectiveRho:
             result[axis] = (one, other)
         return result
 
-    def _effective(self, level: TopDownLevel, variances: LevelVariances) -> LevelRho:
+    def _effective(self, level: TopDownLevel, variances: LevelAnswers) -> LevelRho:
         rho, between = {}, {}
         start = 0
         for name in self.queries:
@@ -299,11 +230,6 @@ def _parameter(law: object) -> Fraction:
     return law.sigma2
 
 
-def _too_large(cells: int) -> ParameterError:
-    return ParameterError(
-        "too-many-cells",
-        "the histogram has too many cells that are not alike",
-        found=f"{cells:,} cells",
-        expected=f"at most {MOST_CORE_CELLS:,}, once attributes without recodes and zeros are set aside",
-        remedy="leave out recodes of attributes with many levels",
-    )
+def _counted(members: Floats) -> Floats:
+    """Groups that have a cell."""
+    return members[members.any(axis=1)]

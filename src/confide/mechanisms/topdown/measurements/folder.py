@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -69,14 +70,29 @@ class MeasurementFolder:
         """What the files say of themselves, if Confide wrote them: the release, its plan, and a stamp."""
         said: dict[str, str] = {}
         for file in self.all_files:
-            metadata = pq.read_schema(file).metadata or {}
+            with _opened(file) as opened:
+                metadata = opened.schema_arrow.metadata or {}
             said |= {key: metadata[key.encode()].decode() for key in SAID if key.encode() in metadata}
         return said
+
+    @staticmethod
+    def columns(file: Path) -> list[str]:
+        """The names of the columns of a file."""
+        with _opened(file) as opened:
+            return list(opened.schema_arrow.names)
+
+    def has_everywhere(self, level: str, kind: str, column: str) -> bool:
+        """Whether all files of a level have a column. Files of one level may differ."""
+        return all(column in self.columns(file) for file in self.files[level][kind])
 
     def batches(self, level: str, kind: str, columns: list[str], rows: int) -> Iterator[tuple[Path, pa.RecordBatch]]:
         """The rows of a level, some at a time, with the file they are in."""
         for file in self.files[level][kind]:
-            with pq.ParquetFile(file) as opened:
+            with _opened(file) as opened:
+                missing = [name for name in columns if name not in opened.schema_arrow.names]
+                if missing:
+                    found = ", ".join(opened.schema_arrow.names)
+                    raise _unlike(_place(file), f"the column {missing[0]!r} is missing", found, ", ".join(columns))
                 for batch in opened.iter_batches(rows, columns=columns):
                     yield file, batch
 
@@ -85,7 +101,8 @@ class MeasurementFolder:
         measured = self._distinct(level, DP_QUERY)
         codes = None
         if self.files[level][UNIT]:
-            listed = pa.concat_tables([pq.read_table(file, partitioning=None) for file in self.files[level][UNIT]])
+            parts = [batch for _, batch in self.batches(level, UNIT, ["geocode", "code"], 1 << 16)]
+            listed = pa.Table.from_batches(parts, parts[0].schema) if parts else pa.table({"geocode": [], "code": []})
             ids = listed.column("geocode").to_numpy(zero_copy_only=False).astype(str)
             order = np.argsort(ids)
             ids = ids[order]
@@ -93,7 +110,7 @@ class MeasurementFolder:
                 codes = listed.column("code").to_numpy(zero_copy_only=False).astype(str)[order]
         else:
             constrained = [id_ for id_ in self._distinct(level, CONSTRAINT).tolist() if TOGETHER not in id_]
-            ids = np.unique(np.concatenate([measured, np.array(constrained, np.str_)]))
+            ids = np.unique(np.array(constrained, np.str_)) if constrained else measured
             ids = ids[np.strings.str_len(ids) == np.strings.str_len(ids).max()] if len(ids) else ids
         where = Place(file=level_folder(level))
         if not len(ids):
@@ -108,13 +125,62 @@ class MeasurementFolder:
 
     def _distinct(self, level: str, kind: str) -> Texts:
         parts = [np.array([], np.str_)]
-        for file in self.files[level][kind]:
-            ids = pc.unique(pq.read_table(file, columns=["geocode"], partitioning=None).column(0))
-            parts.append(ids.to_numpy(zero_copy_only=False).astype(np.str_))
+        for file, batch in self.batches(level, kind, ["geocode"], 1 << 17):
+            ids = pc.unique(batch.column(0))
+            if ids.null_count:
+                raise _unlike(_place(file), "a row has no geocode", "nothing", "the id of a unit in every row")
+            parts.append(np.unique(ids.to_numpy(zero_copy_only=False).astype(np.str_)))
         return np.unique(np.concatenate(parts))
 
 
-SAID = ("release", "plan_hash", "stamp")
+SAID = ("release", "plan_hash", "stamp", "measurement_layout")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; a finding if it, or a part of it, cannot be read."""
+    try:
+        with pq.ParquetFile(file) as opened:
+            yield opened
+    except (pa.ArrowException, OSError, EOFError) as error:
+        what = "a file of measurements cannot be read"
+        raise _unlike(_place(file), what, type(error).__name__, "a whole Parquet file") from None
+
+
+def _place(file: Path) -> Place:
+    """A file by the names of its last folders: those of all levels are called alike."""
+    folders = [part for part in file.parts if part.endswith(".parquet")]
+    first = file.parts.index(folders[0]) if len(folders) > 1 else -1
+    return Place(file="/".join(file.parts[first:]))
+
+
+@dataclass(frozen=True)
+class ProductFolder:
+    """A folder that has a folder for each level."""
+
+    path: Path
+    folders: dict[str, Path]
+    """By the name of the level, in small letters."""
+
+
+def find_product(path: Path, where: Place) -> ProductFolder:
+    """The folder that holds the folders of levels: this one, its ``measurements``, or the only one in it that does."""
+    if not path.is_dir():
+        remedy = "correct the path"
+        raise InputError("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy)
+    inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
+    candidates = [product for folder in (path, *inside) if (product := _levels_in(folder)).folders]
+    if len(candidates) == 1:
+        return candidates[0]
+    found = ", ".join(product.path.name for product in candidates) or ", ".join(one.name for one in inside[:5])
+    what = "there are several products here" if candidates else "there are no measurements here"
+    remedy = "give the folder of one product, that which holds County.parquet and the others"
+    raise InputError("measurements", what, where, found or "nothing", "one folder with a folder for each level", remedy)
+
+
+def _levels_in(folder: Path) -> ProductFolder:
+    folders = [one for one in sorted(folder.iterdir()) if one.is_dir() and one.name.lower().endswith(".parquet")]
+    return ProductFolder(folder, {one.name.lower().removesuffix(".parquet"): one for one in folders})
 
 
 def find_measurements(path: Path, levels: tuple[str, ...], where: Place) -> MeasurementFolder:
@@ -163,7 +229,7 @@ def spine_of(levels: list[UnitsOfLevel], shares: dict[str, Fraction], frame: Spi
         raise _unlike(place, "the root is not one unit", f"{len(levels[0].ids):,} units", "one unit")
     parents = [
         np.empty(0, np.int64),
-        *(_parents(above, level) for above, level in pairwise(levels)),
+        *(parents_of(above, level) for above, level in pairwise(levels)),
     ]
     unit_of_block = np.arange(len(levels[-1].ids))
     first_block = {levels[-1].name: np.arange(len(levels[-1].ids) + 1)}
@@ -197,7 +263,7 @@ def _shares(share: Fraction, measured: NDArray[np.bool_]) -> Shares:
     return Shares(table, (measured if len(table) > 1 else np.zeros(len(measured))).astype(np.int16))
 
 
-def _parents(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
+def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
     """For each unit the unit above whose id its own begins with."""
     if len(above.ids) == 1:
         return np.zeros(len(level.ids), np.int64)

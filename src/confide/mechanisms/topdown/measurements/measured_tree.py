@@ -1,0 +1,652 @@
+"""A measurement file, ours or public, as a tree of least squares: read as a stream, without sorting or joining.
+
+Of each unit the estimates need its evidence h = SᵀWy and which queries it has with which variances. Evidence adds up in
+any order, so the rows may stand in any order, in any number of files, under any partitions:
+
+    first    the ids of Constraint, Unit and DPQuery: units, levels by the width of their ids, parents by prefix
+    then     Constraint: known totals; of the blocks what can only be zero; and the words of all queries
+    last     every row of DPQuery, some at a time, into the evidence of its unit.
+
+A row is taken by the words of its attributes and by its shape, not by its name. A shape that is not what the words say
+is refused. Values are integers of any width. What a file says of published tables (``pl94_con``) is not the truth, and
+is never used. Neither are equalities that are not known to be true, nor limits other than zero: least squares has no
+use for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from confide.arrays import Booleans, Floats, Integers
+from confide.errors import ConfideError, Finding, InputError, Place
+from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sectors, Study, check_core
+from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
+from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
+from confide.mechanisms.topdown.measurements.folder import (
+    MeasurementFolder,
+    UnitsOfLevel,
+    find_measurements,
+    find_product,
+    official_codes,
+    parents_of,
+)
+from confide.mechanisms.topdown.measurements.layout import (
+    CONSTRAINT,
+    CONSTRAINT_SUFFIX,
+    DP_QUERY,
+    KNOWN_TOTAL,
+    MEASURED_SUFFIX,
+    TOGETHER,
+    level_folder,
+    plain,
+)
+from confide.mechanisms.topdown.measurements.words import Words, public_words
+from confide.mechanisms.topdown.whole_tree import with_level_between
+from confide.noise import DiscreteGaussian
+
+NUMBERS_AT_ONCE = 1 << 23
+ROWS_AT_ONCE = 1 << 13
+SAME = 1e-6
+"""A variance of 32 bits within this part of a planned one is that one."""
+COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "sigma2", "plb", "sign")
+"""What is no attribute."""
+EQUAL, AT_MOST = "=", "<="
+
+
+@dataclass(frozen=True, eq=False)
+class ReadQuery:
+    """A query of a file, as its words say it."""
+
+    name: str
+    words: tuple[str, ...]
+    query: SectorQuery
+
+
+@dataclass(frozen=True)
+class UsedConstraints:
+    """The constraints of a file, by name: what was made of them."""
+
+    used: tuple[str, ...]
+    not_used: Mapping[str, str]
+    """With the reason."""
+
+
+@dataclass(eq=False)
+class MeasuredTree:
+    """The measurements of a file on their tree. :func:`read_tree` makes one."""
+
+    folder: MeasurementFolder
+    words: Words
+    units: tuple[UnitsOfLevel, ...]
+    """The units of each level of the file, the root first."""
+    sectors: Sectors
+    study: Study | None
+    queries: Mapping[str, tuple[ReadQuery, ...]]
+    """For each level what is measured there."""
+    covariances: TreeCovariances
+    position: tuple[int, ...]
+    """For each level of the file its place among the levels of the tree."""
+    totals: list[Floats]
+    """For each level of the tree the known numbers of records; NaN where none is known."""
+    constraints: UsedConstraints
+    left_out: tuple[str, ...]
+    """Queries of the file that were not asked for."""
+    _reader: _Rows = field(repr=False)
+    _evidence: list[CellVectors] | None = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The levels of the file, the root first."""
+        return tuple(units.name for units in self.units)
+
+    @cached_property
+    def block_codes(self) -> NDArray[np.str_]:
+        """The official code of each block."""
+        return official_codes(self.units[-1])
+
+    @cached_property
+    def estimates(self) -> TreeEstimates:
+        """The least-squares estimates. The evidence becomes them, so it is there once."""
+        assert self._evidence is not None
+        evidence, self._evidence = self._evidence, None
+        return TreeEstimates(self.covariances, evidence, self.totals)
+
+    def fit(self) -> GoodnessOfFit:
+        """The measurements against the estimates: every row is read once more."""
+        result = GoodnessOfFit(self.estimates)
+        for position, units in zip(self.position, self.units, strict=True):
+            for query, unit, values, variance in self._reader.rows(units, self.queries[units.name]):
+                result.add(position, query.name, unit, query.query, values, 1 / variance)
+        return result
+
+
+def read_tree(
+    path: Path,
+    *,
+    words: Words | None = None,
+    levels: Sequence[str] | None = None,
+    totals: Mapping[str, int] | None = None,
+    study: Study | None = None,
+    queries: Collection[str] | None = None,
+    variances: Collection[float] = (),
+    dtype: type[np.floating[Any]] = np.float64,
+) -> MeasuredTree:
+    """The measurements in a folder, read whole and checked.
+
+    Args:
+        path: The folder of a product: it has a folder for each level. Or the folder that such a one is in.
+        words: The words of the file; without them it must be a public product.
+        levels: The levels that there must be, the root first; without them those of the product.
+        totals: Known numbers of records by code: of a State, by the id of a unit or by its official code. The parts of
+            a unit that the spine splits are known together.
+        study: A coarser histogram, where that of the file is too large.
+        queries: The queries that are read, by name; without them, all.
+        variances: Planned variances: one of 32 bits that is the same is taken for the exact one.
+        dtype: Of the evidence of blocks; 32 bits take half of the memory.
+
+    Returns:
+        The tree, with everything that estimates need. Raises an :class:`InputError` with findings.
+    """
+    product = find_product(path, Place(file=path.name))
+    known = words or _product_words(product.path, product.folders)
+    names = tuple(levels) if levels is not None else _levels(product.folders, known, product.path)
+    folder = find_measurements(product.path, names, Place(file=path.name))
+    units = tuple(folder.units(name) for name in names)
+    if len(units[0].ids) != 1:
+        what = "the root is not one unit"
+        raise InputError(_finding(level_folder(names[0]), what, f"{len(units[0].ids):,} units", "one unit"))
+    parents = [np.zeros(0, np.int64), *(parents_of(above, below) for above, below in pairwise(units))]
+    rows = _Rows(folder, known, study, sorted(variances))
+    asked, left_out = rows.asked(units, queries)
+    zeros, used, not_used = _zeros(folder, known, units[-1])
+    told_apart = {axis for zero in zeros for axis in zero.axes}
+    groupings = [rows.groups(words_) for listed in asked.values() for _, words_ in listed]
+    sectors = Sectors.of(known.shape if study is None else study.shape, groupings, told_apart)
+    check_core(sectors)
+    read = {
+        name: tuple(ReadQuery(query, said, sectors.query(rows.groups(said))) for query, said in listed)
+        for name, listed in asked.items()
+    }
+    possible = _possible(zeros, sectors, study, known, len(units[-1].ids))
+    tree_levels, evidence = [], []
+    for number, level in enumerate(units):
+        last = number == len(units) - 1
+        vectors = CellVectors(sectors, possible, dtype) if last else CellVectors.dense(sectors, len(level.ids))
+        tree_levels.append(_read_level(rows, level, parents[number], read[level.name], sectors, vectors))
+        evidence.append(vectors)
+    told = [_known_totals(folder, level) for level in units]
+    if totals:
+        _add_given(told, units, totals)
+    names_used = [*used, *([KNOWN_TOTAL] if any(told) else [])]
+    tree_levels, positions, sums = _with_totals(tree_levels, told, sectors, not_used)
+    for at in [at for at in range(len(tree_levels)) if at not in positions]:
+        evidence.insert(at, CellVectors.dense(sectors, tree_levels[at].units))
+    covariances = TreeCovariances(sectors, tree_levels, possible)
+    return MeasuredTree(
+        folder,
+        known,
+        units,
+        sectors,
+        study,
+        read,
+        covariances,
+        positions,
+        sums,
+        UsedConstraints(tuple(dict.fromkeys(names_used)), not_used),
+        left_out,
+        rows,
+        evidence,
+    )
+
+
+def _product_words(path: Path, folders: Mapping[str, Path]) -> Words:
+    """The words of the public product in a folder, by the attributes of its first file."""
+    first = next((file for folder in folders.values() for file in sorted(folder.rglob("*.parquet"))), None)
+    if first is None:
+        raise InputError(_finding(path.name, "there are no measurements", "no Parquet files", "DPQuery and Constraint"))
+    attributes = [name for name in MeasurementFolder.columns(first) if name not in COLUMNS]
+    words = public_words(attributes)
+    if words is None:
+        raise InputError(
+            "unknown-product",
+            "these are not the attributes of a public product",
+            Place(file=first.name),
+            ", ".join(attributes) or "no attribute",
+            "those of the redistricting data or of the Demographic and Housing Characteristics",
+            "give the strategy or the release that the measurements were made with",
+        )
+    return words
+
+
+def _levels(folders: Mapping[str, Path], words: Words, path: Path) -> tuple[str, ...]:
+    """The levels of a public product that must be there: all of them, from the first that is."""
+    there = [name for name in words.levels if name in folders]
+    if not there:
+        found = ", ".join(folders) or "nothing"
+        raise InputError(_finding(path.name, "no level of the product is here", found, ", ".join(words.levels)))
+    return words.levels[words.levels.index(there[0]) :]
+
+
+class _Rows:
+    """The rows of DPQuery, by query."""
+
+    def __init__(self, folder: MeasurementFolder, words: Words, study: Study | None, variances: Sequence[float]):
+        self._folder, self._words, self._study = folder, words, study
+        self._variances = np.array(variances, np.float64)
+        self._known: dict[tuple[str, ...], dict[int, Integers]] = {}
+        self._noise: dict[Any, float] = {}
+
+    def groups(self, words: tuple[str, ...]) -> Mapping[int, Integers | AxisGroups]:
+        """What a query tells of the histogram, or of the study."""
+        measured = self._known[words]
+        return measured if self._study is None else self._study.query(measured)
+
+    def asked(
+        self, units: Sequence[UnitsOfLevel], queries: Collection[str] | None
+    ) -> tuple[dict[str, list[tuple[str, tuple[str, ...]]]], tuple[str, ...]]:
+        """For each level the names and words of its queries, and the names of those that are left out."""
+        result: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+        left_out: set[str] = set()
+        wanted = None if queries is None else {_parts(name) for name in queries}
+        for level in units:
+            listed: dict[tuple[str, ...], str] = {}
+            for file, batch in self._folder.batches(level.name, DP_QUERY, self._columns, 1 << 16):
+                for row in pa.table(batch).group_by(self._columns).aggregate([]).to_pylist():
+                    name, said = plain(row["query_name"] or ""), tuple(row[a] for a in self._words.attributes)
+                    if wanted is not None and _parts(name) not in wanted:
+                        left_out.add(name)
+                        continue
+                    self._learn(level.name, file, name, said)
+                    listed.setdefault(said, name)
+            result[level.name] = [(name, said) for said, name in sorted(listed.items(), key=lambda one: one[1])]
+            if level.measured.any() and not listed:
+                found = ", ".join(sorted(left_out)) or "nothing"
+                raise InputError(_finding(level_folder(level.name), "none of the queries is measured", found, "some"))
+        return result, tuple(sorted(left_out))
+
+    @property
+    def _columns(self) -> list[str]:
+        return ["query_name", *self._words.attributes]
+
+    def _learn(self, level: str, file: Path, name: str, said: tuple[str, ...]) -> None:
+        try:
+            self._known[said] = self._words.query(said)
+        except (KeyError, AttributeError):
+            what = f"the query {name!r} has a word that {self._words.title!r} does not have"
+            found = ", ".join(f"{a} {w!r}" for a, w in zip(self._words.attributes, said, strict=True))
+            expected = "*, the name of the attribute or of a recode, or detailed"
+            raise InputError(
+                _finding(f"{level_folder(level)}/{DP_QUERY}/…/{file.name}", what, found, expected)
+            ) from None
+
+    def rows(
+        self, level: UnitsOfLevel, queries: Sequence[ReadQuery]
+    ) -> Iterator[tuple[ReadQuery, Integers, NDArray[Any], Floats]]:
+        """The rows of a level, some at a time: query, units, values (units x cells) and variances."""
+        if not queries:
+            return
+        ids = pa.array(level.ids)
+        largest = max(query.query.cells for query in queries)
+        at_once = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // largest))
+        by_words = {query.words: query for query in queries}
+        exact = self._folder.has_everywhere(level.name, DP_QUERY, "sigma2")
+        noise = "sigma2" if exact else "variance"
+        attributes = list(self._words.attributes)
+        columns = ["geocode", *attributes, "query_shape", "value", noise]
+        for file, batch in self._folder.batches(level.name, DP_QUERY, columns, at_once):
+            key = np.zeros(batch.num_rows, np.int64)
+            listed: list[list[str]] = []
+            for name in attributes:
+                coded = batch.column(name).dictionary_encode()
+                listed.append(coded.dictionary.to_pylist())
+                key = key * max(1, len(coded.dictionary)) + coded.indices.to_numpy(zero_copy_only=False)
+            where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
+            unit = pc.fill_null(pc.index_in(batch.column("geocode"), value_set=ids), -1).to_numpy(zero_copy_only=False)
+            for number in np.unique(key).tolist():
+                places = np.unravel_index(number, [max(1, len(one)) for one in listed]) if listed else ()
+                query = by_words.get(tuple(one[int(place)] for one, place in zip(listed, places, strict=True)))
+                if query is None:
+                    continue
+                rows = np.flatnonzero(key == number)
+                taken = pa.table(batch.select(["query_shape", "value", noise])).take(pa.array(rows)).combine_chunks()
+                self._check_shape(query, taken.column("query_shape"), where)
+                values = _integers(taken.column("value"), query, where)
+                yield (
+                    query,
+                    unit[rows].astype(np.int64),
+                    values,
+                    self._variance(taken.column(noise), where, exact=exact),
+                )
+
+    def _check_shape(self, query: ReadQuery, shapes: pa.ChunkedArray, where: str) -> None:
+        for shape in {tuple(one or ()) for one in shapes.to_pylist()}:
+            if shape != query.query.shape:
+                what = f"the measurement {query.name!r} has a shape that its words do not have"
+                raise InputError(_finding(where, what, str(list(shape)), str(list(query.query.shape))))
+
+    def _variance(self, column: pa.ChunkedArray, where: str, *, exact: bool) -> Floats:
+        coded = column.combine_chunks().dictionary_encode()
+        if coded.null_count:
+            raise InputError(_bad_variance(where, "nothing"))
+        table = np.array([self._one(value, where, exact=exact) for value in coded.dictionary.to_pylist()], np.float64)
+        return np.asarray(table[coded.indices.to_numpy(zero_copy_only=False)], np.float64)
+
+    def _one(self, value: Any, where: str, *, exact: bool) -> float:
+        if value not in self._noise:
+            try:
+                variance = DiscreteGaussian(value).variance() if exact else float(value)
+            except (ConfideError, ValueError, TypeError):
+                variance = 0.0
+            if not 0 < variance < np.inf:
+                raise InputError(_bad_variance(where, repr(value)))
+            near = np.flatnonzero(np.abs(self._variances - variance) <= SAME * variance)
+            self._noise[value] = float(self._variances[near[0]]) if len(near) else variance
+        return self._noise[value]
+
+
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in name.removesuffix(MEASURED_SUFFIX).split("*"))
+
+
+def _integers(column: pa.ChunkedArray, query: ReadQuery, where: str) -> NDArray[Any]:
+    """The values of one query: units x cells."""
+    listed = column.combine_chunks()
+    listed = listed.chunk(0) if isinstance(listed, pa.ChunkedArray) else listed
+    values, cells = listed.flatten(), query.query.cells
+    fits = pa.types.is_integer(values.type) and not values.null_count and not listed.null_count
+    if not fits or not bool((pc.list_value_length(listed).to_numpy() == cells).all()):
+        what = f"the values of {query.name!r} are not {cells:,} whole numbers in every unit"
+        raise InputError(_finding(where, what, "others", f"{cells:,} whole numbers"))
+    return np.asarray(values.to_numpy().reshape(len(listed), cells))
+
+
+def _read_level(
+    rows: _Rows,
+    level: UnitsOfLevel,
+    parent: Integers,
+    queries: tuple[ReadQuery, ...],
+    sectors: Sectors,
+    into: CellVectors,
+) -> TreeLevel:
+    """Adds up the evidence of a level; raises unless every measured unit has every query once."""
+    number = {query.words: place for place, query in enumerate(queries)}
+    variance = np.full((len(level.ids), len(queries)), np.nan)
+    for query, unit, values, noise in rows.rows(level, queries):
+        place = number[query.words]
+        where = f"{level_folder(level.name)}/{DP_QUERY}"
+        if (unit < 0).any():
+            what = f"{int((unit < 0).sum()):,} rows of {query.name!r} are of no unit of the level"
+            raise InputError(_finding(where, what, "another geocode", "units of Constraint, with ids of one width"))
+        twice = ~np.isnan(variance[unit, place])
+        if twice.any() or len(np.unique(unit)) < len(unit):
+            again = unit[twice] if twice.any() else unit[np.flatnonzero(np.bincount(unit)[unit] > 1)]
+            what = f"{query.name!r} is there twice for a unit"
+            raise InputError(_finding(where, what, repr(str(level.ids[again[0]])), "every query once in every unit"))
+        variance[unit, place] = noise
+        into.add(unit, query.query, values, 1 / noise)
+    has = ~np.isnan(variance)
+    wrong = np.flatnonzero(level.measured & ~has.all(axis=1))
+    if len(wrong):
+        place = int(np.flatnonzero(~has[wrong[0]])[0])
+        what = f"{len(wrong):,} units are measured in part only"
+        found = f"no {queries[place].name!r} for {str(level.ids[wrong[0]])!r}"
+        raise InputError(_finding(f"{level_folder(level.name)}/{DP_QUERY}", what, found, "every query in every unit"))
+    measured = np.full(len(level.ids), -1, np.int64)
+    kinds, kind = np.unique(variance[level.measured], axis=0, return_inverse=True)
+    measured[level.measured] = kind.reshape(-1)
+    matrices = [
+        sectors.information((query.query, 1 / one) for query, one in zip(queries, row, strict=True))
+        for row in kinds.tolist()
+    ]
+    empty = np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
+    return TreeLevel(parent, measured, np.stack(matrices) if matrices else empty)
+
+
+# What Constraint says: cells that can only be zero, and known totals.
+
+
+@dataclass(frozen=True, eq=False)
+class _Zero:
+    """Groups of a query that can only be zero in some blocks."""
+
+    axes: tuple[int, ...]
+    query: Mapping[int, Integers]
+    zero: Booleans
+    """Blocks x groups, in C order of the query's axes."""
+
+
+def _zeros(
+    folder: MeasurementFolder, words: Words, blocks: UnitsOfLevel
+) -> tuple[list[_Zero], list[str], dict[str, str]]:
+    """What can only be zero in the blocks; the names of the constraints that say so, and of those that are not used."""
+    result: dict[tuple[str, tuple[str, ...]], _Zero] = {}
+    not_used: dict[str, str] = {}
+    ids, attributes = pa.array(blocks.ids), list(words.attributes)
+    has_sign = folder.has_everywhere(blocks.name, CONSTRAINT, "sign")
+    columns = ["geocode", "query_name", *attributes, "value", *(["sign"] if has_sign else [])]
+    for file, batch in folder.batches(blocks.name, CONSTRAINT, columns, 1 << 15):
+        table = pa.table(batch)
+        for name in pc.unique(table.column("query_name")).to_pylist():
+            rows = table.filter(pc.equal(table.column("query_name"), name)).combine_chunks()
+            if name == KNOWN_TOTAL or not rows.num_rows:
+                continue
+            first = rows.slice(0, 1).to_pylist()[0]
+            said, sign = tuple(first[a] for a in attributes), first.get("sign", _sign(name))
+            reason = _reason(words, name, said, sign)
+            if reason is not None:
+                not_used[name] = reason
+                continue
+            query = words.query(said)
+            cells = prod(int(groups.max()) + 1 for groups in query.values())
+            listed = rows.column("value").combine_chunks()
+            if not bool((pc.list_value_length(listed).to_numpy(zero_copy_only=False) == cells).all()):
+                where = f"{level_folder(blocks.name)}/{CONSTRAINT}/…/{file.name}"
+                what = f"the values of {name!r} are not what its words say"
+                raise InputError(_finding(where, what, "other lengths", f"{cells:,} numbers in every unit"))
+            unit = pc.fill_null(pc.index_in(rows.column("geocode"), value_set=ids), -1).to_numpy()
+            zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
+            zero = zero.reshape(-1, cells)[unit >= 0]
+            if sign == EQUAL and not zero.all():
+                not_used[name] = "an equality that is not known to be true of the confidential counts"
+                result.pop((name, said), None)
+                continue
+            if name not in not_used:
+                one = result.setdefault(
+                    (name, said), _Zero(tuple(query), query, np.zeros((len(blocks.ids), cells), bool))
+                )
+                one.zero[unit[unit >= 0]] |= zero
+    used = [zero for zero in result.values() if zero.zero.any()]
+    return used, sorted({name for name, _ in result}), not_used
+
+
+def _sign(name: str) -> str:
+    """The sign of a constraint in a file that does not say it."""
+    return (
+        AT_MOST
+        if name.endswith(f"_ub{CONSTRAINT_SUFFIX}")
+        else EQUAL
+        if name.endswith(f"_0{CONSTRAINT_SUFFIX}")
+        else ""
+    )
+
+
+def _reason(words: Words, name: str, said: tuple[str, ...], sign: str) -> str | None:
+    """Why a constraint is not used, if it is not."""
+    if name in words.not_true:
+        return "it holds in published tables, which have noise of their own, and not in the confidential counts"
+    if sign not in (EQUAL, AT_MOST):
+        return "least squares has no use for a lower limit" if sign == ">=" else f"the sign {sign!r} is not known"
+    try:
+        query = words.query(said)
+    except (KeyError, AttributeError):
+        return "it has words that are not known"
+    return None if query else "it counts something else than the records"
+
+
+def _possible(zeros: Sequence[_Zero], sectors: Sectors, study: Study | None, words: Words, blocks: int) -> Booleans:
+    """For each block and core cell, whether it can be other than zero."""
+    if not zeros:
+        return np.ones((blocks, sectors.size), bool)
+    keys = np.concatenate([zero.zero for zero in zeros], axis=1)
+    packed = np.packbits(keys, axis=1)
+    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    axes = tuple(axis for axis in sectors.core if any(axis in zero.axes for zero in zeros))
+    shape = tuple(words.shape[axis] for axis in axes)
+    patterns = []
+    for block in first.tolist():
+        can = np.ones(shape, bool)
+        for zero in zeros:
+            group, outside = np.zeros(shape, np.int64), np.zeros(shape, bool)
+            for axis, groups in zero.query.items():
+                assigned = groups.reshape([-1 if other == axis else 1 for other in axes])
+                group = group * (int(groups.max()) + 1) + assigned
+                outside |= assigned < 0
+            can &= outside | ~zero.zero[block][np.where(outside, 0, group)]
+        for place, axis in enumerate(axes):
+            if study is not None:
+                coarse = np.zeros((*can.shape[:place], study.shape[axis], *can.shape[place + 1 :]), bool)
+                np.logical_or.at(np.moveaxis(coarse, place, 0), study.groups[axis], np.moveaxis(can, place, 0))
+                can = coarse
+        spread = can.reshape([sectors.shape[axis] if axis in axes else 1 for axis in sectors.core])
+        patterns.append(np.broadcast_to(spread, sectors.core_shape).ravel())
+    return np.asarray(np.array(patterns)[kind.reshape(-1)], bool)
+
+
+def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[Integers, int]]:
+    """The known totals of a level: units that are known together, and their number."""
+    result = []
+    place: dict[str, int] = {}
+    for file, batch in folder.batches(level.name, CONSTRAINT, ["geocode", "query_name", "value"], 1 << 16):
+        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), KNOWN_TOTAL))
+        if rows.num_rows and not place:
+            place = {str(id_): number for number, id_ in enumerate(level.ids)}
+        for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
+            members = [place.get(id_, -1) for id_ in geocode.split(TOGETHER)]
+            if min(members) < 0 or len(value) != 1 or value[0] is None:
+                where = f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}"
+                raise InputError(
+                    _finding(where, "a total is not one number of units that are there", repr(geocode), "one number")
+                )
+            result.append((np.array(members, np.int64), int(value[0])))
+    listed = np.concatenate([members for members, _ in result]) if result else np.zeros(0, np.int64)
+    if len(np.unique(listed)) < len(listed):
+        where = f"{level_folder(level.name)}/{CONSTRAINT}"
+        raise InputError(_finding(where, "a unit has two known totals", "two rows total_con", "one for each unit"))
+    return result
+
+
+def _add_given(told: list[list[tuple[Integers, int]]], units: Sequence[UnitsOfLevel], given: Mapping[str, int]) -> None:
+    """Totals by code: of the first level that has a unit with the code."""
+    unknown = []
+    for code, number in given.items():
+        for position, level in enumerate(units):
+            members = np.flatnonzero((level.ids == code) | (_codes(level) == code))
+            if len(members):
+                told[position] = [one for one in told[position] if not np.isin(one[0], members).any()]
+                told[position].append((members, number))
+                break
+        else:
+            unknown.append(code)
+    if unknown:
+        raise InputError(
+            "no-such-unit",
+            f"{len(unknown):,} totals are of units that are not in the measurements",
+            Place(file="totals"),
+            ", ".join(repr(code) for code in unknown[:3]),
+            "codes of States, or ids of units",
+            "leave them out, or correct the codes: they are texts, with their leading zeros",
+        )
+
+
+def _codes(level: UnitsOfLevel) -> NDArray[np.str_]:
+    """Official codes of units: as the file has them; of public States what follows the AIAN flag."""
+    if level.codes is not None:
+        return level.codes
+    if level.name == "state" and len(level.ids) and int(np.strings.str_len(level.ids[0])) == 3:
+        return np.array([id_[1:] for id_ in level.ids.tolist()], np.str_)
+    return level.ids
+
+
+def _with_totals(
+    levels: list[TreeLevel], told: Sequence[list[tuple[Integers, int]]], sectors: Sectors, not_used: dict[str, str]
+) -> tuple[list[TreeLevel], tuple[int, ...], list[Floats]]:
+    """The levels with known totals, and with levels between them for what is known together only."""
+    result: list[TreeLevel] = []
+    positions: list[int] = []
+    sums: list[Floats] = []
+    for position, level in enumerate(levels):
+        single = [(members, number) for members, number in told[position] if len(members) == 1]
+        several = [(members, number) for members, number in told[position] if len(members) > 1]
+        number_of = np.full(level.units, np.nan)
+        for members, number in single:
+            number_of[members] = number
+        if several:
+            together, groups = np.full(level.units, -1, np.int64), []
+            for members, number in several:
+                if len(np.unique(level.parent[members])) > 1:
+                    not_used[f"{KNOWN_TOTAL} of several units"] = "they are not parts of one unit"
+                    continue
+                together[members] = len(groups)
+                groups.append(float(number))
+            alone = np.flatnonzero(together < 0)
+            together[alone] = len(groups) + np.arange(len(alone))
+            between = np.concatenate([groups, np.full(len(alone), np.nan)])
+            upper, lower = with_level_between(
+                [*levels[: position + 1]], position, together, sectors, ~np.isnan(between)
+            )[position : position + 2]
+            result.append(upper)
+            sums.append(between)
+            level = lower
+        positions.append(len(result))
+        result.append(TreeLevel(level.parent, level.measured, level.information, ~np.isnan(number_of)))
+        sums.append(number_of)
+    return result, tuple(positions), sums
+
+
+def read_totals(file: Path) -> dict[str, int]:
+    """Known numbers of records from a CSV file with a header: the code of a unit, and its number.
+
+    Raises an :class:`InputError` with a finding for each line that is not so.
+    """
+    place = Place(file=file.name)
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        remedy = "give a CSV file with the columns code and total, in UTF-8"
+        raise InputError("no-totals", "the totals cannot be read", place, "no text", "a CSV file", remedy) from None
+    result: dict[str, int] = {}
+    findings = []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        code, _, total = (part.strip().strip('"') for part in line.partition(","))
+        if not total.isdecimal() or not code or code in result:
+            what = "a code stands twice" if code in result else "a line is not a code and a whole number"
+            where = Place(file=file.name, row=number)
+            findings.append(Finding("bad-total", what, where, repr(line[:80]), "code,number", "correct the line"))
+            continue
+        result[code] = int(total)
+    if findings or not result:
+        empty = Finding("no-totals", "the file has no totals", place, "no line", "code,number", "give a line for each")
+        raise InputError(findings or [empty])
+    return result
+
+
+def _bad_variance(where: str, found: str) -> Finding:
+    return _finding(where, "the variance of a measurement is not a positive number", found, "a positive number")
+
+
+def _finding(file: str, what: str, found: str, expected: str) -> Finding:
+    remedy = "give the measurements as they were published: copy or download the files again, all of one run"
+    return Finding("measurements", what, Place(file=file), found, expected, remedy)

@@ -1,0 +1,150 @@
+"""The words of measurement files: what stands in the column of an attribute, and which groups of levels it means.
+
+In the public files of the 2010 and 2020 Censuses a column has ``*`` where the attribute is summed out, the attribute's
+own name where a marginal keeps it, the name of a recode, or ``detailed``, in every column of the one query that keeps
+everything. First files of ours have ``detailed`` for every attribute that is kept, recodes by our names, and codes in
+the rows of structural zeros. All of these are read; a word has one meaning in all of them.
+
+The words of public products are files under ``data/measurements``. A product is known by its attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from confide.arrays import Integers
+from confide.documents import load_shipped, shipped
+from confide.schema import DETAILED, NO_GROUP, Recode, Schema
+
+SUMMED_OUT = "*"
+PUBLIC = "public-"
+"""How the names of the files of public products begin."""
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The attributes of a product, and what each word means in their columns."""
+
+    title: str
+    attributes: Mapping[str, int]
+    """Attributes in the order of a shape, with their number of levels."""
+    groups: Mapping[str, Mapping[str, Integers]]
+    """For each attribute and word the group of each level; −1: in none."""
+    codes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """For each attribute the places of its codes, for words that list codes."""
+    levels: tuple[str, ...] = ()
+    """The geolevels of the product, the root first, where they are known. A file may begin below the first."""
+    not_true: frozenset[str] = frozenset()
+    """Constraints that hold in published tables and not in the confidential counts."""
+    zeros: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Structural zeros by their public names: the word of each attribute."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The levels of each attribute."""
+        return tuple(self.attributes.values())
+
+    def meaning(self, attribute: str, word: str) -> Integers | None:
+        """The group of each level, or None where the attribute is summed out. Raises KeyError for an unknown word."""
+        if word == SUMMED_OUT:
+            return None
+        size = self.attributes[attribute]
+        if word in (attribute, DETAILED):
+            return np.arange(size)
+        known = self.groups.get(attribute, {})
+        if word in known:
+            return known[word]
+        listed = [self.codes.get(attribute, {}).get(code.strip(), -1) for code in word.split(",")]
+        if min(listed) < 0:
+            raise KeyError(word)
+        result = np.full(size, NO_GROUP, np.int64)
+        result[listed] = 0
+        return result
+
+    def query(self, words: Sequence[str]) -> dict[int, Integers]:
+        """The query of a row, from the words of its attributes in order. Raises KeyError for an unknown word."""
+        meanings = (self.meaning(name, word) for name, word in zip(self.attributes, words, strict=True))
+        return {axis: groups for axis, groups in enumerate(meanings) if groups is not None}
+
+    def word(self, recode: Recode) -> str | None:
+        """The public word for a recode, if there is one."""
+        own = recode.assignment
+        for word, groups in self.groups.get(recode.attribute.name, {}).items():
+            if np.array_equal(groups, own):
+                return word
+        return None
+
+
+def words_of(schema: Schema, recodes: Mapping[str, str] | None = None) -> Words:
+    """The words of the files of a schema: our names for its recodes, and the public ones where its attributes are those
+    of a public product.
+
+    Args:
+        schema: What the records say.
+        recodes: Other names of recodes: ours = theirs.
+    """
+    attributes = {attribute.name: attribute.size for attribute in schema.attributes}
+    public = public_words(attributes)
+    groups: dict[str, dict[str, Integers]] = {name: {} for name in attributes}
+    for name, recode in schema.variables.items():
+        if name == recode.attribute.name:
+            continue
+        groups[recode.attribute.name][name] = recode.assignment.astype(np.int64)
+        if recodes and name in recodes:
+            groups[recode.attribute.name][recodes[name]] = recode.assignment.astype(np.int64)
+    if public is not None:
+        for name in attributes:
+            groups[name] = {**public.groups.get(name, {}), **groups[name]}
+    codes = {a.name: {str(code): place for code, place in a.index.items()} for a in schema.attributes}
+    if public is None:
+        return Words(schema.id, attributes, groups, codes)
+    return Words(schema.id, attributes, groups, codes, (), public.not_true, public.zeros)
+
+
+def public_words(attributes: Mapping[str, int] | Sequence[str]) -> Words | None:
+    """The words of the public product with these attributes, in whatever order; None if there is no such product.
+
+    >>> public_words(["cenrace", "hispanic", "votingage", "hhgq"]).meaning("hhgq", "hhinstlevels").tolist()
+    [0, 1, 1, 1, 1, 2, 2, 2]
+    """
+    for name in shipped("measurements"):
+        if name.startswith(PUBLIC):
+            words = _shipped_words(name)
+            sizes = attributes if isinstance(attributes, Mapping) else words.attributes
+            if set(words.attributes) == set(attributes) and all(sizes[a] == n for a, n in words.attributes.items()):
+                return words
+    return None
+
+
+@cache
+def _shipped_words(name: str) -> Words:
+    values: Mapping[str, Any] = load_shipped("measurements", name)
+    attributes: dict[str, int] = values["attributes"]
+    groups = {
+        attribute: {word: _levels(attributes[attribute], listed) for word, listed in words.items()}
+        for attribute, words in values.get("words", {}).items()
+    }
+    for ours, theirs in load_shipped("measurements", "recodes")["recodes"].items():
+        for words in groups.values():
+            words |= {ours: words[theirs]} if theirs in words else {}
+    codes = {attribute: {str(place): place for place in range(size)} for attribute, size in attributes.items()}
+    zeros = values.get("zeros", {})
+    return Words(
+        values["title"], attributes, groups, codes, tuple(values["levels"]), frozenset(values["not_true"]), zeros
+    )
+
+
+def _levels(size: int, listed: Sequence[str]) -> Integers:
+    """Groups such as ``0-17`` and ``33,37-41`` as the group of each level."""
+    result = np.full(size, NO_GROUP, np.int64)
+    for number, text in enumerate(listed):
+        for part in text.split(","):
+            first, _, last = re.sub(r"\s", "", part).partition("-")
+            result[int(first) : int(last or first) + 1] = number
+    return result

@@ -1,0 +1,175 @@
+"""A plan on its spine as a tree of least squares: what all measurements of a release tell together, without any data.
+
+The levels of the tree are those of the spine. Where parts of an official unit are known together, as the two parts of
+a State that its AIAN areas split, a level is put in between: the official units, which are not measured, with known
+totals. All parts are children of one parent, so the tree stays a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from confide.arrays import Booleans, Floats, Integers
+from confide.estimation.sectors import Grouping, SectorQuery, Sectors, check_core
+from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
+from confide.mechanisms.topdown.constraints import invariant_level, known_together
+from confide.mechanisms.topdown.spine import TopDownSpine
+from confide.mechanisms.topdown.strategy import Strategy, groups_of
+from confide.noise import NoiseDistribution
+from confide.releases.plan import Plan
+from confide.schema import DETAILED, TOTAL, Query
+
+VarianceOf = Callable[[NoiseDistribution], float]
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedTree:
+    """The tree of a plan."""
+
+    sectors: Sectors
+    queries: Mapping[str, SectorQuery]
+    """Everything that is measured on some level, the total and the histogram."""
+    covariances: TreeCovariances
+    position: tuple[int, ...]
+    """For each level of the spine its place among the levels of the tree."""
+
+
+def grouping_of(names: Sequence[str], query: Query) -> Grouping:
+    """A query by the axes of its attributes; ``names`` are those of all attributes, in order."""
+    return {names.index(v.attribute.name): v.assignment.astype(np.int64) for v in query.variables}
+
+
+def sectors_of(strategy: Strategy, *, public_zeros: bool = True) -> tuple[Sectors, dict[str, SectorQuery]]:
+    """Core and free axes of a strategy, and its queries; raises if the core is too large.
+
+    ``public_zeros``: whether cells that the frame makes impossible in a block are used.
+    """
+    names = [attribute.name for attribute in strategy.schema.attributes]
+    measured = (share.name for level in strategy.levels for share in level.queries)
+    asked = dict.fromkeys((TOTAL, *measured, DETAILED))
+    groupings = {name: grouping_of(names, strategy.query(name)) for name in asked}
+    apart = {name for zero in strategy.constraints.zeros for name in zero.where}
+    for query in strategy.constraints.limited if public_zeros else ():
+        apart |= {variable.attribute.name for variable in strategy.query(query).variables}
+    shape = [attribute.size for attribute in strategy.schema.attributes]
+    sectors = Sectors.of(shape, groupings.values(), {names.index(name) for name in apart})
+    check_core(sectors)
+    return sectors, {name: sectors.query(grouping) for name, grouping in groupings.items()}
+
+
+def possible_cells(
+    strategy: Strategy,
+    sectors: Sectors,
+    blocks: int,
+    columns: Mapping[str, Integers],
+    *,
+    public_zeros: bool = True,
+) -> Booleans:
+    """For each block and core cell, whether it can be other than zero."""
+    zero = strategy.constraints.zero_cells(strategy.schema).reshape(sectors.shape)
+    of_core = np.asarray(zero.all(axis=sectors.free)).ravel()
+    result = np.repeat(~of_core[None, :], blocks, axis=0)
+    for name in strategy.constraints.limited if public_zeros else ():
+        query = strategy.query(name)
+        _, largest = strategy.constraints.limits(name, query.cells, columns)
+        groups = groups_of(strategy.schema, query).reshape(sectors.shape)
+        core = np.moveaxis(groups, sectors.free, range(len(sectors.free))).reshape(-1, sectors.size)[0]
+        inside = core >= 0
+        result[:, inside] &= largest[:, core[inside]] > 0
+    return result
+
+
+def planned_tree(
+    strategy: Strategy,
+    spine: TopDownSpine,
+    plan: Plan,
+    columns: Mapping[str, Integers],
+    *,
+    public_zeros: bool = True,
+    variance: VarianceOf = lambda law: law.variance(),
+) -> PlannedTree:
+    """The tree of a plan.
+
+    Args:
+        strategy: What is measured and kept.
+        spine: Units and their shares.
+        plan: The noise of every measurement.
+        columns: Counts of the frame that constraints use, in the order of the spine's blocks.
+        public_zeros: Whether cells that the frame makes impossible in a block are known to be zero.
+        variance: What is taken for the variance of a law.
+    """
+    sectors, queries = sectors_of(strategy, public_zeros=public_zeros)
+    levels, known = [], _totals_known(strategy, spine)
+    for position, level in enumerate(spine.levels):
+        measured = [number for number, share in enumerate(level.shares.table) if share]
+        place = np.full(len(level.shares.table), -1, np.int64)
+        place[measured] = np.arange(len(measured))
+        laws = {share.name: plan.laws(level.name, share.name) for share in strategy.level(level.name).queries}
+        matrices = [
+            sectors.information((queries[name], 1 / variance(by_class[number])) for name, by_class in laws.items())
+            for number in range(len(measured))
+        ]
+        information = np.stack(matrices) if matrices else _nothing(sectors)
+        levels.append(TreeLevel(level.parent, place[level.shares.index], information, known[position]))
+    official = spine.levels[_lowest(strategy, spine)].official if _split(strategy, spine) else None
+    possible = possible_cells(strategy, sectors, spine.levels[-1].units, columns, public_zeros=public_zeros)
+    if official is None:
+        return PlannedTree(sectors, queries, TreeCovariances(sectors, levels, possible), tuple(range(len(levels))))
+    at = _lowest(strategy, spine)
+    levels = with_level_between(levels, at, official, sectors)
+    position_of = tuple(position + (position >= at) for position in range(len(spine.levels)))
+    return PlannedTree(sectors, queries, TreeCovariances(sectors, levels, possible), position_of)
+
+
+def with_level_between(
+    levels: Sequence[TreeLevel], at: int, together: Integers, sectors: Sectors, known: Booleans | None = None
+) -> list[TreeLevel]:
+    """The levels with one more above that at a place: groups of its units, not measured, whose totals are known.
+
+    Args:
+        levels: The levels of a tree, the root first.
+        at: The level whose units are grouped; not the root.
+        together: For each unit the number of its group, from 0, each in one parent.
+        sectors: Core and free axes.
+        known: For each group whether its total is known; without it, all are.
+    """
+    level, groups = levels[at], np.unique(together)
+    assert np.array_equal(groups, np.arange(len(groups))), "groups are numbered from zero, without gaps"
+    parent = np.empty(len(groups), np.int64)
+    parent[together] = level.parent
+    told = np.ones(len(groups), bool) if known is None else known
+    between = TreeLevel(parent, np.full(len(groups), -1, np.int64), _nothing(sectors), told)
+    below = TreeLevel(together, level.measured, level.information, level.total_known)
+    return [*levels[:at], between, below, *levels[at + 1 :]]
+
+
+def _nothing(sectors: Sectors) -> Floats:
+    return np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
+
+
+def _lowest(strategy: Strategy, spine: TopDownSpine) -> int:
+    """The place of the lowest level whose totals are taken from the records and published, or −1."""
+    lowest = invariant_level(strategy)
+    return -1 if lowest is None else spine.names.index(lowest)
+
+
+def _split(strategy: Strategy, spine: TopDownSpine) -> bool:
+    """Whether parts of official units are known together only."""
+    if any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants):
+        return False
+    at = _lowest(strategy, spine)
+    together = known_together(strategy, spine.levels[at]) if at > 0 else None
+    return together is not None and len(np.unique(together)) < len(together)
+
+
+def _totals_known(strategy: Strategy, spine: TopDownSpine) -> list[Booleans]:
+    """For each level the units whose totals are published, each by itself."""
+    everywhere = any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants)
+    last = len(spine.levels) - 1 if everywhere else _lowest(strategy, spine)
+    known = [np.full(level.units, position <= last) for position, level in enumerate(spine.levels)]
+    if _split(strategy, spine):
+        known[last][:] = False
+    return known
