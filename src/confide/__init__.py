@@ -7,7 +7,7 @@ first used.
 a release      ``new`` ``new_schema`` ``check`` ``rehearse`` ``run`` ``verify`` ``evaluate`` ``replay``
                ``destroy_key`` ``json_schema`` ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
-tables         ``open_release`` ``suppress``
+tables         ``open_release`` ``replicate`` ``suppress``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
                ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from confide.in_memory import open_ledger as open_ledger
     from confide.in_memory import protect as protect
     from confide.in_memory import tabulate as tabulate
+    from confide.inference import replicate as replicate
     from confide.inputs.pl94 import import_pl94 as import_pl94
     from confide.mechanisms import MECHANISMS as MECHANISMS
     from confide.mechanisms.cellkey.cellkey_answers import give_record_keys as give_record_keys
@@ -116,6 +117,7 @@ VERBS = {
     "rehearse": "rehearsal",
     "reidentify_files": "attacks",
     "replay": "api",
+    "replicate": "inference",
     "rho_of_epsilon": "releases.loss_account",
     "run": "api",
     "sign_release": "api",

@@ -21,6 +21,7 @@ TWINS = {
     "rehearse": "confide:rehearse",
     "run": "confide:run",
     "verify": "confide:verify",
+    "replicate": "confide:replicate",
     "suppress": "confide:suppress",
     "evaluate": "confide:evaluate",
     "replay": "confide:replay",

@@ -86,6 +86,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
     return api.run(lay_out(folder, few, text), insecure_key=KEY, processes=1)
 
 
+@pytest.fixture(scope="module")
+def first_words(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
+    """The same with measurements in the words of first releases."""
+    text = PERSONS.format(levels=LEVELS, areas=AREAS, budget=STATE_BUDGET, root="state")
+    text = text.replace("measurements = true", "measurements = true\nmeasurement_layout = 1")
+    return api.run(lay_out(tmp_path_factory.mktemp("first"), few, text), insecure_key=KEY, processes=1)
+
+
 def part(release: Path, level: str, kind: str) -> str:
     return f"read_parquet('{release}/measurements/{level_folder(level)}/{kind}/**/*.parquet')"
 
@@ -136,8 +144,8 @@ def test_the_columns_are_those_of_the_public_files(measured: RunResult) -> None:
     rows = sql(f"SELECT DISTINCT query_name, {', '.join(attributes)}, query_shape FROM {counties}")
     by_name = {name: rest for name, *rest in rows}
     assert by_name["total_dpq"] == ["*", "*", "*", "*", [1, 1, 1, 1]]
-    assert by_name["hispanic * cenrace_dpq"] == ["*", "*", "detailed", "detailed", [1, 1, 2, 63]]
-    assert by_name["hhgq:residence_dpq"] == ["hhgq:residence", "*", "*", "*", [3, 1, 1, 1]]
+    assert by_name["hispanic * cenrace_dpq"] == ["*", "*", "hispanic", "cenrace", [1, 1, 2, 63]]
+    assert by_name["hhinstlevels_dpq"] == ["hhinstlevels", "*", "*", "*", [3, 1, 1, 1]]
     assert by_name["detailed_dpq"] == ["detailed"] * 4 + [[8, 2, 2, 63]]
     assert len(by_name) == 11
     folders = (measured.release / "measurements/Block.parquet/DPQuery").iterdir()
@@ -148,7 +156,7 @@ def test_constraints_say_what_the_records_keep(measured: RunResult) -> None:
     root = sql(f"SELECT query_name, value, sign FROM {part(measured.release, 'state', 'Constraint')}")
     by_name = {name: (value, sign) for name, value, sign in root}
     assert by_name["total_con"] == ([12_000], "=")
-    assert by_name["nursing_home_minors_0_con"] == ([0], "=")
+    assert by_name["nurse_nva_0_con"] == ([0], "=")
     blocks = f"read_parquet('{measured.workspace.root.parent}/blocks.parquet')"
     ((units, *quarters),) = sql(
         f"SELECT sum(housing_units), {', '.join(f'sum(gq{k})' for k in range(1, 8))} FROM {blocks}"
@@ -158,6 +166,59 @@ def test_constraints_say_what_the_records_keep(measured: RunResult) -> None:
     assert "total_con" not in {
         n for (n,) in sql(f"SELECT query_name FROM {part(measured.release, 'county', 'Constraint')}")
     }
+
+
+def constrained_query(words: list[str], shape: list[int], values: list[int]) -> tuple[str, list[int]]:
+    """What a program for the public files makes of an upper limit or a zero: the query whose name has the words that
+    are not summed out, and those of its numbers that are zero. A word ``detailed`` is the query of that name."""
+    kept = [word for word in words if word != "*"]
+    name = "detailed" if "detailed" in kept else " * ".join(kept) or "total"
+    assert len(values) == np.prod(shape)
+    return name, [place for place, value in enumerate(values) if value == 0]
+
+
+def test_a_program_for_the_public_files_takes_our_constraints_for_what_they_are(measured: RunResult) -> None:
+    attributes = ", ".join(ATTRIBUTES)
+    rows = sql(
+        f"SELECT query_name, [{attributes}], query_shape, value FROM {part(measured.release, 'block', 'Constraint')} "
+        "WHERE query_name IN ('hhgq_total_ub_con', 'nurse_nva_0_con')"
+    )
+    found = {}
+    for name, words, shape, values in rows:
+        found.setdefault(name, set()).add(constrained_query(words, shape, values)[0])
+        if name == "hhgq_total_ub_con":
+            assert len(values) == 8
+    assert found == {"hhgq_total_ub_con": {"hhgq"}, "nurse_nva_0_con": {"gqNursingTotal * nonvoting"}}
+    assert constrained_query(["detailed", "*", "*", "*"], [8, 1, 1, 1], [5, 0, 0, 0, 0, 0, 0, 0])[0] == "detailed"
+
+
+def test_files_say_which_layout_they_have(measured: RunResult, first_words: RunResult) -> None:
+    for kind in ("DPQuery", "Constraint", "Unit"):
+        for release, expected in ((measured.release, b"2"), (first_words.release, None)):
+            file = next(release.glob(f"measurements/Block.parquet/{kind}/**/*.parquet"))
+            assert (pq.read_schema(file).metadata or {}).get(b"measurement_layout") == expected
+    question = json.loads((measured.release / "manifest.json").read_text())["plan"]["question"]
+    assert question["measurements"] == {"layout": 2, "words": {"hhgq:residence": "hhinstlevels"}}
+
+
+def test_files_of_the_first_layout_have_the_same_numbers_and_are_read(
+    measured: RunResult, first_words: RunResult, tmp_path: Path
+) -> None:
+    assert first_words.plan.measured_hash == measured.plan.measured_hash
+    assert api.verify(first_words.release).ok
+    rows = part(first_words.release, "county", "DPQuery")
+    words = sql(f"SELECT DISTINCT hispanic, cenrace FROM {rows} WHERE query_name = 'hispanic * cenrace_dpq'")
+    assert words == [("detailed", "detailed")]
+    assert sql(f"SELECT count(*) FROM {rows} WHERE query_name = 'hhgq:residence_dpq'")[0][0] > 0
+    zeros = sql(
+        f"SELECT DISTINCT hhgq, votingage FROM {part(first_words.release, 'county', 'Constraint')} "
+        "WHERE query_name = 'nursing_home_minors_0_con'"
+    )
+    assert zeros == [("3", "0")]
+    # The key is bound to the plan that a run began with, and so are the numbers.
+    assert table(api.run(again(tmp_path, first_words), processes=1).release, "records") == table(
+        first_words.release, "records"
+    )
 
 
 def test_the_noise_has_the_variance_that_stands_beside_it(measured: RunResult) -> None:

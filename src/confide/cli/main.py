@@ -114,6 +114,11 @@ class Commands(LazyGroup):
             "confide.cli.suppress:suppress",
             "Protect tables of cells: hide those that say too much of few, and others so that none can be worked out.",
         ),
+        Later(
+            "replicate",
+            "confide.cli.replicate:replicate",
+            "Make a TopDown release again and again from its own records, and learn what its figures are off by.",
+        ),
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
         Later(
             "synthesize",

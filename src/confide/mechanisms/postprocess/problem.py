@@ -32,6 +32,7 @@ from confide.mechanisms.topdown.measurements.reading import (
     level_reader,
     root_total,
 )
+from confide.mechanisms.topdown.measurements.words import SECOND, FileLayout
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.problem import Integers, TopDownProblem
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
@@ -156,7 +157,8 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
     folder = find_measurements(loaded.resolve(spec.data.measurements), strategy.level_names, place)
     try:
         levels = [folder.units(name) for name in strategy.level_names]
-        recodes = load_shipped("measurements", "recodes")["recodes"] | spec.data.recodes
+        recodes = load_shipped("measurements", "recodes")["recodes"]
+        recodes |= dict(FileLayout.of(SECOND, strategy).recodes) | spec.data.recodes
         readers = tuple(
             level_reader(folder, units, strategy.level(units.name), strategy.schema, recodes) for units in levels
         )

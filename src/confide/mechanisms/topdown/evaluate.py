@@ -475,7 +475,7 @@ def _published_measurements(
 ) -> list[Integers]:
     """What the release has of every query in some units: units x cells."""
     schema = problem.strategy.schema
-    layouts = [query_layout(schema, share.name, share.query) for share in level_strategy.queries]
+    layouts = [query_layout(schema, share.name, share.query, problem.file_layout) for share in level_strategy.queries]
     names, ids = pa.array([layout.query_name for layout in layouts]), pa.array(problem.spine.ids(level.name)[units])
     measured = [np.zeros((len(units), layout.cells), np.int64) for layout in layouts]
     times = np.zeros((len(layouts), len(units)), np.int64)

@@ -260,6 +260,25 @@ def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
     return workspace.counts / f"{level.name}.parquet"
 
 
+def write_counts(problem: TopDownProblem, workspace: Workspace, histogram: pa.Table) -> None:
+    """What ``count`` leaves, from the histograms of blocks: for people who are made up, or published already.
+
+    Args:
+        problem: Strategy, frame and spine.
+        workspace: Where the counts of every level go.
+        histogram: ``unit`` (a block of the spine), ``cell`` and ``n``.
+    """
+    block, cell, count = (histogram.column(name).to_numpy() for name in ("unit", "cell", "n"))
+    private_folder(workspace.counts)
+    for level in problem.spine.levels:
+        unit = problem.spine.unit_of_block(level.name)[block]
+        key, place = np.unique(unit * problem.cells + cell, return_inverse=True)
+        summed = np.zeros(len(key), np.int64)
+        np.add.at(summed, place.reshape(-1), count)
+        rows = pa.table({"unit": key // problem.cells, "cell": key % problem.cells, "n": summed})
+        write_parquet(rows, _counts_file(workspace, level))
+
+
 @dataclass(frozen=True)
 class DrawnEvidence:
     """Measurements drawn as the descent needs them: see :class:`confide.mechanisms.topdown.descent.Evidence`."""

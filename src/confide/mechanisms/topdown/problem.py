@@ -24,6 +24,7 @@ from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_f
 from confide.inputs.spelled import reading_facts
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level, check_sizes
+from confide.mechanisms.topdown.measurements.words import FileLayout
 from confide.mechanisms.topdown.off_spine import (
     aian_flags,
     divisions_or_places,
@@ -61,6 +62,11 @@ class TopDownProblem:
     """The name of the block table, for messages."""
     output: Output = field(default_factory=Output)
     """What the release contains besides the records."""
+
+    @cached_property
+    def file_layout(self) -> FileLayout:
+        """The words of the measurement file, if there is one."""
+        return FileLayout.of(self.spec.output.measurement_layout, self.strategy)
 
     @cached_property
     def cells(self) -> int:
@@ -169,7 +175,7 @@ def facts_of(problem: TopDownProblem) -> dict[str, Any]:
         "levels": [level.name for level in problem.frame.spine.levels],
         "areas": [area.name for area in problem.frame.spine.areas],
         "output": problem.output.as_dict(),
-        "measurements": problem.spec.output.measurements,
+        "measurements": problem.spec.output.measurements and problem.file_layout.as_question,
         "layout": {
             "block": problem.spec.geography.block,
             "columns": problem.spec.data.columns,

@@ -90,6 +90,11 @@ class TopDownOutput(OutputPart):
     measurements: bool = Field(
         False, description="Whether the noisy measurements themselves are published too, all that the plan has."
     )
+    measurement_layout: Literal[1, 2] = Field(
+        2,
+        description="2: measurements in the words of the public files of the 2020 Census; 1: in those of first "
+        "releases.",
+    )
 
 
 class TopDownSpec(Spec):

@@ -252,7 +252,7 @@ class ReleaseRisk(TypedAnswer):
             "title": release.manifest["title"],
             "plan_hash": release.manifest["plan_hash"],
             "record": release.facts["record"],
-            "measurements_published": release.facts["measurements"],
+            "measurements_published": bool(release.facts["measurements"]),
             "neighbours": release.plan.neighbours.value,
             "public_zeros": self.public_zeros,
             "cells": int(np.prod(self.effective.reduction.shape)),

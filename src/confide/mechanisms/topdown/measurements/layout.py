@@ -8,9 +8,11 @@
         Constraint/State=044/part-00000.parquet    what every estimate keeps
         Unit/State=044/part-00000.parquet          all units, measured or not, with their official codes (ours)
 
-A query has one column for each attribute, with ``detailed`` (as it is), ``*`` (summed out) or the name of a recode, and
-a shape with one number for each attribute, 1 where it is summed out. Values are in C order of that shape. Reference:
-the 2020 Census Redistricting Data Noisy Measurement File (Registry of Open Data on AWS).
+A query has one column for each attribute, with the attribute's own name (kept), ``*`` (summed out) or the name of a
+recode, and a shape with one number for each attribute, 1 where it is summed out; the query of the whole histogram has
+``detailed`` in every column. Values are in C order of that shape. Files of the first layout have ``detailed`` for
+every attribute that is kept (:mod:`~confide.mechanisms.topdown.measurements.words`). Reference: the 2020 Census
+Redistricting Data Noisy Measurement File (Registry of Open Data on AWS).
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant
+from confide.mechanisms.topdown.measurements.words import FIRST, SUMMED_OUT, FileLayout
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
-from confide.schema import DETAILED, Query, Schema
+from confide.schema import Query, Schema
 
 FOLDER = "measurements"
 DP_QUERY, CONSTRAINT, UNIT = "DPQuery", "Constraint", "Unit"
 MEASURED_SUFFIX, CONSTRAINT_SUFFIX = "_dpq", "_con"
-SUMMED_OUT = "*"
 TOGETHER = "+"
 """Between the ids of units of which only the sum is known."""
 
@@ -56,7 +58,10 @@ class QueryLayout:
         return prod(self.shape)
 
 
-def query_layout(schema: Schema, name: str, query: Query, suffix: str = MEASURED_SUFFIX) -> QueryLayout:
+FIRST_LAYOUT = FileLayout(FIRST)
+
+
+def query_layout(schema: Schema, name: str, query: Query, layout: FileLayout = FIRST_LAYOUT) -> QueryLayout:
     """The layout of a query. The file has attributes in the order of the schema, whatever the query's is."""
     position = {variable.attribute.name: number for number, variable in enumerate(query.variables)}
     attributes, shape = [], []
@@ -66,17 +71,12 @@ def query_layout(schema: Schema, name: str, query: Query, suffix: str = MEASURED
             shape.append(1)
             continue
         variable = query.variables[position[attribute.name]]
-        attributes.append(DETAILED if variable.name == attribute.name else variable.name)
+        attributes.append(layout.word(name, variable))
         shape.append(variable.size)
     sizes = [variable.size for variable in query.variables]
     axes = [position[attribute.name] for attribute in schema.attributes if attribute.name in position]
     order = np.arange(prod(sizes)).reshape(sizes).transpose(axes).ravel()
-    return QueryLayout(name, spelled(name) + suffix, tuple(attributes), tuple(shape), order)
-
-
-def spelled(name: str) -> str:
-    """``hispanic*cenrace`` as the public files write it: ``hispanic * cenrace``."""
-    return " * ".join(part.strip() for part in name.split("*"))
+    return QueryLayout(name, layout.spelled(name) + MEASURED_SUFFIX, tuple(attributes), tuple(shape), order)
 
 
 def plain(query_name: str, suffix: str = MEASURED_SUFFIX) -> str:
@@ -94,8 +94,9 @@ def _field(name: str, kind: pa.DataType, description: str, *, nullable: bool = F
     return pa.field(name, kind, nullable, {"description": description})
 
 
-def _common(schema: Schema) -> list[pa.Field]:
-    about = "of the attribute: detailed (as it is), * (summed out), or a recode"
+def _common(schema: Schema, layout: FileLayout) -> list[pa.Field]:
+    kept = "detailed (as it is)" if layout.number == FIRST else "its name (as it is; detailed in the histogram)"
+    about = f"of the attribute: {kept}, * (summed out), or a recode"
     return [
         _field("geocode", pa.string(), "id of the unit; of several, with + between, where only their sum is known"),
         _field("query_name", pa.string(), "name of the query"),
@@ -104,37 +105,40 @@ def _common(schema: Schema) -> list[pa.Field]:
     ]
 
 
-def measured_schema(schema: Schema) -> pa.Schema:
+def measured_schema(schema: Schema, layout: FileLayout) -> pa.Schema:
     """The columns of DPQuery."""
     return pa.schema(
         [
-            *_common(schema),
+            *_common(schema, layout),
             _field("value", pa.list_(pa.int64()), "noisy counts, in C order of the shape"),
             _field("variance", pa.float32(), "variance of the noise in each of them"),
             _field("sigma2", pa.string(), "exact parameter of the discrete Gaussian law of the noise"),
             _field("plb", pa.string(), "exact privacy loss (rho) of the query in this unit"),
-        ]
+        ],
+        layout.metadata,
     )
 
 
-def constraint_schema(schema: Schema) -> pa.Schema:
+def constraint_schema(schema: Schema, layout: FileLayout) -> pa.Schema:
     """The columns of Constraint."""
     return pa.schema(
         [
-            *_common(schema),
+            *_common(schema, layout),
             _field("value", pa.list_(pa.int64()), "right-hand sides, in C order of the shape; null: no limit"),
             _field("sign", pa.string(), "=, <= or >="),
-        ]
+        ],
+        layout.metadata,
     )
 
 
-def unit_schema() -> pa.Schema:
+def unit_schema(layout: FileLayout) -> pa.Schema:
     """The columns of Unit."""
     return pa.schema(
         [
             _field("geocode", pa.string(), "id of the unit"),
             _field("code", pa.string(), "official code; null for a unit that was made", nullable=True),
-        ]
+        ],
+        layout.metadata,
     )
 
 
@@ -142,7 +146,7 @@ def unit_schema() -> pa.Schema:
 #
 # Names are made from the strategy's: a limited query ``q`` gives ``q_total_lb_con`` and ``q_total_ub_con``, or
 # ``q_con`` where the frame tells the count; a known number of records gives ``total_con``; a structural zero ``z``
-# gives ``z_0_con``; counts of the frame that bind no query give ``NAME_con``.
+# gives its public name, or ``z_0_con``; counts of the frame that bind no query give ``NAME_con``.
 
 
 EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
@@ -162,24 +166,20 @@ class _Kind:
     """units x values; ``NO_LIMIT`` where there is none."""
 
 
-def limit_names(query: str) -> tuple[str, str]:
+def limit_names(query: str, layout: FileLayout) -> tuple[str, str]:
     """The names of the least and the largest counts of a query."""
-    return f"{spelled(query)}_total_lb{CONSTRAINT_SUFFIX}", f"{spelled(query)}_total_ub{CONSTRAINT_SUFFIX}"
+    name = layout.spelled(query)
+    return f"{name}_total_lb{CONSTRAINT_SUFFIX}", f"{name}_total_ub{CONSTRAINT_SUFFIX}"
 
 
-def told_name(query: str) -> str:
+def told_name(query: str, layout: FileLayout) -> str:
     """The name of counts that the frame tells."""
-    return f"{spelled(query)}{CONSTRAINT_SUFFIX}"
+    return f"{layout.spelled(query)}{CONSTRAINT_SUFFIX}"
 
 
 def frame_name(invariant: Invariant) -> str:
     """The name of counts of the frame that bind no query."""
     return f"{invariant.name.replace('-', '_')}{CONSTRAINT_SUFFIX}"
-
-
-def zero_name(zero: StructuralZero) -> str:
-    """The name of a structural zero."""
-    return f"{zero.name.replace('-', '_')}_0{CONSTRAINT_SUFFIX}"
 
 
 def told_queries(constraints: Constraints) -> set[str]:
@@ -192,7 +192,7 @@ class ConstraintRows:
     (:mod:`confide.mechanisms.topdown.constraints`)."""
 
     def __init__(self, problem: TopDownProblem, level: TopDownLevel, ids: NDArray[np.str_], totals: pa.Table | None):
-        self._schema = constraint_schema(problem.strategy.schema)
+        self._schema = constraint_schema(problem.strategy.schema, problem.file_layout)
         self._ids = ids
         self._totals = totals
         self._attributes = len(problem.strategy.schema.attributes)
@@ -243,24 +243,20 @@ def _kinds(problem: TopDownProblem, level: TopDownLevel) -> Iterator[_Kind]:
     schema, constraints = problem.strategy.schema, problem.strategy.constraints
     frame_queries = told_queries(constraints)
     for name, (least, largest) in problem.limits(level).items():
-        layout = query_layout(schema, name, problem.strategy.query(name))
+        layout = query_layout(schema, name, problem.strategy.query(name), problem.file_layout)
         if name in frame_queries:
-            yield _Kind(told_name(name), layout.attributes, layout.shape, EQUAL, largest[:, layout.order])
+            told = told_name(name, problem.file_layout)
+            yield _Kind(told, layout.attributes, layout.shape, EQUAL, largest[:, layout.order])
             continue
-        lower, upper = limit_names(name)
+        lower, upper = limit_names(name, problem.file_layout)
         yield _Kind(lower, layout.attributes, layout.shape, AT_LEAST, least[:, layout.order])
         yield _Kind(upper, layout.attributes, layout.shape, AT_MOST, largest[:, layout.order])
     for zero in constraints.zeros:
-        chosen = tuple(_codes(zero, attribute.name) for attribute in schema.attributes)
+        name, chosen = problem.file_layout.zero(zero, schema)
         shape = (1,) * len(chosen)
-        yield _Kind(zero_name(zero), chosen, shape, EQUAL, np.zeros((level.units, prod(shape)), np.int64))
+        yield _Kind(name, chosen, shape, EQUAL, np.zeros((level.units, prod(shape)), np.int64))
     for invariant in constraints.invariants:
         if invariant.query is None:
             summed = [problem.spine.roll_up(level.name, problem.columns[name]) for name in invariant.frame]
             none = (SUMMED_OUT,) * len(schema.attributes)
             yield _Kind(frame_name(invariant), none, (len(summed),), EQUAL, np.stack(summed, axis=1))
-
-
-def _codes(zero: StructuralZero, attribute: str) -> str:
-    """The codes of an attribute that a structural zero is about."""
-    return ",".join(str(code) for code in zero.where[attribute]) if attribute in zero.where else SUMMED_OUT

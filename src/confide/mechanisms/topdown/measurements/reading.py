@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from confide.engines.groups import private_folder, whole_file
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.mechanisms.topdown.constraints import NO_LIMIT, Side, invariant_level, known_together
+from confide.mechanisms.topdown.constraints import NO_LIMIT, Invariant, Side, invariant_level, known_together
 from confide.mechanisms.topdown.measure import weighting_variance
 from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
 from confide.mechanisms.topdown.measurements.layout import (
@@ -38,6 +38,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     told_name,
     told_queries,
 )
+from confide.mechanisms.topdown.measurements.words import FIRST, SECOND, FileLayout
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian
@@ -258,16 +259,14 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
     )
     columns: Columns = {}
     for invariant in constraints.invariants:
-        if (
-            invariant.frame
-            and (rows := _values(folder, blocks, _name(invariant.query) or frame_name(invariant))) is not None
-        ):
+        if invariant.frame and (rows := _first(folder, blocks, _names_of(invariant, strategy))) is not None:
             order = np.arange(len(invariant.frame))
             if invariant.query is not None:
                 order = query_layout(strategy.schema, invariant.query, strategy.query(invariant.query)).order
             columns |= {invariant.frame[place]: rows[:, number] for number, place in enumerate(order.tolist())}
     for bound in sorted(constraints.bounds, key=lambda bound: bound.side is Side.LOWER):
-        rows = _values(folder, blocks, limit_names(bound.variable.name)[bound.side is Side.UPPER])
+        names = [limit_names(bound.variable.name, one)[bound.side is Side.UPPER] for one in _layouts(strategy)]
+        rows = _first(folder, blocks, names)
         if rows is not None:
             for group, column in bound.frame.items():
                 if bounds_of[bound.variable.name, bound.side, group] == 1:
@@ -282,8 +281,12 @@ def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfL
         limited = strategy.query(query)
         layout = query_layout(strategy.schema, query, limited)
         least, largest = constraints.limits(query, limited.cells, columns)
-        names = {told_name(query): largest} if query in told_queries(constraints) else {}
-        names = names or dict(zip(limit_names(query), (least, largest), strict=True))
+        names: dict[str, Integers] = {}
+        for one in _layouts(strategy):
+            if query in told_queries(constraints):
+                names[told_name(query, one)] = largest
+            else:
+                names |= dict(zip(limit_names(query, one), (least, largest), strict=True))
         for name, expected in names.items():
             rows = _values(folder, blocks, name)
             if rows is None:
@@ -392,8 +395,24 @@ def _given(strategy: Strategy, spine: TopDownSpine, level: TopDownLevel, given: 
     return pa.table({"unit": np.arange(level.units), "cell": together, "n": n[together]})
 
 
-def _name(query: str | None) -> str | None:
-    return None if query is None else told_name(query)
+def _layouts(strategy: Strategy) -> list[FileLayout]:
+    """The layouts that a file may have."""
+    return [FileLayout.of(number, strategy) for number in (SECOND, FIRST)]
+
+
+def _names_of(invariant: Invariant, strategy: Strategy) -> list[str]:
+    """The names that the counts of an invariant may have."""
+    if invariant.query is None:
+        return [frame_name(invariant)]
+    return [told_name(invariant.query, one) for one in _layouts(strategy)]
+
+
+def _first(folder: MeasurementFolder, units: UnitsOfLevel, names: Sequence[str]) -> Integers | None:
+    """The values of the constraint with the first of these names that the file has."""
+    for name in dict.fromkeys(names):
+        if (values := _values(folder, units, name)) is not None:
+            return values
+    return None
 
 
 def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Integers | None:

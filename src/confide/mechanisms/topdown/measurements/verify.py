@@ -25,11 +25,10 @@ from confide.mechanisms.topdown.measurements.layout import (
     FOLDER,
     KNOWN_TOTAL,
     MEASURED_SUFFIX,
-    SUMMED_OUT,
     UNIT,
     level_folder,
-    spelled,
 )
+from confide.mechanisms.topdown.measurements.words import SUMMED_OUT, FileLayout
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.privacy import ZCDP
 from confide.releases.mechanism import Check
@@ -46,11 +45,12 @@ Integers = NDArray[np.int64]
 def verify_measurements(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """The measurements of every level against the plan and the records."""
     plan = read_plan(manifest["plan"])
-    codes = plan.question["output"]["codes"]
+    codes, layout = plan.question["output"]["codes"], FileLayout.read(plan.question["measurements"])
     records = next(f["rows"] for f in manifest["files"] if f["path"].startswith(f"tables/{RECORDS}."))
     for level in plan.spine:
         files = {kind: _files(folder, manifest, level, kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
-        looked = _Level([m for m in plan.measures if m.level == level], {a: len(c) for a, c in codes.items()})
+        sizes = {attribute: len(listed) for attribute, listed in codes.items()}
+        looked = _Level([m for m in plan.measures if m.level == level], sizes, layout)
         units = np.concatenate([pq.read_table(f, partitioning=None).column("geocode").to_numpy() for f in files[UNIT]])
         for file in files[DP_QUERY]:
             looked.read(file)
@@ -69,8 +69,8 @@ def _files(folder: Path, manifest: dict[str, Any], level: str, kind: str) -> lis
 class _Level:
     """The measurements of one level, read once."""
 
-    def __init__(self, measures: list[PlannedMeasurement], sizes: dict[str, int]):
-        self._sizes = sizes
+    def __init__(self, measures: list[PlannedMeasurement], sizes: dict[str, int], layout: FileLayout):
+        self._sizes, self._layout = sizes, layout
         self._planned: Counter[tuple[int, str, str, float]] = Counter()
         self.names = list(dict.fromkeys(measure.query for measure in measures))
         self._cells = np.array([next(m.cells for m in measures if m.query == name) for name in self.names], np.int64)
@@ -88,7 +88,7 @@ class _Level:
 
     def read(self, file: Path) -> None:
         """All rows of a file."""
-        expected = pa.array([spelled(name) + MEASURED_SUFFIX for name in self.names])
+        expected = pa.array([self._layout.spelled(name) + MEASURED_SUFFIX for name in self.names])
         with pq.ParquetFile(file) as opened:
             for batch in opened.iter_batches(ROWS_AT_ONCE):
                 table = pa.table(batch)
@@ -142,6 +142,7 @@ class _Level:
         """Whether the shape of a query is what its columns say."""
         shape = self._shapes[number]
         said = {SUMMED_OUT: dict.fromkeys(self._sizes, 1), DETAILED: self._sizes}
+        said |= {name: {name: size} for name, size in self._sizes.items()}
         fits = all(
             said.get(row[name], {}).get(name, size) == size for name, size in zip(self._sizes, shape, strict=True)
         )

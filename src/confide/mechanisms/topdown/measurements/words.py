@@ -20,6 +20,8 @@ import numpy as np
 
 from confide.arrays import Integers
 from confide.documents import load_shipped, shipped
+from confide.mechanisms.topdown.constraints import StructuralZero
+from confide.mechanisms.topdown.strategy import Strategy
 from confide.schema import DETAILED, NO_GROUP, Recode, Schema
 
 SUMMED_OUT = "*"
@@ -148,3 +150,78 @@ def _levels(size: int, listed: Sequence[str]) -> Integers:
             first, _, last = re.sub(r"\s", "", part).partition("-")
             result[int(first) : int(last or first) + 1] = number
     return result
+
+
+# What our own files write.
+
+
+FIRST, SECOND = 1, 2
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """Which words a file of ours has: those of first releases, or those of the public files."""
+
+    number: int = FIRST
+    recodes: Mapping[str, str] = field(default_factory=dict)
+    """Recodes by our names, with the public word for each that has one."""
+
+    @classmethod
+    def of(cls, number: int, strategy: Strategy) -> FileLayout:
+        """The words for a strategy."""
+        public = public_words({attribute.name: attribute.size for attribute in strategy.schema.attributes})
+        if number == FIRST or public is None:
+            return cls(number)
+        names = {v.name for level in strategy.levels for share in level.queries for v in share.query.variables}
+        names |= {v.name for name in strategy.constraints.limited for v in strategy.query(name).variables}
+        recodes = {n: r for n, r in strategy.schema.variables.items() if n in names and n != r.attribute.name}
+        found = {name: public.word(recode) for name, recode in recodes.items()}
+        return cls(number, {name: word for name, word in sorted(found.items()) if word is not None})
+
+    @classmethod
+    def read(cls, value: Any) -> FileLayout:
+        """From what a plan says of its measurements."""
+        return cls(value["layout"], value["words"]) if isinstance(value, Mapping) else cls()
+
+    @property
+    def as_question(self) -> Any:
+        """What a plan says of measurements that are published."""
+        return True if self.number == FIRST else {"layout": self.number, "words": dict(self.recodes)}
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What every file says of itself."""
+        return {} if self.number == FIRST else {"measurement_layout": str(self.number)}
+
+    def spelled(self, name: str) -> str:
+        """``hispanic*cenrace`` as the public files write it: ``hispanic * cenrace``."""
+        return " * ".join(self.recodes.get(part.strip(), part.strip()) for part in name.split("*"))
+
+    def word(self, query: str, recode: Recode) -> str:
+        """What stands in the column of an attribute that a query keeps."""
+        if recode.name != recode.attribute.name:
+            return self.recodes.get(recode.name, recode.name)
+        return DETAILED if self.number == FIRST or query == DETAILED else recode.attribute.name
+
+    def zero(self, zero: StructuralZero, schema: Schema) -> tuple[str, tuple[str, ...]]:
+        """Name and words of a structural zero: the public ones if there are any, and codes otherwise."""
+        names = [attribute.name for attribute in schema.attributes]
+        public = public_words({attribute.name: attribute.size for attribute in schema.attributes})
+        if self.number != FIRST and public is not None:
+            own = zero.cells(schema)
+            for name, words in public.zeros.items():
+                said = tuple(words.get(attribute, SUMMED_OUT) for attribute in names)
+                if np.array_equal(_cells(public, said, names), own):
+                    return name, said
+        codes = {name: ",".join(str(code) for code in listed) for name, listed in zero.where.items()}
+        return f"{zero.name.replace('-', '_')}_0_con", tuple(codes.get(name, SUMMED_OUT) for name in names)
+
+
+def _cells(words: Words, said: Sequence[str], names: Sequence[str]) -> Any:
+    """The cells of the histogram, in C order, that words of one group each are about."""
+    mask = np.ones(tuple(words.attributes[name] for name in names), bool)
+    for axis, (name, word) in enumerate(zip(names, said, strict=True)):
+        groups = words.meaning(name, word)
+        if groups is not None:
+            mask &= (groups >= 0).reshape([-1 if other == axis else 1 for other in range(mask.ndim)])
+    return mask.ravel()

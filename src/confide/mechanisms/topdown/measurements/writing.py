@@ -107,7 +107,7 @@ def measure_everything(
         if numbers and not rows.exists():
             _write_rows(job, level, counts_of(level), rows)
         layouts = [
-            query_layout(problem.strategy.schema, query_share.name, query_share.query)
+            query_layout(problem.strategy.schema, query_share.name, query_share.query, problem.file_layout)
             for query_share in level_strategy.queries
         ]
         function = MeasureUnits(asked_of(level_strategy, level), tuple(layout.order for layout in layouts))
@@ -156,7 +156,7 @@ def publish_measurements(problem: TopDownProblem, plan: Plan, job: Job, release:
 
 
 def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWriter, level: TopDownLevel) -> None:
-    schema, ids = problem.strategy.schema, problem.spine.ids(level.name)
+    schema, ids, layout = problem.strategy.schema, problem.spine.ids(level.name), problem.file_layout
     measured = _MeasurementRows(problem, plan, job, level, ids)
     file = totals_file(job.workspace, level)
     constraints = ConstraintRows(problem, level, ids, pq.read_table(file) if file.exists() else None)
@@ -169,11 +169,11 @@ def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: Relea
             release.part(place, columns, batches, f"{title}, {what}", ROWS_PER_GROUP)
 
         if level.measured[units].any():
-            write(DP_QUERY, measured_schema(schema), measured.batches(units), "noisy measurements")
-        write(CONSTRAINT, constraint_schema(schema), constraints.batches(units), "constraints")
+            write(DP_QUERY, measured_schema(schema, layout), measured.batches(units), "noisy measurements")
+        write(CONSTRAINT, constraint_schema(schema, layout), constraints.batches(units), "constraints")
         codes = [None] * level.units if official is None else official.tolist()
-        rows = pa.record_batch([pa.array(ids[units]), pa.array(codes[units], pa.string())], schema=unit_schema())
-        write(UNIT, unit_schema(), iter([rows]), "units")
+        rows = pa.record_batch([pa.array(ids[units]), pa.array(codes[units], pa.string())], schema=unit_schema(layout))
+        write(UNIT, unit_schema(layout), iter([rows]), "units")
 
 
 def partitions(spine: TopDownSpine, level: TopDownLevel, ids: Texts) -> list[tuple[str, slice]]:
@@ -211,7 +211,8 @@ class _MeasurementRows:
         """The rows of some units, by unit and query."""
         schema = self.problem.strategy.schema
         level_strategy = self.problem.strategy.level(self.level.name)
-        layouts = [query_layout(schema, query_share.name, query_share.query) for query_share in level_strategy.queries]
+        layout = self.problem.file_layout
+        layouts = [query_layout(schema, share.name, share.query, layout) for share in level_strategy.queries]
         noise = [self._noise(layout.name) for layout in layouts]
         folder = measurements_folder(self.job.workspace, self.level)
         for group in groups_of_units(self.level):
@@ -240,7 +241,7 @@ class _MeasurementRows:
         return result
 
     def _rows(self, rows: pa.Table, layouts: list[QueryLayout], noise: list[list[tuple[float, str, str]]]) -> pa.Table:
-        schema = measured_schema(self.problem.strategy.schema)
+        schema = measured_schema(self.problem.strategy.schema, self.problem.file_layout)
         unit, query = (rows.column(name).to_numpy() for name in ("unit", "query"))
         classes = len(self.level.shares.table)
         kind = pa.array(query * classes + self.level.shares.index[unit])

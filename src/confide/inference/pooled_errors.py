@@ -1,0 +1,442 @@
+"""What figures of a release are off by, learnt from replicates: pooled by kind of area, query and size.
+
+A replicate is the release made again with fresh noise, its own records taken for the truth: with r0 the figure of the
+release and r that of a replicate, r - r0 is an error whose truth is known. There are two questions, and two classes:
+
+    of a figure whose true size is known     errors with r0 in the class:  bias, mse, sd
+    of a figure that *shows* this size       errors with r in the class:   mse_shown, and quantiles of |r - r0|
+
+The second is what a reader has: figures are looked at because of what they show, and a figure that shows 3 is more
+often one that gained than one that lost. Pooled over all cells of a class the numbers are far less noisy than those of
+one cell in 25 replicates, and they are never zero because one cell happened not to move.
+
+Histograms are sparse (blocks x cells); all sums are whole numbers, so that no order of replicates shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from scipy.special import stdtrit
+
+from confide.arrays import Booleans, Floats, Integers
+from confide.estimation.unified_intervals import WholeIntervals, checked_level
+from confide.geography.spine import OUTSIDE
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.schema import NO_GROUP
+
+SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
+"""Classes of figures, from and to."""
+EDGES = np.array([low for low, _ in SIZES[1:]])
+QUANTILES = (0.9, 0.95, 0.99)
+ZERO_FLOOR = 0.95
+"""The margin of a figure that shows zero is not below this quantile of its class."""
+DEGREES = 5
+"""Degrees of freedom of the t law that multiplies a root mean squared error: errors have heavier tails than normal."""
+ON_SPINE = 0.9
+"""A kind of area is on the spine if so many of its areas are single units of it."""
+
+
+def size_names() -> list[str]:
+    """The classes in words: 0, 1-4, …, 1000+."""
+    return [f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}" for low, high in SIZES]
+
+
+@dataclass(frozen=True, eq=False)
+class AreaKind:
+    """The areas of one kind: an official level of the frame, or areas beside it."""
+
+    name: str
+    codes: tuple[str, ...]
+    members: Any
+    """Areas x blocks of the spine, sparse, ones and zeros; areas without a block of the spine are left out."""
+    single: float
+    """The share of the areas that are single units of the spine."""
+
+    @property
+    def on_spine(self) -> bool:
+        return self.single >= ON_SPINE
+
+    @property
+    def areas(self) -> int:
+        return int(self.members.shape[0])
+
+
+def area_kinds(problem: TopDownProblem) -> list[AreaKind]:
+    """Every official level and every kind of area of the frame."""
+    spine, blocks = problem.spine, len(problem.spine.rows)
+    kinds = []
+    for level in (*problem.frame.spine.levels, *problem.frame.spine.areas):
+        area = level.unit_of_block[spine.rows]
+        inside = np.flatnonzero(area != OUTSIDE)
+        if not len(inside):
+            continue
+        numbers, place = np.unique(area[inside], return_inverse=True)
+        place = place.reshape(-1)
+        members = sp.csr_matrix((np.ones(len(inside), np.int64), (place, inside)), shape=(len(numbers), blocks))
+        own = np.full(blocks, -1)
+        own[inside] = place
+        single = np.zeros(len(numbers), bool)
+        for unit in (spine.unit_of_block(name) for name in spine.names):
+            single |= _equal_units(own, unit, len(numbers))
+        codes = tuple(level.codes[number] for number in numbers.tolist())
+        kinds.append(AreaKind(level.name, codes, members, float(single.mean())))
+    return kinds
+
+
+def _equal_units(area: Integers, unit: Integers, areas: int) -> Booleans:
+    """Which areas have exactly the blocks of one unit."""
+    inside = area >= 0
+    width = int(unit.max()) + 1
+    pairs, together = np.unique(area[inside] * width + unit[inside], return_counts=True)
+    of_area, of_unit = np.bincount(area[inside], minlength=areas), np.bincount(unit, minlength=width)
+    same = (together == of_area[pairs // width]) & (together == of_unit[pairs % width])
+    result = np.zeros(areas, bool)
+    result[pairs[same] // width] = True
+    return result
+
+
+def query_matrix(problem: TopDownProblem, query: str) -> Any:
+    """Cells of the histogram x cells of a query, sparse."""
+    groups = problem.groups(query)
+    counted = np.flatnonzero(groups != NO_GROUP)
+    width = problem.strategy.query(query).cells
+    return sp.csr_matrix((np.ones(len(counted), np.int64), (counted, groups[counted])), shape=(problem.cells, width))
+
+
+def query_names(problem: TopDownProblem) -> list[str]:
+    """Every query that the strategy measures on some level, once."""
+    levels = problem.strategy.levels
+    return list(dict.fromkeys(query_share.name for level in levels for query_share in level.queries))
+
+
+class PossibleCells:
+    """How many cells of a query the areas of a kind can have: neither structural zeros, nor what the frame excludes."""
+
+    def __init__(self, problem: TopDownProblem):
+        allowed = ~problem.strategy.constraints.zero_cells(problem.strategy.schema)
+        limits = problem.limits(problem.spine.levels[-1])
+        names = list(limits)
+        open_groups = [limits[name][1] > 0 for name in names]
+        patterns = np.concatenate([np.ones((len(problem.spine.rows), 1), bool), *open_groups], axis=1)
+        listed, kind = np.unique(patterns, axis=0, return_inverse=True)
+        rows, start = [], 1
+        cells = np.repeat(allowed[None], len(listed), axis=0)
+        for name, groups in zip(names, open_groups, strict=True):
+            own = listed[:, start : start + groups.shape[1]]
+            cells &= own[:, problem.groups(name)]
+            start += groups.shape[1]
+        rows = np.arange(len(problem.spine.rows))
+        self._cells = cells
+        self._kind = sp.csr_matrix((np.ones(len(rows), np.int64), (rows, kind.reshape(-1))))
+
+    def number(self, kind: AreaKind, query: Any) -> int:
+        """Possible cells of a query, all areas of a kind together."""
+        present = (kind.members @ self._kind).toarray() > 0
+        sets, times = np.unique(present, axis=0, return_counts=True)
+        reached = np.asarray((self._cells.astype(np.int64) @ query) > 0)
+        return int(sum(count * reached[row].any(axis=0).sum() for row, count in zip(sets, times, strict=True)))
+
+
+@dataclass(eq=False)
+class ErrorTally:
+    """The errors of one query in all areas of one kind, replicate after replicate."""
+
+    released: Any
+    """The figures of the release: areas x cells of the query, sparse."""
+    possible: int
+    replicates: int = 0
+    total: Integers = field(default_factory=lambda: np.zeros(len(SIZES), np.int64))
+    squares: Integers = field(default_factory=lambda: np.zeros(len(SIZES), np.int64))
+    shown: Integers = field(default_factory=lambda: np.zeros(len(SIZES), np.int64))
+    shown_squares: Integers = field(default_factory=lambda: np.zeros(len(SIZES), np.int64))
+    moved: list[Integers] = field(default_factory=lambda: [np.zeros(1, np.int64) for _ in SIZES])
+    """By class that is shown, how many errors have each absolute value; zeros are counted at the end."""
+
+    def __post_init__(self) -> None:
+        self._keys, self._values = _entries(self.released)
+        self._by_cell = np.zeros(len(self._keys), np.int64)
+        self._other: list[tuple[Integers, Integers]] = []
+
+    @cached_property
+    def cells(self) -> Integers:
+        """How many figures of the release are of each class."""
+        sizes = np.bincount(size_class(self._values), minlength=len(SIZES))
+        sizes[0] = self.possible - len(self._values)
+        return sizes
+
+    def add(self, figures: Any) -> None:
+        """One more replicate."""
+        keys, values = _entries(figures)
+        place = np.searchsorted(self._keys, keys)
+        known = np.zeros(len(keys), bool)
+        inside = place < len(self._keys)
+        known[inside] = self._keys[place[inside]] == keys[inside]
+        before = np.zeros(len(keys), np.int64)
+        before[known] = self._values[place[known]]
+        # Figures of the release that the replicate has as zero.
+        lost = np.ones(len(self._keys), bool)
+        lost[place[known]] = False
+        error = np.concatenate([values - before, -self._values[lost]])
+        was = np.concatenate([before, self._values[lost]])
+        shows = np.concatenate([values, np.zeros(int(lost.sum()), np.int64)])
+        old, new = size_class(was), size_class(shows)
+        _add(self.total, old, error)
+        _add(self.squares, old, error * error)
+        _add(self.shown_squares, new, error * error)
+        _add(self.shown, size_class(values), np.ones(len(values), np.int64))
+        self.shown[0] += self.possible - len(values)
+        for number in range(len(SIZES)):
+            self.moved[number] = _longer(self.moved[number], np.bincount(np.abs(error[new == number])))
+        self._by_cell[place[known]] += (values[known] - before[known]) ** 2
+        self._by_cell[lost] += self._values[lost] ** 2
+        self._other.append((keys[~known], values[~known] ** 2))
+        self.replicates += 1
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each class that some figure of the release, or of a replicate, is of."""
+        result = []
+        cell_roots = self._roots()
+        for number, (size, (low, high)) in enumerate(zip(size_names(), SIZES, strict=True)):
+            cells, shown = int(self.cells[number]), int(self.shown[number])
+            if not (cells or shown):
+                continue
+            draws = cells * self.replicates
+            bias, mse = (float(sums[number] / draws) if draws else 0.0 for sums in (self.total, self.squares))
+            quantiles = _quantiles(self.moved[number], shown)
+            floor = _quantile_with_zeros(cell_roots[number], cells, ZERO_FLOOR)
+            result.append(
+                {
+                    "size": size,
+                    "low": low,
+                    "high": high,
+                    "cells": cells,
+                    "bias": bias if draws else None,
+                    "mse": mse if draws else None,
+                    "sd": float(np.sqrt(max(mse - bias * bias, 0.0))) if draws else None,
+                    "rmse_p95": floor if draws else None,
+                    "shown": shown,
+                    "mse_shown": float(self.shown_squares[number] / shown) if shown else None,
+                    **{
+                        f"p{round(100 * q)}_shown": value if shown else None
+                        for q, value in zip(QUANTILES, quantiles, strict=True)
+                    },
+                }
+            )
+        return result
+
+    def _roots(self) -> list[Floats]:
+        """By class, the root mean squared error of each cell that ever moved."""
+        classes = size_class(self._values)
+        roots = [np.sqrt(self._by_cell[classes == number] / max(self.replicates, 1)) for number in range(len(SIZES))]
+        if self._other:
+            keys = np.concatenate([key for key, _ in self._other])
+            squares = np.concatenate([square for _, square in self._other])
+            _, place = np.unique(keys, return_inverse=True)
+            roots[0] = np.sqrt(np.bincount(place.reshape(-1), squares) / max(self.replicates, 1))
+        return roots
+
+
+def size_class(counts: Integers) -> Integers:
+    """The class of each figure."""
+    return np.asarray(np.searchsorted(EDGES, counts, side="right"))
+
+
+def _entries(matrix: Any) -> tuple[Integers, Integers]:
+    """Places (row times width plus column, rising) and values of a sparse matrix, without zeros."""
+    by_row = matrix.tocsr()
+    by_row.sum_duplicates()
+    by_row.eliminate_zeros()
+    row = np.repeat(np.arange(by_row.shape[0], dtype=np.int64), np.diff(by_row.indptr))
+    return row * by_row.shape[1] + by_row.indices, by_row.data.astype(np.int64)
+
+
+def _add(into: Integers, classes: Integers, values: Integers) -> None:
+    np.add.at(into, classes, values)
+
+
+def _longer(one: Integers, other: Integers) -> Integers:
+    """The sum of two lists of counts, the shorter filled with zeros."""
+    result = np.zeros(max(len(one), len(other)), np.int64)
+    result[: len(one)] += one
+    result[: len(other)] += other
+    return result
+
+
+def _quantiles(moved: Integers, number: int) -> list[int]:
+    """The smallest m that so many absolute errors do not exceed; ``moved`` has the errors that are not zero."""
+    if not number:
+        return [0 for _ in QUANTILES]
+    counts = moved.copy()
+    counts[0] += number - moved.sum()
+    reached = np.cumsum(counts)
+    return [int(np.searchsorted(reached, q * number)) for q in QUANTILES]
+
+
+def _quantile_with_zeros(values: Floats, number: int, q: float) -> float:
+    """The quantile of ``number`` values, of which those that are not listed are zero."""
+    place = int(np.ceil(q * number)) - 1 - (number - len(values))
+    return float(np.sort(values)[place]) if place >= 0 and len(values) else 0.0
+
+
+def pooled_rows(
+    problem: TopDownProblem, released: Any, replicates: Iterable[Any], kinds: Sequence[AreaKind] | None = None
+) -> list[dict[str, Any]]:
+    """The pooled errors of every kind of area, query and size class.
+
+    Args:
+        problem: Strategy, frame and spine.
+        released: The histograms of the release, blocks of the spine x cells, sparse.
+        replicates: Those of each replicate; read once.
+        kinds: The kinds of area; all of the frame by default.
+    """
+    areas = area_kinds(problem) if kinds is None else list(kinds)
+    queries = {name: query_matrix(problem, name) for name in query_names(problem)}
+    possible = PossibleCells(problem)
+    tallies = {
+        (kind.name, name): ErrorTally(kind.members @ released @ matrix, possible.number(kind, matrix))
+        for kind in areas
+        for name, matrix in queries.items()
+    }
+    for histograms in replicates:
+        for kind in areas:
+            of_areas = kind.members @ histograms
+            for name, matrix in queries.items():
+                tallies[kind.name, name].add(of_areas @ matrix)
+    return [
+        {"kind": kind.name, "areas": kind.areas, "on_spine": kind.on_spine, "query": name} | row
+        for kind in areas
+        for name in queries
+        for row in tallies[kind.name, name].rows()
+    ]
+
+
+@dataclass(frozen=True)
+class OffSpineFactor:
+    """How much larger errors off the spine are than replicates say, for one query: from people whose truth is known."""
+
+    query: str
+    areas: int
+    ratio: float
+    """Of root mean squared errors: realised over those of replicates."""
+    standard_error: float
+    """Of the ratio, from what differs between areas."""
+
+    @property
+    def factor(self) -> float:
+        """What margins off the spine are multiplied by: never less than 1."""
+        return max(1.0, self.ratio)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "query": self.query,
+            "areas": self.areas,
+            "ratio": self.ratio,
+            "standard_error": self.standard_error,
+            "factor": self.factor,
+        }
+
+
+def off_spine_factors(
+    problem: TopDownProblem, truth: Any, released: Any, replicates: Iterable[Any]
+) -> list[OffSpineFactor]:
+    """The ratios for every query, from made-up people, a release of them, and replicates of that release.
+
+    The squared error of a figure off the spine is divided by the mean squared error that replicates have for figures
+    of its kind of area that show its size; the mean of these quotients is the square of the ratio. Figures that show
+    zero are left out: most of them are cells that nobody is in.
+
+    Args:
+        problem: Strategy, frame and spine.
+        truth: The histograms of the made-up people, blocks x cells, sparse.
+        released: Those of their release.
+        replicates: Those of the replicates of that release.
+    """
+    kinds = [kind for kind in area_kinds(problem) if not kind.on_spine]
+    expected = {
+        (row["kind"], row["query"], row["size"]): row["mse_shown"]
+        for row in pooled_rows(problem, released, replicates, kinds)
+    }
+    names = size_names()
+    result = []
+    for query in query_names(problem):
+        matrix = query_matrix(problem, query)
+        sums, numbers = [np.zeros(0)], [np.zeros(0)]
+        for kind in kinds:
+            was, shows = (_entries(kind.members @ counts @ matrix) for counts in (truth, released))
+            before = np.zeros(len(shows[0]), np.int64)
+            place = np.searchsorted(was[0], shows[0])
+            known = place < len(was[0])
+            known[known] = was[0][place[known]] == shows[0][known]
+            before[known] = was[1][place[known]]
+            mse = np.array([expected.get((kind.name, query, size)) or 0.0 for size in names])[size_class(shows[1])]
+            usable = mse > 0
+            quotient = (shows[1] - before)[usable].astype(np.float64) ** 2 / mse[usable]
+            area = shows[0][usable] // matrix.shape[1]
+            sums.append(np.bincount(area, quotient, minlength=kind.areas))
+            numbers.append(np.bincount(area, minlength=kind.areas).astype(np.float64))
+        quotients, number = np.concatenate(sums), np.concatenate(numbers)
+        if number.sum() and quotients.sum():
+            squared = quotients.sum() / number.sum()
+            error = float(np.sqrt(((quotients - squared * number) ** 2).sum()) / number.sum())
+            ratio = float(np.sqrt(squared))
+            result.append(OffSpineFactor(query, int((number > 0).sum()), ratio, error / (2 * ratio)))
+    return result
+
+
+def record_intervals(
+    released: Integers, rmse: Floats, level: float, *, floor: Floats | float = 0.0, factor: float = 1.0
+) -> WholeIntervals:
+    """Margins for figures of the records: r ± t·rmse outward to whole numbers, not below zero.
+
+    Args:
+        released: Figures of the release.
+        rmse: For each its root mean squared error, from its cell or pooled.
+        level: The coverage.
+        floor: The least half width; for figures that are zero the ``rmse_p95`` of their class.
+        factor: What the half width is multiplied by off the spine.
+    """
+    half = factor * np.maximum(stdtrit(DEGREES, (1 + checked_level(level)) / 2) * np.asarray(rmse), floor)
+    low = np.maximum(np.floor(released - half), 0).astype(np.int64)
+    return WholeIntervals(low, np.ceil(released + half).astype(np.int64))
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Pooled errors as a table, with what each column is."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+
+
+def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
+SCHEMA = pa.schema(
+    [
+        _column("kind", pa.string(), "kind of area: a level of the frame, or areas beside it"),
+        _column("areas", pa.int64(), "how many areas of the kind have somebody who could live there"),
+        _column("on_spine", pa.bool_(), "whether the areas are units of the spine"),
+        _column("query", pa.string(), "query of the strategy"),
+        _column("size", pa.string(), "class of figures"),
+        _column("low", pa.int64(), "least figure of the class"),
+        _column("high", pa.int64(), "largest figure of the class"),
+        _column("cells", pa.int64(), "figures of the release in the class"),
+        _column("bias", pa.float64(), "mean error of replicates, for figures of the release in the class"),
+        _column("mse", pa.float64(), "mean squared error of replicates about the release, for these"),
+        _column("sd", pa.float64(), "root of what is left of it without the bias"),
+        _column("rmse_p95", pa.float64(), "95th percentile, over these figures, of the root mean squared error of one"),
+        _column("shown", pa.int64(), "figures of replicates in the class"),
+        _column("mse_shown", pa.float64(), "mean squared error of these"),
+        *(
+            _column(f"p{round(100 * q)}_shown", pa.int64(), f"what {q:.0%} of their absolute errors do not exceed")
+            for q in QUANTILES
+        ),
+        _column("factor", pa.float64(), "what margins are multiplied by off the spine; 1 on it"),
+    ]
+)

@@ -1,0 +1,478 @@
+"""``confide replicate``: a TopDown release made again and again from its own records, to learn what its figures are
+off by.
+
+The release's records are the input: they are public, so that this is post-processing, costs nothing and asks no
+ledger. Strategy, spine, frame, invariants and noise are those of its plan; the keys follow from the release and the
+number of the replicate, so that anybody gets the same replicates. Nothing else can be the input, and everything that
+comes out is stamped.
+
+Errors of replicates are those of a release whose truth is the release: a little smoother and sparser than the truth.
+Where this matters most, in areas that the spine does not follow, a factor is found with people whose truth is known:
+*made-up people*, released and replicated in the same way (:func:`exchanged_homes`). What the margins cover was measured
+against the truth: ``docs/concepts/replicates.md``. The method is that of the Census Bureau's Approximate Monte Carlo.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from confide.answers import TypedAnswer
+from confide.arrays import Floats, Integers
+from confide.documents.settings_file import FileKind
+from confide.engines import LocalEngine, Source
+from confide.engines.groups import private_folder, write_parquet, write_text
+from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
+from confide.inference.pooled_errors import (
+    OffSpineFactor,
+    area_kinds,
+    off_spine_factors,
+    pooled_rows,
+    query_matrix,
+    query_names,
+    rows_table,
+)
+from confide.inputs.frame import Frame
+from confide.mechanisms import MECHANISMS
+from confide.mechanisms.topdown.descent import descend, estimates_folder
+from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.noise import SAMPLER, ReleaseKey
+from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.mechanism import Job, NoiseSource
+from confide.releases.progress import Progress, Silent
+from confide.releases.run import DEFAULT_MEMORY
+from confide.releases.spec import LoadedSpec
+from confide.releases.verify import verify
+from confide.releases.workspace import STAMP, Workspace, no_room_is_an_error, one_process
+from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
+
+REPLICATES, CALIBRATION = 25, 5
+MOST = 1_000
+REPLICATE = "a replicate of a release, made with a public key from its records"
+MARK, ANSWER, MARGINS, RECORDS = "NOT-FOR-RELEASE.txt", "replicates.json", "margins", "records"
+STAMPED = ".NOT-FOR-RELEASE"
+MADE_UP, MADE_UP_RELEASE = "made-up-people", "made-up-release"
+FORM = "confide/replicates/v1"
+
+
+def replicate(
+    release: str | Path,
+    out: str | Path,
+    *,
+    replicates: int = REPLICATES,
+    calibration: int = CALIBRATION,
+    spec: str | Path | None = None,
+    processes: int | None = None,
+    memory: str = DEFAULT_MEMORY,
+    progress: Progress | None = None,
+) -> Replicates:
+    """Makes replicates of a TopDown release from its own records, and pools their errors. Nothing is spent.
+
+    After an interruption the same call goes on; asked for more replicates, it adds them.
+
+    Args:
+        release: A sealed release, or the folder of its run. Nothing else can be replicated.
+        out: The folder of the replicates: a new one, or that of replicates of the same release.
+        replicates: How many.
+        calibration: How many replicates of a release of made-up people are made for the factor off the spine; 0 for
+            none, which leaves the factor at 1.
+        spec: The spec, where the strategy is not one that ships.
+        processes: How many processes to use; by default one for each core. The replicates are the same for any.
+        memory: The most memory to use, such as ``4GiB``.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        The replicates, their pooled errors and the factors.
+    """
+    for option, number, least in (("--replicates", replicates, 2), ("--calibration", calibration, 0)):
+        if not least <= number <= MOST or number == 1:
+            raise _refused_number(option, number)
+    source = ReplicatedRelease.open(Path(release), None if spec is None else Path(spec))
+    shown, folder = progress or Silent(), Path(out)
+    with no_room_is_an_error(folder):
+        _claim(folder, source)
+        with one_process(folder / "lock", folder):
+            work = folder / "work"
+            with LocalEngine(work / "scratch", processes=processes, memory=memory) as engine:
+                maker = _Maker(source, folder, engine)
+                maker.make_all(replicates, calibration, shown)
+            shutil.rmtree(work, ignore_errors=True)
+            return _answer(folder, source, replicates, calibration, shown)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicatedRelease:
+    """A release as its replicates need it: verified, with strategy and spine made again from public files."""
+
+    released: ReleasedPlan
+    problem: TopDownProblem
+    manifest_sha256: str
+
+    @classmethod
+    def open(cls, path: Path, spec: Path | None = None) -> ReplicatedRelease:
+        """The release in a folder, or of the run in it. Raises if it is not as it was sealed, or of another kind."""
+        run = Workspace(path)
+        folder = run.release if not (path / MANIFEST).exists() and (run.release / MANIFEST).exists() else path
+        verified = verify(folder, lambda name: MECHANISMS[name])
+        if not verified.ok:
+            raise ReleaseError(verified.findings)
+        try:
+            released = open_release(path, spec)
+        except ReleaseError as error:
+            raise ReleaseError(_not_replicated(finding) for finding in error.findings) from None
+        return cls(released, _problem(released), sha256_of(folder / MANIFEST))
+
+    @cached_property
+    def histogram(self) -> pa.Table:
+        """The records, counted: ``unit`` (block of the spine), ``cell``, ``n``."""
+        row, cell = self.released.records()
+        spine = self.problem.spine
+        place = np.full(len(spine.frame.blocks.unit_of_block), -1, np.int64)
+        place[spine.rows] = np.arange(len(spine.rows))
+        return _counted(place[row] * self.problem.cells + cell, self.problem.cells)
+
+    def key(self, purpose: str) -> ReleaseKey:
+        """A public key, another one for each purpose: stamped wherever it is used."""
+        text = f"{FORM}/{self.manifest_sha256}/{purpose}"
+        return ReleaseKey.choose(hashlib.sha256(text.encode()).hexdigest())
+
+
+def _problem(released: ReleasedPlan) -> TopDownProblem:
+    """The problem of the release, with its own records as the records."""
+    facts, manifest = released.facts, released.manifest
+    values = {
+        "release": {"name": manifest["release"], "mechanism": manifest["mechanism"], "rehearsal": True},
+        "data": {"records": RECORDS, "blocks": "units"},
+        "geography": {"block": facts["layout"]["block"]},
+        "privacy": {"ledger": "none", "budget": facts["strategy"]["budget"]},
+        "topdown": {"strategy": released.strategy.id} | facts["spine_settings"],
+    }
+    spec = TopDownSpec.model_validate(values)
+    frame = Frame(released.spine.frame, facts["frame"])
+    records = Source(released.folder / "tables" / RECORDS, "parquet")
+    return TopDownProblem(spec, released.strategy, frame, released.spine, released.columns, records, "units")
+
+
+def exchanged_homes(problem: TopDownProblem, histogram: pa.Table, seed: int) -> pa.Table:
+    """Made-up people: those of a release, who exchange their homes at random within the units two levels above blocks.
+
+    Two people exchange homes only if the frame limits them alike, so that every block keeps its number of people and
+    everything that the frame says of it, and every larger unit keeps all its counts. Within, people are mixed as by
+    chance: a rare group that estimates had put into few blocks is scattered again.
+
+    Args:
+        problem: Strategy, frame and spine.
+        histogram: ``unit``, ``cell`` and ``n`` of the release.
+        seed: The same seed gives the same people.
+
+    Returns:
+        The histogram of the made-up people.
+    """
+    unit, cell, count = (histogram.column(name).to_numpy() for name in ("unit", "cell", "n"))
+    block, kind = np.repeat(unit, count), np.repeat(cell, count)
+    names = problem.spine.names
+    above = problem.spine.unit_of_block(names[max(len(names) - 3, 0)])[block]
+    alike = above
+    for name in problem.strategy.constraints.limited:
+        groups = problem.groups(name)
+        alike = alike * (int(groups.max()) + 2) + groups[kind] + 1
+    generator = np.random.default_rng(seed)
+    by_class = np.argsort(alike, kind="stable")
+    mixed = np.lexsort((generator.random(len(alike)), alike))
+    moved = np.empty_like(kind)
+    moved[by_class] = kind[mixed]
+    return _counted(block * problem.cells + moved, problem.cells)
+
+
+def _counted(key: Integers, cells: int) -> pa.Table:
+    listed, count = np.unique(key, return_counts=True)
+    return pa.table({"unit": listed // cells, "cell": listed % cells, "n": count})
+
+
+@dataclass(frozen=True, eq=False)
+class _Maker:
+    """Runs of TopDown into files of the folder; what an earlier try has finished stays."""
+
+    source: ReplicatedRelease
+    folder: Path
+    engine: LocalEngine
+
+    def make_all(self, replicates: int, calibration: int, progress: Progress) -> None:
+        own = self.source.histogram
+        with progress.stage("Making replicates", replicates) as advance:
+            for number in range(1, replicates + 1):
+                self.run(replicate_name(number), lambda: own)
+                advance(1)
+        if not calibration:
+            return
+        with progress.stage("Releasing made-up people", 1 + calibration) as advance:
+            seed = int(self.source.manifest_sha256[:16], 16)
+            people = self.write(MADE_UP, lambda: exchanged_homes(self.source.problem, own, seed))
+            release = self.run(MADE_UP_RELEASE, lambda: pq.read_table(people))
+            advance(1)
+            for number in range(1, calibration + 1):
+                self.run(calibration_name(number), lambda: pq.read_table(release))
+                advance(1)
+
+    def write(self, name: str, make: Callable[[], pa.Table]) -> Path:
+        """A stamped table of counts, made unless it is there and of this release."""
+        path, own = records_file(self.folder, name), self._metadata(name)
+        if _metadata_of(path) != own:
+            private_folder(path.parent)
+            write_parquet(make().replace_schema_metadata(own), path)
+        return path
+
+    def run(self, name: str, people: Callable[[], pa.Table]) -> Path:
+        """One run of TopDown on ``people`` with the noise of the plan, under a key of its own."""
+        return self.write(name, lambda: self._descend(name, people()))
+
+    def _descend(self, name: str, people: pa.Table) -> pa.Table:
+        problem, plan = self.source.problem, self.source.released.plan
+        workspace = Workspace(self.folder / "work" / name)
+        # The noise belongs to this release and this purpose, and to no confidential records.
+        noise = NoiseSource(self.source.key(name), self.source.manifest_sha256, plan.hash, "replicate")
+        if not (workspace.counts / "written").exists():
+            write_counts(problem, workspace, people)
+            write_text(workspace.counts / "written", "all levels\n")
+        loaded = LoadedSpec(FileKind("spec", code="bad-spec"), workspace.root / "spec.toml", "", {}, value=problem.spec)
+        job = Job(loaded, plan, self.engine, workspace, Silent())
+        descend(problem, job, DrawnEvidence(problem, plan, noise, workspace))
+        estimates = estimates_folder(workspace, problem.spine.levels[-1])
+        parts = [pq.read_table(file, columns=["unit", "cell", "n"]) for file in sorted(estimates.glob("*.parquet"))]
+        rows = pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
+        shutil.rmtree(workspace.root, ignore_errors=True)
+        return rows.sort_by([("unit", "ascending"), ("cell", "ascending")])
+
+    def _metadata(self, name: str) -> dict[str, str]:
+        return {
+            "stamp": STAMP,
+            "what": REPLICATE,
+            "form": FORM,
+            "sampler": SAMPLER,
+            "name": name,
+            "release": str(self.source.released.manifest["release"]),
+            "manifest_sha256": self.source.manifest_sha256,
+        }
+
+
+def replicate_name(number: int) -> str:
+    """What a replicate is called."""
+    return f"replicate-{number:04}"
+
+
+def calibration_name(number: int) -> str:
+    """What a replicate of the release of made-up people is called."""
+    return f"made-up-replicate-{number:04}"
+
+
+def records_file(folder: Path, name: str) -> Path:
+    """Where the counted records of a replicate are."""
+    return folder / RECORDS / f"{name}{STAMPED}.parquet"
+
+
+def _metadata_of(path: Path) -> dict[str, str] | None:
+    """What a file says of itself; none if it is not there or cannot be read to its end."""
+    try:
+        metadata = pq.read_table(path).schema.metadata or {}
+    except (OSError, pa.ArrowException):
+        return None
+    return {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates(TypedAnswer):
+    """Replicates of a release, their pooled errors, and the factors off the spine."""
+
+    folder: Path
+    source: ReplicatedRelease
+    number: int
+    calibration: int
+    rows: Sequence[Mapping[str, Any]]
+    """Pooled errors, one row for each kind of area, query and size class: the columns of
+    :data:`confide.inference.pooled_errors.SCHEMA`."""
+    factors: Sequence[OffSpineFactor]
+
+    @classmethod
+    def open(cls, folder: str | Path, release: str | Path, spec: str | Path | None = None) -> Replicates:
+        """Replicates that were made before, of this release: nothing is made."""
+        where = Path(folder)
+        source = ReplicatedRelease.open(Path(release), None if spec is None else Path(spec))
+        stated = _stated(where)
+        if stated is None or stated.get("manifest_sha256") != source.manifest_sha256 or "margins" not in stated:
+            raise _of_another(where)
+        factors = [
+            OffSpineFactor(row["query"], row["areas"], row["ratio"], row["standard_error"]) for row in stated["factors"]
+        ]
+        rows = pq.read_table(where / stated["margins"]).to_pylist()
+        return cls(where, source, stated["replicates"], stated["calibration"], rows, factors)
+
+    def histograms(self) -> Iterator[Any]:
+        """The histograms of each replicate, blocks of the spine x cells, sparse."""
+        for number in range(1, self.number + 1):
+            yield sparse_counts(self.source.problem, records_file(self.folder, replicate_name(number)))
+
+    def statistics(self, kind: str, query: str) -> ReplicateStatistics:
+        """Figures of the release with mean, mean squared error and standard deviation of replicates, cell by cell.
+
+        Args:
+            kind: A level or a kind of area of the frame.
+            query: A query of the strategy.
+        """
+        problem = self.source.problem
+        kinds = {area.name: area for area in area_kinds(problem)}
+        for option, name, names in (("kind", kind, list(kinds)), ("query", query, query_names(problem))):
+            if name not in names:
+                what = f"there is no {option} {name!r}"
+                raise ParameterError("unknown-name", what, found=name, expected=", ".join(names), remedy="name another")
+        members, matrix = kinds[kind].members, query_matrix(problem, query)
+        released = (members @ counts_matrix(problem, self.source.histogram) @ matrix).toarray()
+        total, squares, about = (np.zeros(released.shape) for _ in range(3))
+        for histograms in self.histograms():
+            figures = (members @ histograms @ matrix).toarray()
+            total += figures
+            about += (figures - released).astype(np.float64) ** 2
+            squares += figures.astype(np.float64) ** 2
+        mean = total / self.number
+        variance = np.maximum(squares - self.number * mean**2, 0.0) / (self.number - 1)
+        return ReplicateStatistics(kinds[kind].codes, released, mean, about / self.number, np.sqrt(variance))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        manifest = self.source.released.manifest
+        return {
+            "ok": True,
+            "stamp": STAMP,
+            "what": REPLICATE,
+            "folder": str(self.folder),
+            "release": manifest["release"],
+            "manifest_sha256": self.source.manifest_sha256,
+            "plan_hash": manifest["plan_hash"],
+            "sampler": SAMPLER,
+            "replicates": self.number,
+            "calibration": self.calibration,
+            "charged": None,
+            "factors": [row.as_dict() for row in self.factors],
+            "margins": f"{MARGINS}{STAMPED}.parquet",
+            "errors": [dict(row) for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicateStatistics:
+    """Areas x cells of a query: figures of the release, and what replicates made of them."""
+
+    codes: tuple[str, ...]
+    released: Integers
+    mean: Floats
+    mse: Floats
+    """About the release."""
+    sd: Floats
+
+
+def counts_matrix(problem: TopDownProblem, rows: pa.Table) -> Any:
+    """Counts as a sparse matrix, blocks of the spine x cells."""
+    unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
+    return sp.csr_matrix((count, (unit, cell)), shape=(len(problem.spine.rows), problem.cells))
+
+
+def sparse_counts(problem: TopDownProblem, file: Path) -> Any:
+    """The same from a file."""
+    return counts_matrix(problem, pq.read_table(file))
+
+
+def _answer(
+    folder: Path, source: ReplicatedRelease, replicates: int, calibration: int, progress: Progress
+) -> Replicates:
+    """The pooled errors of what lies in the folder, written beside it."""
+    problem = source.problem
+
+    def listed(names: Sequence[str]) -> Iterator[Any]:
+        for name in names:
+            yield sparse_counts(problem, records_file(folder, name))
+
+    with progress.stage("Pooling errors", 2) as advance:
+        own = counts_matrix(problem, source.histogram)
+        rows = pooled_rows(problem, own, listed([replicate_name(number + 1) for number in range(replicates)]))
+        advance(1)
+        factors: list[OffSpineFactor] = []
+        if calibration:
+            people, release = (
+                sparse_counts(problem, records_file(folder, name)) for name in (MADE_UP, MADE_UP_RELEASE)
+            )
+            again = listed([calibration_name(number + 1) for number in range(calibration)])
+            factors = off_spine_factors(problem, people, release, again)
+        advance(1)
+    of_query = {row.query: row.factor for row in factors}
+    stated = [row | {"factor": 1.0 if row["on_spine"] else of_query.get(row["query"], 1.0)} for row in rows]
+    answer = Replicates(folder, source, replicates, calibration, stated, factors)
+    values = answer.as_dict()
+    table = rows_table(stated).replace_schema_metadata({"stamp": STAMP, "manifest_sha256": source.manifest_sha256})
+    write_parquet(table, folder / str(values["margins"]))
+    brief = {key: value for key, value in values.items() if key not in ("errors", "folder")}
+    write_text(folder / ANSWER, json.dumps(_source(source) | brief, indent=2) + "\n")
+    return answer
+
+
+def _source(source: ReplicatedRelease) -> dict[str, Any]:
+    return {"form": FORM, "stamp": STAMP, "what": REPLICATE, "manifest_sha256": source.manifest_sha256}
+
+
+def _stated(folder: Path) -> dict[str, Any] | None:
+    """What a folder of replicates says of itself; none where there is nothing."""
+    try:
+        stated = json.loads((folder / ANSWER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stated if isinstance(stated, dict) and stated.get("form") == FORM else None
+
+
+def _claim(folder: Path, source: ReplicatedRelease) -> None:
+    """Makes the folder that of replicates of this release; one that is anything else stays as it is."""
+    stated = _stated(folder)
+    if stated is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise _of_another(folder)
+    if stated is not None and stated.get("manifest_sha256") != source.manifest_sha256:
+        raise _of_another(folder)
+    private_folder(folder)
+    if stated is None:
+        write_text(folder / ANSWER, json.dumps(_source(source), indent=2) + "\n")
+    write_text(folder / MARK, f"{STAMP}: {REPLICATE}.\n")
+
+
+def _of_another(folder: Path) -> InputError:
+    return InputError(
+        "not-these-replicates",
+        "the folder is not one of replicates of this release",
+        where=Place(file=str(folder)),
+        found="something else",
+        expected="no folder yet, or that of replicates of the same release",
+        remedy="name another folder",
+    )
+
+
+def _not_replicated(finding: Finding) -> Finding:
+    return replace(finding, code="not-replicated")
+
+
+def _refused_number(option: str, number: int) -> ConfideError:
+    return ParameterError(
+        "replicates",
+        "so many replicates cannot be made, or say nothing",
+        where=Place(path=option),
+        found=f"{number:,}",
+        expected=f"from 2 to {MOST:,}" + (", or 0 for none" if option == "--calibration" else ""),
+        remedy="give another number, or leave it out",
+    )
