@@ -26,13 +26,17 @@ from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout
+from confide.mechanisms.topdown.measurements.measured_tree import read_tree
+from confide.mechanisms.topdown.measurements.words import words_of
 from confide.mechanisms.topdown.strategy import groups_of, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
+from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
 from confide.releases.folder import MANIFEST
 from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
+from confide.risk.release_risk import open_release
 
 KEY = "3c" * 32
 STATE = "90"
@@ -291,6 +295,35 @@ def test_verify_finds_measurements_that_are_not_the_plans(
 
 def _seal_again(release: Path) -> None:
     rehash(release)
+
+
+# --- least squares on the whole tree, from the file ---
+
+
+def test_least_squares_from_the_file_has_the_covariances_of_the_plan(
+    measured: RunResult, first_words: RunResult
+) -> None:
+    """Read with the strategy, as a bare folder in the public layout, and in the words of first releases."""
+    opened = open_release(measured.release)
+    planned = planned_tree(opened.strategy, opened.spine, opened.plan, opened.columns)
+    tree = read_tree(measured.release / "measurements", words=words_of(opened.strategy))
+    bare = read_tree(measured.release / "measurements")
+    first = read_tree(first_words.release / "measurements", words=words_of(opened.strategy))
+    assert tree.names == bare.names == tuple(opened.spine.names)
+    assert tree.constraints.used == ("hhgq_total_ub_con", "nurse_nva_0_con", "total_con")
+    counts = [
+        tree.sectors.count(levels)
+        for levels in ({}, {1: np.array([0, 1])}, {0: np.eye(8)[3], 3: np.eye(63)[0]}, {2: np.eye(2)[1]})
+    ]
+    for position, (one, other) in enumerate(zip(planned.position, tree.position, strict=True)):
+        expected = planned.covariances.variances(one, counts)
+        for found in (tree, bare, first):
+            assert np.abs(found.covariances.variances(other, counts) - expected).max() < 1e-8
+        cells = tree.estimates.histogram(position)
+        assert np.abs(bare.estimates.histogram(position) - cells).max() < 1e-9
+    assert tree.estimates.histogram(0).sum() == pytest.approx(12_000)
+    assert tree.fit().worst is None
+    assert first.fit().worst is None
 
 
 # --- what is made of it ---

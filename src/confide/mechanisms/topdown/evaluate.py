@@ -7,10 +7,10 @@ a few numbers for each of its areas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from confide.confidential import Confidential
 from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import Format, cell_index
-from confide.errors import Place, ReleaseError, RunError
+from confide.errors import ParameterError, Place, ReleaseError, RunError
+from confide.estimation.sectors import SectorCount
 from confide.geography.spine import OUTSIDE
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.characteristics import (
@@ -46,11 +47,14 @@ from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts,
 from confide.mechanisms.topdown.measurements.folder import find_measurements
 from confide.mechanisms.topdown.measurements.layout import DP_QUERY, FOLDER, level_folder, query_layout
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
+from confide.mechanisms.topdown.whole_tree import PlannedTree, grouping_of, planned_tree, sectors_of
+from confide.noise import NoiseDistribution
 from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.mechanism import Job, Residuals
+from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.schema import DETAILED
 from confide.utility import LargestGroup, LargestGroups
@@ -58,8 +62,11 @@ from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
 
 # The noise alone: the variance of a count if estimates were least squares and nothing else.
 #
-# Without non-negativity, bounds and rounding, the descent is linear in the measurements, and the variance of any count
-# of any area follows from the plan alone. Two steps.
+# Without non-negativity, bounds and rounding, the best linear estimate of any count of any area is least squares on the
+# whole tree (``confide.estimation.tree_covariances``), and its variance follows from the plan alone.
+#
+# A histogram with too many cells that are not alike is not inverted. There it is the variance of least squares that go
+# down the spine and learn nothing from below, in two steps.
 #
 # **Within a unit.** Measured queries q with variances σ_q² and matrices M_q give the histogram the covariance
 # C = (Σ_q M_qᵀM_q / σ_q²)⁻¹. A characteristic is a sum over a set of cells, with indicator s. Its variance is
@@ -67,9 +74,9 @@ from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
 #     v = sᵀCs;   v = v⊥ = sᵀCs − (sᵀC1)² / 1ᵀC1   where the total is known;   v = v⊥ + (sᵀC1 / 1ᵀC1)² σ_T²
 #
 # where the total is estimated in a pass of its own, from a measurement with variance σ_T². Of a histogram that is too
-# large to invert, the variance is that of the inverse-variance mean of all queries q that determine the characteristic,
-# by n_q of their N_q cells each: 1 / Σ_q 1 / (n_q σ_q²), which is no smaller than that of one fit to all. Where the
-# total is known, n_q (N_q − n_q) / N_q stands for n_q; a total with a pass of its own has σ_T².
+# large even for that, the variance is that of the inverse-variance mean of all queries q that determine the
+# characteristic, by n_q of their N_q cells each: 1 / Σ_q 1 / (n_q σ_q²), which is no smaller than that of one fit to
+# all. Where the total is known, n_q (N_q − n_q) / N_q stands for n_q; a total with a pass of its own has σ_T².
 #
 # **Along the spine.** The children c of a unit u add up to it. Their covariances are alike but for a factor λ_c (units
 # that took over the share of an only child have less noise), so that, with Λ = Σ_c λ_c, the error of a child is
@@ -93,8 +100,88 @@ SMALLEST = 1e-12
 """Stands for the variance of noise that is always zero."""
 
 
+class NoiseAlone:
+    """The variances of least squares: on the whole tree, or down the spine where the histogram is too large for it."""
+
+    def __init__(self, problem: TopDownProblem, characteristics: Sequence[Characteristic]):
+        self._problem, self._characteristics = problem, characteristics
+        try:
+            self._sectors = sectors_of(problem.strategy)[0]
+        except ParameterError:
+            self._sectors = None
+            self._theory = NoiseTheory(problem)
+
+    def variances(self, geography: EvaluationGeography) -> Mapping[str, Floats]:
+        """For each characteristic the variances of its cells: cells x areas; NaN where nothing tells a count."""
+        return self._down_the_spine(geography) if self._sectors is None else self._on_the_tree(geography)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan_problem(self._problem)
+
+    @cached_property
+    def _tree(self) -> PlannedTree:
+        problem = self._problem
+        return planned_tree(problem.strategy, problem.spine, self._plan, problem.columns, variance=_variance)
+
+    @cached_property
+    def _counts(self) -> dict[str, list[SectorCount]]:
+        """For each characteristic its cells, each a product of sets of levels."""
+        assert self._sectors is not None
+        names = [attribute.name for attribute in self._problem.strategy.schema.attributes]
+        result = {}
+        for one in self._characteristics:
+            groups = grouping_of(names, self._problem.strategy.query(one.name))
+            listed = product(*([(axis, g == k) for k in range(int(g.max()) + 1)] for axis, g in groups.items()))
+            result[one.name] = [self._sectors.count(dict(cell)) for cell in listed]
+        return result
+
+    def _on_the_tree(self, geography: EvaluationGeography) -> dict[str, Floats]:
+        assert self._sectors is not None
+        spine, sectors = self._problem.spine, self._sectors
+        area = geography.unit_of_block[spine.rows]
+        block = np.flatnonzero(area != OUTSIDE)
+        vectors: dict[bytes, Floats] = {}  # gᵀVg by sector, for each core vector g that is asked for
+
+        def forms(core: Floats) -> Floats:
+            key = core.tobytes()
+            if key not in vectors:
+                found = self._tree.covariances.area_forms(block, area[block], geography.units, core[None])
+                vectors[key] = np.maximum(found[:, :, 0, 0], 0)
+            return vectors[key]
+
+        result = {
+            name: np.stack([forms(count.core) @ sectors.weights(count) for count in counts])
+            for name, counts in self._counts.items()
+        }
+        smallest = min(_variance(measure.unbounded) for measure in self._plan.measures)
+        return {name: np.where(found < ROUNDING * smallest, 0.0, found) for name, found in result.items()}
+
+    def _down_the_spine(self, geography: EvaluationGeography) -> dict[str, Floats]:
+        parts = {
+            total: self._theory.contributions(geography.unit_of_block, geography.units, total=total)
+            for total in (True, False)
+        }
+        return {
+            name: np.stack([_noise(parts[name == "total"], variance) for variance in within])
+            for name, within in self._within.items()
+        }
+
+    @cached_property
+    def _within(self) -> dict[str, Floats]:
+        """For each query the variances of its cells within a unit of each level: cells x levels."""
+        sets = [one.groups[None, :] == np.arange(one.cells)[:, None] for one in self._characteristics]
+        stacked = self._theory.variances(np.concatenate(sets))
+        parts = np.split(stacked, np.cumsum([len(part) for part in sets])[:-1])
+        return {one.name: part for one, part in zip(self._characteristics, parts, strict=True)}
+
+
+def _variance(law: NoiseDistribution) -> float:
+    return max(law.variance(), SMALLEST)
+
+
 class NoiseTheory:
-    """The noise-only variances of one plan."""
+    """The noise-only variances of one plan, without what lower levels tell of upper ones."""
 
     def __init__(self, problem: TopDownProblem):
         self._problem = problem
@@ -337,22 +424,7 @@ class TruthComparison:
         self.measures = measures_of(problem.strategy.schema)
         also = (*self.measures.queries, *self.measures.largest_group)
         self.characteristics = characteristics(problem.strategy, also)
-        self._theory = NoiseTheory(problem)
-
-    @cached_property
-    def variances(self) -> dict[str, Floats]:
-        """For each query the variances of its cells within a unit of each level: cells x levels."""
-        sets = [one.groups[None, :] == np.arange(one.cells)[:, None] for one in self.characteristics]
-        stacked = self._theory.variances(np.concatenate(sets))
-        parts = np.split(stacked, np.cumsum([len(part) for part in sets])[:-1])
-        return {one.name: part for one, part in zip(self.characteristics, parts, strict=True)}
-
-    def noise(self, geography: EvaluationGeography) -> dict[bool, Floats]:
-        """What each level adds to the variance of each unit: for the total, and for what is not the total."""
-        return {
-            total: self._theory.contributions(geography.unit_of_block, geography.units, total=total)
-            for total in (True, False)
-        }
+        self.noise = NoiseAlone(problem, self.characteristics)
 
 
 def evaluate(
@@ -380,14 +452,13 @@ def evaluate(
     totals: dict[str, AreaTotals] = {}
     for number, geography in enumerate(comparison.geographies):
         counts = _counts(engine, pairs, places, number, geography)
-        noise = comparison.noise(geography)
+        noise = comparison.noise.variances(geography)
         ((true_total, total),) = counts.cells_of(looked_at[0])
         if geography.name in totals_of:
             totals[geography.name] = AreaTotals(geography.codes, true_total, total)
         population = bin_of(POPULATION_BINS, true_total)
         for one in looked_at:
-            of_cells, of_levels = comparison.variances[one.name], noise[one.name == "total"]
-            accuracies, largest = _look_at(one, geography, counts, population, of_cells, of_levels)
+            accuracies, largest = _look_at(one, geography, counts, population, noise[one.name])
             rows += accuracies
             shares += _shares(one, geography, largest, measures)
         advance(1)
@@ -506,7 +577,6 @@ def _look_at(
     counts: _Counts,
     population: Integers,
     variances: Floats,
-    contributions: Floats,
 ) -> tuple[list[AreaAccuracy], LargestGroups]:
     """All cells of a query, as a whole and, if they are not many, each of them; and the largest groups."""
     parts, largest = [], LargestGroups(counts.areas)
@@ -515,7 +585,7 @@ def _look_at(
     ):
         largest.add(truth, released)
         named = (geography.name, characteristic.name, label)
-        parts.append(accuracy(named, truth, released, population, _noise(contributions, variance)))
+        parts.append(accuracy(named, truth, released, population, variance))
     single_cells = parts if characteristic.cells <= MOST_SHOWN else []
     return ([pooled(parts, ALL_CELLS), *single_cells] if characteristic.cells > 1 else single_cells), largest
 

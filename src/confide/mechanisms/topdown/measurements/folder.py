@@ -85,15 +85,21 @@ class MeasurementFolder:
         """Whether all files of a level have a column. Files of one level may differ."""
         return all(column in self.columns(file) for file in self.files[level][kind])
 
-    def batches(self, level: str, kind: str, columns: list[str], rows: int) -> Iterator[tuple[Path, pa.RecordBatch]]:
-        """The rows of a level, some at a time, with the file they are in."""
+    def batches(
+        self, level: str, kind: str, columns: list[str], rows: int, optional: str | None = None
+    ) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        """The rows of a level, some at a time, with the file they are in. A file without an optional column of text has
+        nulls for it."""
         for file in self.files[level][kind]:
             with _opened(file) as opened:
                 missing = [name for name in columns if name not in opened.schema_arrow.names]
                 if missing:
                     found = ", ".join(opened.schema_arrow.names)
                     raise _unlike(_place(file), f"the column {missing[0]!r} is missing", found, ", ".join(columns))
-                for batch in opened.iter_batches(rows, columns=columns):
+                there = optional is not None and optional in opened.schema_arrow.names
+                for batch in opened.iter_batches(rows, columns=[*columns, optional] if there else columns):
+                    if optional is not None and not there:
+                        batch = batch.append_column(optional, pa.nulls(batch.num_rows, pa.string()))
                     yield file, batch
 
     def units(self, level: str) -> UnitsOfLevel:

@@ -146,7 +146,8 @@ def read_tree(
 
     Args:
         path: The folder of a product: it has a folder for each level. Or the folder that such a one is in.
-        words: The words of the file; without them it must be a public product.
+        words: The words of the file (:func:`~confide.mechanisms.topdown.measurements.words.words_of` has those of a
+            strategy); without them it must be a public product.
         levels: The levels that there must be, the root first; without them those of the product.
         totals: Known numbers of records by code: of a State, by the id of a unit or by its official code. The parts of
             a unit that the spine splits are known together.
@@ -433,20 +434,21 @@ def _zeros(
     result: dict[tuple[str, tuple[str, ...]], _Zero] = {}
     not_used: dict[str, str] = {}
     ids, attributes = pa.array(blocks.ids), list(words.attributes)
-    has_sign = folder.has_everywhere(blocks.name, CONSTRAINT, "sign")
-    columns = ["geocode", "query_name", *attributes, "value", *(["sign"] if has_sign else [])]
-    for file, batch in folder.batches(blocks.name, CONSTRAINT, columns, 1 << 15):
+    keys = ["query_name", *attributes, "sign"]
+    columns = ["geocode", "query_name", *attributes, "value"]
+    for file, batch in folder.batches(blocks.name, CONSTRAINT, columns, 1 << 15, "sign"):
         table = pa.table(batch)
-        for name in pc.unique(table.column("query_name")).to_pylist():
-            rows = table.filter(pc.equal(table.column("query_name"), name)).combine_chunks()
-            if name == KNOWN_TOTAL or not rows.num_rows:
+        for key in table.select(keys).group_by(keys).aggregate([]).to_pylist():
+            name, said = key["query_name"] or "", tuple(key[a] for a in attributes)
+            sign = key["sign"] or _sign(name)
+            if name == KNOWN_TOTAL:
                 continue
-            first = rows.slice(0, 1).to_pylist()[0]
-            said, sign = tuple(first[a] for a in attributes), first.get("sign", _sign(name))
             reason = _reason(words, name, said, sign)
             if reason is not None:
                 not_used[name] = reason
                 continue
+            same = [_is(table.column(column), value) for column, value in key.items()]
+            rows = table.filter(pa.array(np.logical_and.reduce(same))).combine_chunks()
             query = words.query(said)
             cells = prod(int(groups.max()) + 1 for groups in query.values())
             listed = rows.column("value").combine_chunks()
@@ -457,28 +459,27 @@ def _zeros(
             unit = pc.fill_null(pc.index_in(rows.column("geocode"), value_set=ids), -1).to_numpy()
             zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
             zero = zero.reshape(-1, cells)[unit >= 0]
-            if sign == EQUAL and not zero.all():
+            if sign == EQUAL and not zero.all() and name not in words.true:
                 not_used[name] = "an equality that is not known to be true of the confidential counts"
-                result.pop((name, said), None)
                 continue
-            if name not in not_used:
-                one = result.setdefault(
-                    (name, said), _Zero(tuple(query), query, np.zeros((len(blocks.ids), cells), bool))
-                )
-                one.zero[unit[unit >= 0]] |= zero
+            one = result.setdefault((name, said), _Zero(tuple(query), query, np.zeros((len(blocks.ids), cells), bool)))
+            one.zero[unit[unit >= 0]] |= zero
+    for name, said in [key for key in result if key[0] in not_used]:
+        del result[name, said]
     used = [zero for zero in result.values() if zero.zero.any()]
     return used, sorted({name for name, _ in result}), not_used
 
 
 def _sign(name: str) -> str:
     """The sign of a constraint in a file that does not say it."""
-    return (
-        AT_MOST
-        if name.endswith(f"_ub{CONSTRAINT_SUFFIX}")
-        else EQUAL
-        if name.endswith(f"_0{CONSTRAINT_SUFFIX}")
-        else ""
-    )
+    signs = {"_ub": AT_MOST, "_lb": ">=", "_0": EQUAL}
+    return next((sign for end, sign in signs.items() if name.endswith(end + CONSTRAINT_SUFFIX)), "")
+
+
+def _is(column: pa.ChunkedArray, value: str | None) -> Booleans:
+    """Which rows have a value, or none."""
+    found = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
+    return np.asarray(found.to_numpy(), bool)
 
 
 def _reason(words: Words, name: str, said: tuple[str, ...], sign: str) -> str | None:

@@ -44,6 +44,8 @@ class Words:
     """The geolevels of the product, the root first, where they are known. A file may begin below the first."""
     not_true: frozenset[str] = frozenset()
     """Constraints that hold in published tables and not in the confidential counts."""
+    true: frozenset[str] = frozenset()
+    """Equalities that are known to be true: counts of the frame."""
     zeros: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Structural zeros by their public names: the word of each attribute."""
 
@@ -83,14 +85,15 @@ class Words:
         return None
 
 
-def words_of(schema: Schema, recodes: Mapping[str, str] | None = None) -> Words:
-    """The words of the files of a schema: our names for its recodes, and the public ones where its attributes are those
-    of a public product.
+def words_of(strategy: Strategy, recodes: Mapping[str, str] | None = None) -> Words:
+    """The words of the files of a strategy: our names for the recodes of its schema, and the public ones where its
+    attributes are those of a public product.
 
     Args:
-        schema: What the records say.
+        strategy: What the measurements were made with.
         recodes: Other names of recodes: ours = theirs.
     """
+    schema = strategy.schema
     attributes = {attribute.name: attribute.size for attribute in schema.attributes}
     public = public_words(attributes)
     groups: dict[str, dict[str, Integers]] = {name: {} for name in attributes}
@@ -104,9 +107,11 @@ def words_of(schema: Schema, recodes: Mapping[str, str] | None = None) -> Words:
         for name in attributes:
             groups[name] = {**public.groups.get(name, {}), **groups[name]}
     codes = {a.name: {str(code): place for code, place in a.index.items()} for a in schema.attributes}
-    if public is None:
-        return Words(schema.id, attributes, groups, codes)
-    return Words(schema.id, attributes, groups, codes, (), public.not_true, public.zeros)
+    frame = [i.query for i in strategy.constraints.invariants if i.query is not None and i.frame]
+    layouts = [FileLayout.of(number, strategy) for number in (FIRST, SECOND)]
+    true = frozenset(f"{layout.spelled(query)}_con" for layout in layouts for query in frame)
+    not_true = frozenset() if public is None else public.not_true
+    return Words(schema.id, attributes, groups, codes, strategy.level_names, not_true, true)
 
 
 def public_words(attributes: Mapping[str, int] | Sequence[str]) -> Words | None:
@@ -136,9 +141,14 @@ def _shipped_words(name: str) -> Words:
         for words in groups.values():
             words |= {ours: words[theirs]} if theirs in words else {}
     codes = {attribute: {str(place): place for place in range(size)} for attribute, size in attributes.items()}
-    zeros = values.get("zeros", {})
     return Words(
-        values["title"], attributes, groups, codes, tuple(values["levels"]), frozenset(values["not_true"]), zeros
+        values["title"],
+        attributes,
+        groups,
+        codes,
+        tuple(values["levels"]),
+        frozenset(values["not_true"]),
+        zeros=values.get("zeros", {}),
     )
 
 
