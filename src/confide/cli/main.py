@@ -115,6 +115,11 @@ class Commands(LazyGroup):
             "Protect tables of cells: hide those that say too much of few, and others so that none can be worked out.",
         ),
         Later(
+            "infer",
+            "confide.cli.infer:infer",
+            "Estimates with margins for any query and any area, from a TopDown release or a file of noisy measurements.",
+        ),
+        Later(
             "replicate",
             "confide.cli.replicate:replicate",
             "Make a TopDown release again and again from its own records, and learn what its figures are off by.",
