@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from confide.cli.show import Json, Plots, out, print_json, show_findings, table, write
+from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.errors import ParameterError, Place
 from confide.inference import infer as answer_of
 from confide.inference import open_source
@@ -213,21 +213,20 @@ def _shares(answer: Inference) -> None:
 
 
 def _fit(answer: Inference) -> None:
-    rows = [
-        (
-            fit["level"],
-            fit["query"],
-            f"{fit['measurements']:,}",
-            f"{fit['ratio']:.3f}",
-            f"{fit['deviation']:+.1f}",
-            "does not fit" if fit["suspicious"] else "fits",
-        )
-        for fit in answer.fit_rows()
-    ]
-    if rows:
-        columns = ["level", "query", "measurements ", "variance ratio ", "deviation ", ""]
-        table(columns, rows, title="How the measurements fit the estimates")
-        out.print()
+    """The ratio of realised to expected variance: queries by levels."""
+    fits = {(fit["query"], fit["level"]): fit for fit in answer.fit_rows()}
+    if not fits:
+        return
+    queries = list(dict.fromkeys(query for query, _ in fits))
+    levels = list(dict.fromkeys(level for _, level in fits))
+    rows = [(query, *(_ratio(fits.get((query, level))) for level in levels)) for query in queries]
+    title = "How the measurements fit: realised over expected variance, 1 but for chance; ! does not fit"
+    table(["query", *(f"{level} " for level in levels)], rows, title=title)
+    out.print()
+
+
+def _ratio(fit: dict[str, Any] | None) -> str:
+    return "" if fit is None else f"{fit['ratio']:.3f}" + (" !" if fit["suspicious"] else "")
 
 
 def _draw(answer: Inference, folder: Path, geometry: list[str]) -> list[Path]:
@@ -243,6 +242,3 @@ def _draw(answer: Inference, folder: Path, geometry: list[str]) -> list[Path]:
             raise ParameterError("geometry", what, Place(path="--geometry"), text, "KIND=FILE", "correct the option")
         pictures[f"relative-margin-{name}.svg"] = lambda kind=kinds[0], file=file: margin_map(answer, kind, Path(file))
     return write(folder, pictures)
-
-
-__all__ = ["infer", "show_findings"]

@@ -19,6 +19,8 @@ from confide.inference.areas import PlacedAreas
 from confide.inference.asked import AskedQuery
 
 BLOCKS_AT_ONCE = 2_048
+MOST_KEPT = 1 << 23
+"""So many covariances of core cells of areas are kept."""
 
 
 class TreeAnswers:
@@ -29,6 +31,7 @@ class TreeAnswers:
         self._queries: dict[int, SectorCells] = {}
         self._kinds: dict[tuple[int, int], tuple[Integers, Floats]] = {}
         self._asked: list[AskedQuery] = []
+        self._area_cores: dict[int, tuple[PlacedAreas, Floats]] = {}
 
     def _query(self, query: AskedQuery) -> SectorCells:
         if id(query) not in self._queries:
@@ -48,12 +51,24 @@ class TreeAnswers:
                 continue
             rows = rows[placed.pieces[areas[rows]] > 0]
             if len(rows):
-                block, area = _entries(placed, areas[rows])
-                probes, probe = np.unique(asked.base.members, axis=0, return_inverse=True)
-                forms = self.covariances.area_forms(block, area, len(rows), probes)
-                diagonal = np.einsum("aspp->aps", forms)[:, probe.reshape(-1)]
-                result[rows] = asked.arranged(diagonal @ asked.weights.T)
+                result[rows] = self._of_areas(placed, areas[rows], asked)
         return np.maximum(result, 0.0)
+
+    def _of_areas(self, placed: PlacedAreas, areas: Integers, asked: SectorCells) -> Floats:
+        """Variances in areas that are no units of the spine."""
+        sectors = self.covariances.sectors
+        apart = np.flatnonzero((placed.level < 0) & (placed.pieces > 0))
+        if len(apart) * len(sectors.sectors) * sectors.size**2 <= MOST_KEPT:
+            # The covariances of all core cells are kept: every query follows from them.
+            if id(placed) not in self._area_cores:
+                block, area = _entries(placed, apart)
+                forms = self.covariances.area_forms(block, area, len(apart), np.eye(sectors.size))
+                self._area_cores[id(placed)] = (placed, forms)
+            return asked.variances(self._area_cores[id(placed)][1][np.searchsorted(apart, areas)])
+        block, area = _entries(placed, areas)
+        probes, probe = np.unique(asked.base.members, axis=0, return_inverse=True)
+        forms = self.covariances.area_forms(block, area, len(areas), probes)
+        return asked.arranged(np.einsum("aspp->aps", forms)[:, probe.reshape(-1)] @ asked.weights.T)
 
     def _of_kinds(self, level: int, query: AskedQuery) -> tuple[Integers, Floats]:
         key = (level, id(query))
@@ -116,6 +131,6 @@ def _contracted(cells: Floats, levels: Mapping[int, Floats]) -> Floats:
     return np.asarray(result)
 
 
-def cells_at_once(cells: int, numbers: int = 1 << 21) -> int:
+def cells_at_once(cells: int, numbers: int = 1 << 19) -> int:
     """How many areas of so many cells are answered at once."""
     return max(1, numbers // max(1, cells))
