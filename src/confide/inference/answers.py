@@ -32,6 +32,7 @@ from confide.inference.areas import Area, AreaSet, PlacedAreas, chosen
 from confide.inference.asked import AskedQuery
 from confide.inference.choosing import (
     EXACT,
+    EYE,
     LEAST_SQUARES,
     METHODS,
     RECORDS,
@@ -48,7 +49,6 @@ from confide.inference.pooled_errors import (
     ErrorTally,
     PossibleCells,
     counts_of_spine,
-    record_intervals,
     size_class,
 )
 from confide.inference.replicates import ReplicatedRelease
@@ -59,13 +59,10 @@ from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 LEVELS = (0.9,)
 MOST_TYPICAL = 2_000
 """From so many areas the standard deviation of a kind of area is taken."""
-EYE = 3.0
-"""A released figure above zero and below so many standard deviations of least squares catches the eye."""
 NOT_COVERED = (
     "Margins are about the noise that protects people. They do not cover errors of the census itself: people who were "
     "missed, counted twice or in the wrong place, and answers that were wrong or imputed."
 )
-NORMAL = "float64"
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +224,7 @@ class Inference(TypedAnswer):
         released, sd = figures.released[rows], figures.release_sd[rows]
         errors = self._errors(kind, query)
         if errors is not None:
-            floor = errors.factor * errors.floor[size_class(released)]
-            ends = record_intervals(released, sd, level, floor=floor)
+            ends = errors.intervals(released, level)
             low[rows], high[rows] = ends.low, ends.high
             return
         half = normal_quantile(level) * sd
