@@ -220,7 +220,8 @@ class Inference(TypedAnswer):
         high: Integers,
     ) -> None:
         """Intervals of the records, in place: by replicates, or by the noise alone."""
-        assert figures.released is not None and figures.release_sd is not None
+        assert figures.released is not None
+        assert figures.release_sd is not None
         released, sd = figures.released[rows], figures.release_sd[rows]
         errors = self._errors(kind, query)
         if errors is not None:
@@ -454,9 +455,8 @@ class Inference(TypedAnswer):
                 "Margins of records are those of the noise alone, from the plan. For small counts and for areas off "
                 "the spine they are mostly too wide. `confide replicate` learns better ones."
             )
-        if source.released is None or source.replicates is None:
-            if source.tree is not None and self.method == "auto":
-                result.append("There are no replicates, so that every margin is that of least squares.")
+        if source.replicates is None and source.tree is not None and self.method == "auto":
+            result.append("There are no replicates, so that every margin is that of least squares.")
         result += self._eye_warnings()
         for fit in self.fits:
             if fit.suspicious:
@@ -508,9 +508,7 @@ class Inference(TypedAnswer):
             "source": str(source.folder),
             "title": source.title,
             "plan_hash": None if source.released is None else source.released.manifest["plan_hash"],
-            "manifest_sha256": None
-            if source.replicates is None
-            else source.replicates.source.manifest_sha256,
+            "manifest_sha256": None if source.replicates is None else source.replicates.source.manifest_sha256,
             "measurements": None if source.tree is None else source.tree.folder.fingerprint(),
             "measurements_left_out": [] if source.tree is None else list(source.tree.left_out),
             "replicates": None if source.replicates is None else source.replicates.number,

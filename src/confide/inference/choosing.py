@@ -52,8 +52,8 @@ class ClassErrors:
     rmse: Floats
     bias: Floats
     reach: Floats
-    """What so many absolute errors do not exceed: classes x ``QUANTILES``. Of zeros at least the root mean squared error
-    that few of them exceed."""
+    """What so many absolute errors do not exceed: classes x ``QUANTILES``. Of zeros at least the root mean squared
+    error that few of them exceed."""
     factor: float
     """What margins are multiplied by off the spine."""
 

@@ -29,10 +29,9 @@ from confide.inference.asked import Vocabulary
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.inference.tree_answers import TreeAnswers
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.measurements.folder import find_product
 from confide.mechanisms.topdown.measurements.layout import FOLDER
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_totals, read_tree
-from confide.mechanisms.topdown.measurements.words import Words, words_of
+from confide.mechanisms.topdown.measurements.words import words_of
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
@@ -378,8 +377,3 @@ def no_measurements(folder: Path) -> InputError:
         "a release with [output] measurements = true, or a folder of measurements",
         "take --method release with replicates, or ask the office for the measurements: they cost nothing more",
     )
-
-
-def words_used(words: Words) -> dict[str, Any]:
-    """What a source says of its words."""
-    return {"title": words.title, "attributes": dict(words.attributes)}

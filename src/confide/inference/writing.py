@@ -92,9 +92,7 @@ def _write_estimates(answer: Inference, folder: Path, kind: Any, formats: Sequen
             suffix = {"parquet": ".parquet", "csv": ".csv", "sdmx": ".sdmx.csv"}[name]
             path = stem.with_name(stem.name + suffix)
             schema = _sdmx_schema(answer.schema) if name == "sdmx" else answer.schema
-            writers.append(
-                pq.ParquetWriter(path, schema) if name == "parquet" else pyarrow.csv.CSVWriter(path, schema)
-            )
+            writers.append(pq.ParquetWriter(path, schema) if name == "parquet" else pyarrow.csv.CSVWriter(path, schema))
         for batch in answer.batches(kind):
             rows += batch.num_rows
             for name, writer in zip(formats, writers, strict=True):
@@ -116,9 +114,7 @@ def _sdmx_batch(batch: pa.RecordBatch, answer: Inference) -> pa.RecordBatch:
     schema, rows = _sdmx_schema(answer.schema), batch.num_rows
     fixed = {"STRUCTURE": "dataflow", "STRUCTURE_ID": "CONFIDE:INFERENCE(1.0)", "ACTION": "I"}
     named = {name.upper(): name for name in batch.schema.names} | {theirs: ours for ours, theirs in SDMX.items()}
-    columns = [
-        pa.repeat(fixed[name], rows) if name in fixed else batch.column(named[name]) for name in schema.names
-    ]
+    columns = [pa.repeat(fixed[name], rows) if name in fixed else batch.column(named[name]) for name in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -140,7 +136,7 @@ def in_words(answer: Inference, facts: dict[str, Any]) -> str:
     lines = [
         f"# Estimates with margins: {answer.source.title}",
         "",
-        f"The intervals are of level {levels}: so often an interval has the confidential count in it. {together}".strip(),
+        f"The intervals are of level {levels}: so often an interval has the confidential count in it. {together}",
         "",
         "## Files",
         "",

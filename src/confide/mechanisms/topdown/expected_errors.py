@@ -90,7 +90,9 @@ class ReleasedNoise:
             own_pass = level.estimation.least_squares[0]
             alone = own_pass.queries == own_pass.constrain == (TOTAL,) and TOTAL in laws
             of_total = laws.pop(TOTAL).variance() if alone else None
-            information = self.sectors.information((self._queries[name], 1 / law.variance()) for name, law in laws.items())
+            information = self.sectors.information(
+                (self._queries[name], 1 / law.variance()) for name, law in laws.items()
+            )
             matrix = np.zeros((1, *information.shape))
             inner = np.ix_(np.arange(len(information)), self._possible, self._possible)
             matrix[0][inner] = np.linalg.pinv(information[inner], rcond=1e-12, hermitian=True)
