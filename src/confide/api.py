@@ -45,7 +45,7 @@ from confide.releases.draft import (
 from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
-from confide.releases.office_draft import relative, schema_text
+from confide.releases.office_draft import AREAS, relative, schema_text
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
@@ -90,6 +90,7 @@ def new(
     geography: str | Path | None = None,
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
+    place: str | None = None,
     ledger_file: str | Path | None = None,
     **values: str,
 ) -> NewSpec:
@@ -103,9 +104,11 @@ def new(
         open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
         from_file: An office's own records, CSV, Parquet or Excel: schema and spec are proposed from them, and become
             public only when the curator keeps them.
-        geography: With ``from_file``: the file of areas, one row for each of the smallest, or a code list.
+        geography: With ``from_file``: the file of areas, one row for each of the smallest, or a code list. Without it,
+            a table of areas is proposed from the columns of the records, and is public only when the curator keeps it.
         merged: With ``from_file``: old codes of areas, and the code that each has now.
-        household: With ``from_file``: the column that says who lives together.
+        household: With ``from_file``: the column that identifies households.
+        place: With ``from_file`` and without ``geography``: the column with the code of the smallest area.
         ledger_file: With ``from_file``: the ledger that the data set has already; none is opened then.
         values: What differs from the draft, such as ``name`` or ``title``.
 
@@ -124,7 +127,7 @@ def new(
     else:
         if ledger_file is not None:
             values, open_ledger = {**values, "ledger": relative(Path(ledger_file), folder)}, False
-        office = look_at_office(from_file, geography, mechanism, merged=merged, household=household)
+        office = look_at_office(from_file, geography, mechanism, merged=merged, household=household, place=place)
         draft, said = _office_draft(mechanism, office, folder, values), office_in_words(office)
     with no_room_is_an_error(folder):
         for name in draft.files:
@@ -187,20 +190,29 @@ def look_at_office(
     *,
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
+    place: str | None = None,
 ) -> OfficeFiles:
-    """What an office's files look like; with a ``mechanism``, the file of areas has to be there."""
-    if mechanism is not None and geography is None:
+    """What an office's files look like; without a ``mechanism``, the columns alone and no geography."""
+    if geography is not None and place is not None:
         raise ParameterError(
-            "no-geography",
-            "a spec from an office's own records needs its areas",
-            where=Place(path="--geography"),
-            found="no file of areas",
-            expected="one row for each of the smallest areas, with the codes of those around it",
-            remedy="name it: --geography FILE",
+            "two-geographies",
+            "--place names a column of areas of the records, and --geography gives the areas in a file",
+            where=Place(path="--place"),
+            found="both",
+            expected="one of the two",
+            remedy="leave out --place: the column is found by the codes of the file",
         )
     with tempfile.TemporaryDirectory(prefix="confide-new-") as scratch, LocalEngine(Path(scratch)) as engine:
         areas = None if geography is None else Path(geography)
-        return propose_office(Path(records), areas, engine, merged=merged, household=household)
+        return propose_office(
+            Path(records),
+            areas,
+            engine,
+            merged=merged,
+            household=household,
+            place=place,
+            with_places=mechanism is not None,
+        )
 
 
 def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
@@ -218,21 +230,34 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
     places = office.places
     if places is not None:
         above = [name for name, _ in places.levels]
-        lines.append(f"places: column {places.block!r}, below {' > '.join(above)}")
+        lines.append(
+            f"areas: the smallest are in column {places.block!r}; levels: {' > '.join([*above, places.smallest])}"
+        )
+        if places.areas:
+            lines.append(f"areas that cut across these levels, which you may add: {', '.join(places.areas)}")
+        if places.proposed:
+            lines.append(
+                f"{AREAS}: {places.proposed:,} areas, proposed from the records. Only you can read the file. It "
+                "becomes public when you keep it: look at every line, and add the areas where nobody was counted."
+            )
+        if places.without_place:
+            lines.append(
+                f"records without a code in {places.block!r}: {places.without_place:,}; give each of them an area"
+            )
         if places.aliases:
-            lines.append(f"codes of places that were merged into others: {sum(map(len, places.aliases.values()))}")
+            lines.append(f"codes of areas that merged into others: {sum(map(len, places.aliases.values()))}")
         if places.unknown:
             lines.append(
-                f"codes of places that {office.areas.source.file if office.areas else ''} lacks: {places.unknown}; "
-                "say what each is now, by --merged OLD=NEW or in [geography] aliases"
+                f"codes of areas that are not in {office.areas.source.file if office.areas else ''}: {places.unknown}; "
+                "give the new code of each, with --merged OLD=NEW or in [geography] aliases"
             )
     for column in office.attributes:
         said = [f"{column.size} levels"]
         said += ["a range"] if column.bounds else []
-        said += [f"aliases of {len(column.aliases)}"] if column.aliases else []
+        said += [f"{len(column.aliases)} with aliases"] if column.aliases else []
         said += ["missing values"] if column.missing else []
         lines.append(f"{column.name}: {', '.join(said)}")
-    return (*lines, *(f"{column.name}: left out, {column.left_out}" for column in office.left_out))
+    return (*lines, *(f"{column.name}: left out; {column.left_out}" for column in office.left_out))
 
 
 def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:

@@ -103,9 +103,9 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         display.note(f"The {about}:")
         releases[about] = _release(path, display)
     look_at = (
-        "certificate.html: the guarantee in words and numbers, and what stands outside of it.",
-        "tables/records.csv: one row for each protected person; it adds up on every level.",
-        "the dossier: the error of every count beside what the noise alone would do.",
+        "certificate.html: what is promised, in words and numbers, and what is not covered.",
+        "tables/records.csv: one row for each protected person; the rows add up on every level.",
+        "the dossier: the error of every count, next to the error that the noise alone would cause.",
     )
     return Demonstration(folder, persons, releases, look_at)
 
@@ -119,8 +119,9 @@ def demo_safetab(
     official = api.synthesize_detailed(folder, persons=persons, seed=seed, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
     look_at = (
-        "tables/t1.csv and t2.csv: the totals of detailed groups, and their sex by age where there are enough people.",
-        "the dossier: which groups were suppressed, and what the first stage gave the others.",
+        "tables/T01001.csv: the totals of detailed groups, each with the range of true counts that it stands for.",
+        "t1/t1.csv and t2/t2.csv: the same in the Census Bureau's layout, and sex by age for larger groups.",
+        "the dossier: which groups were suppressed, and how much detail the others got.",
     )
     return Demonstration(folder, persons, {"detailed groups": _release(spec, display)}, look_at)
 
@@ -159,9 +160,9 @@ def demo_cellkey(
     if charts.available():
         (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
     look_at = (
-        "tables/*.csv: the same people have the same noise in every table, so that tables agree where they overlap.",
-        "statement.html: how far a count can be off, and that this is no differential privacy.",
-        "region.svg: the bounds and variances with which the programme withstands the averaging attack.",
+        "tables/*.csv: the same people have the same noise in every table, so tables agree where they overlap.",
+        "statement.html: how far a count can be off, and why this is not differential privacy.",
+        "region.svg: which bounds and variances of the noise withstand the averaging attack on these tables.",
     )
     return Demonstration(folder, persons, {"tables": release}, look_at)
 
@@ -231,8 +232,9 @@ def demo_tables(
 ) -> Demonstration:
     """Tables of made-up people, each count with noise of its own and the margin beside it."""
     look_at = (
-        "tables/*.csv: every count has its noise margin beside it; counts below zero are noise, and are kept.",
-        "certificate.html: what was spent, and what that promises, in words.",
+        "tables/*.csv: every count with its noise margin; some counts are below zero because of the noise, and stay "
+        "so.",
+        "certificate.html: what was spent, and what this promises, in words.",
         "the dossier: how often the true count lies within the margin, by size of the area.",
     )
     return _one_release("tables", look_at, folder, persons, seed, layout, progress)
@@ -243,9 +245,10 @@ def demo_swapping(
 ) -> Demonstration:
     """Tables of made-up people of whom some households have exchanged their places."""
     look_at = (
-        "statement.html: no budget and no bound; it says what stays as it was, and not how many moved.",
-        "the dossier: how far counts are off on each level, and whom the swap has left in their place.",
-        "the counts of the largest areas: they are the true ones, because nobody leaves these.",
+        "statement.html: what stays unchanged; there is no budget, and the page does not say how many households "
+        "moved.",
+        "the dossier: how far counts are off on each level, and who was not moved.",
+        "the counts of the largest areas: they are exact, because nobody leaves these areas.",
     )
     return _one_release("swapping", look_at, folder, persons, seed, layout, progress)
 
@@ -255,8 +258,8 @@ def demo_suppression(
 ) -> Demonstration:
     """Tables of made-up people with small cells left out, and others so that they cannot be worked out."""
     look_at = (
-        "tables/*.csv: an empty count is suppressed; every other count is the true one.",
-        "statement.html: the rule, and how many cells were left out for their own sake and for others'.",
+        "tables/*.csv: an empty count is suppressed; every other count is exact.",
+        "statement.html: the rule, how many small cells were left out, and how many others to protect them.",
         "the dossier: the interval in which an attacker can place every suppressed count.",
     )
     return _one_release("suppression", look_at, folder, persons, seed, layout, progress)

@@ -135,7 +135,7 @@ def probability(value: Exact, name: str = "probability") -> Fraction:
     if not 0 < number < 1:
         raise ParameterError(
             "not-a-probability",
-            f"{name} must lie strictly between zero and one",
+            f"{name} must be greater than zero and less than one",
             found=str(number),
             expected='a probability such as "0.95" or "9999/10000"',
             remedy=f"correct {name}",
@@ -197,7 +197,7 @@ def as_delta(delta: Exact) -> Fraction:
     if not 0 < number < 1:
         raise ParameterError(
             "delta-out-of-range",
-            "delta must lie strictly between 0 and 1",
+            "delta must be greater than 0 and less than 1",
             found=str(number),
             expected='a small probability such as "1e-10"',
             remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",

@@ -230,7 +230,7 @@ def _arrow(people: Any) -> pa.Table:
         return pa.Table.from_pandas(people, preserve_index=False)
     raise ParameterError(
         "not-a-table",
-        "people are not in a table",
+        "the people are not given as a table",
         found=type(people).__name__,
         expected="a pandas or polars data frame, or an Arrow table, with a row for each person",
         remedy="put the values into a data frame",
@@ -252,9 +252,10 @@ def _query(by: Mapping[str, Sequence[Any]] | Sequence[str], schema: Schema | str
         shown = ", ".join(f'"{name}": [...]' for name in names) or '"sex": ["f", "m"]'
         raise ParameterError(
             "no-domain",
-            "nobody has said which values the variables can take",
+            "the values that the variables can take are missing",
             found=", ".join(names) or "no variables",
-            expected="all values of each variable: what can occur is public, and is never read from the data",
+            expected="a list of all values of each variable; Confide never reads it from the data, because the list "
+            "is public",
             remedy=f"write by={{{shown}}} with all values of each, or name a schema",
         )
     if query.cells > MOST_CELLS:

@@ -25,9 +25,10 @@ from confide.errors import ParameterError, Place, ReleaseError
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
-from confide.releases.figure_noise import FigureNoise, NoiseOfSum
+from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
 from confide.releases.folder import file_states, read_manifest, release_of
 
+SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
 
 
@@ -43,10 +44,14 @@ class Estimate:
     variance: float | None = None
     note: str = ""
     """Why something is not known, or what else there is to know."""
+    bounds: tuple[float, float] | None = None
+    """Where the truth is with the probability, in place of a margin: the noise does not go as far up as down."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """From the value less the margin to the value with it."""
+        """From the value less the margin to the value with it, or the bounds."""
+        if self.bounds is not None:
+            return self.bounds
         if self.value is None or self.margin is None:
             return None
         return self.value - self.margin, self.value + self.margin
@@ -54,9 +59,12 @@ class Estimate:
     def __str__(self) -> str:
         if self.value is None:
             return f"unknown: {self.note}"
+        share = f"{float(self.probability) * 100:.4g} %"
+        if self.bounds is not None:
+            low, high = (_text(end) for end in self.bounds)
+            return f"{_text(self.value)} ({low} to {high}, {share}); {self.note}"
         if self.margin is None:
             return f"{_text(self.value)} (margin unknown: {self.note})"
-        share = f"{float(self.probability) * 100:.4g} %"
         return f"{_text(self.value)} ± {_text(self.margin)} ({share})" + (f"; {self.note}" if self.note else "")
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,6 +75,7 @@ class Estimate:
             "probability": str(self.probability),
             "variance": self.variance,
             "note": self.note,
+            **({} if self.bounds is None else {"bounds": list(self.bounds)}),
         }
 
 
@@ -114,6 +123,12 @@ class OpenedTable:
         if self.file.suffix == ".parquet":
             return pq.read_table(self.file).replace_schema_metadata(None)
         return pyarrow.csv.read_csv(self.file, convert_options=_types(self.file, self.described))
+
+    @property
+    def listed_rows(self) -> int:
+        """How many rows it has, as the manifest says."""
+        path = self.file.relative_to(self.release.folder).as_posix()
+        return next(int(file["rows"]) for file in self.release.manifest["files"] if file["path"] == path)
 
     def arrow(self) -> pa.Table:
         """All rows, totals included, as a table of Arrow."""
@@ -213,7 +228,7 @@ class OpenedTables(Mapping[str, OpenedTable]):
                 words = [f"by {', '.join(names)}" if names else "totals alone"]
                 words += [f"for {', '.join(table.described.levels)}"] if table.described.levels else []
                 lines.append("    " + "; ".join(words))
-            lines.append(f'    release.tables["{table.name}"].pandas()   {table.arrow().num_rows:,} rows')
+            lines.append(f'    release.tables["{table.name}"].pandas()   {table.listed_rows:,} rows')
         return "\n".join(lines) or "no tables"
 
 
@@ -325,12 +340,15 @@ class Release:
                 figures = part.column(figure or _figure(name, part)).to_pylist()
                 if any(each is None for each in figures):
                     missing = sum(each is None for each in figures)
-                    return Estimate(None, None, share, note=f"{missing:,} of the figures are not published")
+                    return Estimate(None, None, share, note=_suppressed(missing, len(figures)))
                 total = sum(figures)
                 value += int(coefficient) * (total if isinstance(total, int) else float(total))
         if isinstance(self.noise, str):
             return Estimate(value, None, share, note=self.noise)
-        noise = NoiseOfSum.of(term for coefficient, rows in chosen for term in self._terms(coefficient, rows))
+        terms = [term for coefficient, rows in chosen for term in self._terms(coefficient, rows)]
+        if (bounds := bounds_of_sum(value, terms, share)) is not None:
+            return Estimate(value, None, share, None, SELECTED, bounds)
+        noise = NoiseOfSum.of(terms)
         return Estimate(value, noise.margin(share), share, noise.variance, getattr(self.noise, "note", ""))
 
     def _terms(self, coefficient: Fraction, rows: Rows) -> Iterator[Any]:
@@ -338,11 +356,12 @@ class Release:
         for name, part in rows.parts:
             for row in part.to_pylist():
                 try:
-                    yield coefficient, self.noise.draw(name, row)
+                    for draw in self.noise.draws(name, row):
+                        yield coefficient, draw
                 except LookupError:
                     raise ParameterError(
                         "no-such-row",
-                        f"a row is none of the table {name!r}",
+                        f"a row is not in the table {name!r}",
                         found="a row with other codes, or without a column that says which cell it is",
                         expected="rows of the table, with all its columns",
                         remedy="choose rows with .rows(...), or filter the data frame without dropping columns",
@@ -359,7 +378,7 @@ class Release:
         if name is None:
             raise ParameterError(
                 "which-table",
-                "the release has several tables, and it is not said which one the rows are of",
+                "the release has several tables, and nothing says which one the rows come from",
                 found="rows without the name of a table",
                 expected="one of " + ", ".join(self.tables),
                 remedy='add table="..."; or choose rows with release.tables["..."].rows(...)',
@@ -380,6 +399,12 @@ def open_release(folder: str | Path) -> Release:
     manifest = read_manifest(path)
     mechanism = MECHANISMS[manifest["mechanism"]]
     return Release(path, manifest, mechanism.figure_noise(manifest))
+
+
+def _suppressed(missing: int, figures: int) -> str:
+    """Why a sum is not known."""
+    which = "the figure is" if figures == 1 else f"{missing:,} of {figures:,} figures {'is' if missing == 1 else 'are'}"
+    return f"{which} suppressed, which does not mean zero; a published total may have the sum"
 
 
 def _title(file: Path, name: str) -> str:
@@ -426,7 +451,7 @@ def _as_arrow(rows: Any) -> pa.Table:
         return pa.Table.from_pylist(rows)
     raise ParameterError(
         "not-a-table",
-        "what is given are no rows",
+        "this is not a set of rows",
         found=type(rows).__name__,
         expected="rows of a table in pandas, polars or Arrow, or what .rows(...) chose",
         remedy='choose rows with release.tables["..."].rows(...)',

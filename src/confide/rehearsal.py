@@ -202,7 +202,7 @@ def _sized(engine: Engine, loaded: LoadedSpec, form: RecordForm, column: str | N
         if column is not None:
             raise ParameterError(
                 "no-sizes",
-                "people are spread over blocks, and this spec has none",
+                "--sizes needs blocks, and this spec has none",
                 where=Place(path="--sizes"),
                 found=column,
                 expected="a spec with a block table",
@@ -307,7 +307,7 @@ class _Clock:
 def _refused_number(option: str, number: int) -> RunError:
     return RunError(
         "rehearsal-size",
-        "a rehearsal has at least one record, and not more than a country",
+        "the number of records of a rehearsal is out of range",
         where=Place(path=option),
         found=f"{number:,}",
         expected=f"from 1 to {MOST_PERSONS:,}",

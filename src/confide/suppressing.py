@@ -83,6 +83,7 @@ def suppress(
     method: Method = "auto",
     keep: Sequence[str] = (),
     title: str = "",
+    formats: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SuppressedTables:
     """Protects tables of cells, all together, and seals them as a release (``confide suppress``).
@@ -102,6 +103,8 @@ def suppress(
         method: How the other hidden cells are found.
         keep: Margins that are never hidden unless primary, such as ``total``.
         title: A title for people.
+        formats: What is written: ``parquet``, ``csv``, ``sdmx-csv``, ``xlsx``, ``csvw``, ``argus``. By default
+            ``parquet`` and ``csv``, and ``argus`` too where the table is one of tau-ARGUS.
         progress: Is told of stages; nobody by default.
 
     Returns:
@@ -138,9 +141,10 @@ def suppress(
         read = {path.name: describe_given(path, ",", value, total, hierarchy or ()) for path in files}
         columns = {name: meanings for name, given in read.items() if (meanings := taken_for(given))}
         described = DESCRIPTION
-    formats = ["parquet", "csv"]
+    of_argus = any(path.suffix.lower() in (".rda", ".tab") for path in files)
+    written_as = list(formats) or ["parquet", "csv", *(["argus"] if of_argus else [])]
     named, step = folder.resolve().name, None if unit is None else str(exact(unit, "--unit"))
-    texts[SPEC] = given_spec_text(named, title or named, described, keys, formats, step)
+    texts[SPEC] = given_spec_text(named, title or named, described, keys, written_as, step)
     written = _write(folder, texts)
     try:
         run = api.run(folder / SPEC, progress=progress)

@@ -152,7 +152,7 @@ def test_other_names_of_columns(files):
     pq.write_table(renamed, files / "renamed.parquet")
     words = [files / "ours.parquet", files / "known.parquet", "--truth", files / "renamed.parquet"]
     refused = run(*words, code=1)
-    assert "who is who" in str(refused.exception)
+    assert "do not identify persons" in str(refused.exception)
     named = run_json(*words, "--columns", "truth:person_id=pik")
     assert named == run_json(*words[:3], files / "truth.parquet")
     assert parse_columns(["age=AGE,truth:sex=SEX"])[Role.TRUTH] == {"age": "AGE", "sex": "SEX"}

@@ -425,7 +425,7 @@ REFUSED = [
     ("rho that is no number", [*CONVERT, "nan"], "not a number"),
     ("rho below zero", [*CONVERT, "-1"], "greater than zero"),
     ("rho out of all proportion", [*CONVERT, "1e9999"], "too large or too small"),
-    ("delta above one", [*CONVERT, "1", "--delta", "2"], "between 0 and 1"),
+    ("delta above one", [*CONVERT, "1", "--delta", "2"], "less than 1"),
     ("three made-up people", [*SYNTHESIZE, "3", "--seed", "-1"], "persons cannot be made"),
     ("made-up people in a file", ["synthesize", "--out", "@spec.toml"], "cannot be written"),
     ("a zip that is none", ["import", "pl94", "@spec.toml", "--out", "@imported"], "not a zip"),

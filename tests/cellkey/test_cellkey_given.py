@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -93,6 +96,38 @@ def test_it_is_a_release_like_others(answer: object) -> None:
     told = confide.evaluate(answer.spec).accuracy.reveal("made-up people")  # type: ignore[attr-defined]
     assert told["programme"]["cells"] == len(true_cells(people(), VARIABLES))
     assert answer.spec.stat().st_mode & 0o077 == 0  # type: ignore[attr-defined]
+
+
+def test_its_folder_explains_the_columns_that_were_given(tmp_path: Path) -> None:
+    """Codes such as 01 stay text by the data package and by the commands of the codebook; nothing is said of totals."""
+    (tmp_path / "cells.csv").write_text(
+        "region,sex,count,cell_key\n01,f,50,910000\n01,m,70,50326000\n01,_T,120,41326000\n02,f,15,13260000\n"
+    )
+    spec = confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V="2").spec
+    text = spec.read_text().replace('folder = "run"', 'folder = "all"')
+    spec.write_text(text.replace('["parquet", "csv"]', '["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]'))
+    release = confide.run(spec, processes=1).release
+    assert [check for check in confide.verify(release).checks if not check.ok] == []
+    rows = pq.read_table(release / "tables/cells.parquet").to_pylist()
+    (resource,) = json.loads((release / "datapackage.json").read_text())["resources"]
+    kinds = {each["name"]: each["type"] for each in resource["schema"]["fields"]}
+    assert kinds == {"region": "string", "sex": "string", "count": "integer"}
+    assert resource["schema"]["primaryKey"] == ["region", "sex"]
+    page = html.unescape((release / "codebook.html").read_text())
+    (command,) = re.findall(r"<code>(SELECT .*?)</code>", page)
+    found = duckdb.sql(command.replace("'tables/", f"'{release}/tables/")).fetchall()
+    assert found == [tuple(row.values()) for row in rows]
+    assert found[0][0] == "01"
+    readme = (release / "README.txt").read_text()
+    assert "HOW TO ADD UP" not in readme
+    assert "_label" not in readme + page
+    assert "tables.xlsx" in readme
+    opened = confide.open_release(release)
+    assert opened.tables["cells"].pandas()["region"].tolist()[0] == "01"
+    spec.write_text(text.replace('["parquet", "csv"]', '["csv", "argus"]'))
+    with pytest.raises(ConfideError) as refused:
+        confide.check(spec)
+    assert [finding.code for finding in refused.value.findings] == ["given-cells"]
 
 
 def test_the_order_of_the_file_and_the_form_of_keys_say_nothing(answer: object, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: P
     done = process("demo", "--out", tmp_path / "demo", "--persons", 20_000)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("(verified)") == 2
-    assert done.stdout.count("released against true") == 2
+    assert done.stdout.count("released compared with true") == 2
     assert "occupied" in done.stdout
     for about in ("persons", "units"):
         run = tmp_path / "demo" / about
@@ -107,7 +107,7 @@ def test_the_words_for_people_say_what_was_done(project: Path) -> None:
     assert "No problems found" in confide("check", project / "spec.toml")
     assert "Sealed" in confide("run", project / "spec.toml")
     assert "as sealed" in confide("verify", project / "small/release")
-    assert "byte by byte" in confide("replay", project / "small")
+    assert "byte for byte" in confide("replay", project / "small")
     assert "dossier-confidential" in confide("evaluate", project / "small")
     assert "agree" in confide("ledger", "reconcile", project / "people.ledger", project / "small")
     assert "final" in confide("seal", "--destroy-key", project / "small")

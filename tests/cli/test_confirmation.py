@@ -92,4 +92,5 @@ def test_check_states_the_price_beside_yardsticks_and_what_is_left(project: Path
     said = run("check", project / "spec.toml")
     assert "that is epsilon = " in said
     assert "2020 U.S. Census, redistricting: persons (2021)" in said
-    assert "afterwards." in said
+    assert "This release would cost " in said
+    assert " and leave " in said

@@ -15,7 +15,7 @@ import confide
 from tests.contract.kit import SPEC, digests, lay_out
 
 FIRST = json.loads(Path(__file__).with_name("first_layout.json").read_text(encoding="utf-8"))
-SETTING = {"topdown": "measurement_layout = 1"}
+SETTING = {"topdown": "release_layout = 1\nmeasurement_layout = 1", "postprocess": "release_layout = 1"}
 """What asks for the first layout, where it is not ``layout = 1``."""
 
 

@@ -138,13 +138,13 @@ def test_the_level_of_missing_values_has_a_code_of_its_own_or_a_declared_one() -
 @pytest.mark.parametrize(
     ("attribute", "word"),
     [
-        ({"levels": [["M", "m"], ["m", "other"]], "ignore_case": True}, "stands for two levels"),
-        ({"levels": [["M", "male"], ["F", "female"]], "aliases": {"M": "F"}}, "stands for two levels"),
+        ({"levels": [["M", "m"], ["m", "other"]], "ignore_case": True}, "means two different levels"),
+        ({"levels": [["M", "male"], ["F", "female"]], "aliases": {"M": "F"}}, "means two different levels"),
         ({"levels": [["M", "male"], ["F", "female"]], "aliases": {"X": "x"}}, "alias of a code that it lacks"),
         ({"levels": [[1, "a"], ["X", "b"]]}, "mixes integer and text codes"),
         ({"levels": [[1, "a"]], "missing": {"label": "a", "code": 2}}, "another code for 'a'"),
         ({"range": [0, 9], "levels": [[3, "a"], [3, "b"]]}, "more than once"),
-        ({"levels": [["a", "x"], ["a ", "y"]], "trim": True}, "stands for two levels"),
+        ({"levels": [["a", "x"], ["a ", "y"]], "trim": True}, "means two different levels"),
     ],
 )
 def test_a_schema_that_contradicts_itself_is_refused(attribute: dict[str, Any], word: str) -> None:
@@ -175,9 +175,9 @@ def test_the_plan_says_how_records_are_read() -> None:
         "encoding": "latin-1",
     }
     assert reading_in_words(reading) == [
-        "the file is read as latin-1",
-        "sex: blanks at the ends are left out; 'm', 'Male' are 'M'; 'Female' are 'F'; nothing is '_U'",
-        "places: blanks at the ends are left out",
+        "the encoding of the file is latin-1",
+        "sex: blanks at either end are ignored; 'm', 'Male' mean 'M'; 'Female' means 'F'; an empty value means '_U'",
+        "areas: blanks at either end are ignored",
     ]
 
 

@@ -23,6 +23,7 @@ import confide
 from confide.cli.replicate import show
 from confide.errors import ConfideError
 from confide.inference import replicates as room
+from confide.inference.made_up_homes import exchanged_homes, resized_blocks, shrinkage
 from confide.inference.pooled_errors import (
     QUANTILES,
     SCHEMA,
@@ -40,7 +41,6 @@ from confide.inference.replicates import (
     ReplicatedRelease,
     Replicates,
     counts_matrix,
-    exchanged_homes,
     records_file,
     replicate,
     replicate_name,
@@ -71,7 +71,7 @@ def test_nothing_is_charged_and_everything_is_stamped(answer: Replicates, seal: 
     assert [entry.kind for entry in ledger.history()] == ["open", "reserve", "measured", "sealed"]
     assert (answer.folder / "NOT-FOR-RELEASE.txt").read_text().startswith("NOT FOR RELEASE: a replicate")
     tables = sorted(answer.folder.rglob("*.parquet"))
-    assert len(tables) == NUMBER + CALIBRATION + 3
+    assert len(tables) == NUMBER + CALIBRATION + 4
     for file in tables:
         assert ".NOT-FOR-RELEASE." in file.name
         assert pq.read_schema(file).metadata[b"stamp"] == b"NOT FOR RELEASE"
@@ -224,6 +224,30 @@ def test_made_up_people_keep_what_the_frame_says_of_them(answer: Replicates) -> 
         assert ((before @ groups) != (after @ groups)).nnz == 0
 
 
+def test_resized_blocks_are_more_uneven_and_keep_what_the_frame_says(answer: Replicates) -> None:
+    problem, own = answer.source.problem, answer.source.histogram
+    parent = problem.spine.names[-2]
+    before = counts_matrix(problem, own).toarray()
+    assert resized_blocks(problem, own, 1.0, 3).column("n").to_numpy().sum() == before.sum()
+    sizes = [before.sum(axis=1).astype(float)]
+    for times in (1.3, 2.0):
+        people = resized_blocks(problem, own, times, 3)
+        after = counts_matrix(problem, people).toarray()
+        assert (problem.spine.roll_up(parent, after) == problem.spine.roll_up(parent, before)).all()
+        for name, (least, largest) in problem.limits(problem.spine.levels[-1]).items():
+            held = after @ query_matrix(problem, name)
+            assert (held >= least).all()
+            assert (held <= largest).all()
+        sizes.append(after.sum(axis=1).astype(float))
+    unit = problem.spine.unit_of_block(parent)
+    means = [(np.bincount(unit, size) / np.bincount(unit))[unit] for size in sizes]
+    uneven = [float(((size - mean) ** 2).sum()) for size, mean in zip(sizes, means, strict=True)]
+    assert uneven[0] < uneven[1] < uneven[2]
+    assert resized_blocks(problem, own, 2.0, 3).equals(people)
+    assert shrinkage(problem, people, own) < 0.9
+    assert shrinkage(problem, own, own) == 1
+
+
 def test_the_factor_finds_errors_that_replicates_do_not_have(answer: Replicates) -> None:
     """Replicates are off by ±1 in each cell of a block, the release by ±1 or ±3: the ratio is 1 or 3."""
     problem, rng = answer.source.problem, np.random.default_rng(1)
@@ -240,12 +264,9 @@ def test_the_factor_finds_errors_that_replicates_do_not_have(answer: Replicates)
         problem, pa.table({"unit": np.arange(blocks), "cell": np.full(blocks, cell), "n": np.full(blocks, 50)})
     )
     assert level.shape == (blocks, cells)
+    rows = pooled_rows(problem, level, (plus(1) for _ in range(10)))
     for size in (1, 3):
-        (total,) = (
-            row
-            for row in off_spine_factors(problem, plus(size), level, (plus(1) for _ in range(40)))
-            if row.query == "total"
-        )
+        (total,) = (row for row in off_spine_factors(problem, rows, plus(size), [level]) if row.query == "total")
         assert total.ratio == pytest.approx(size, rel=0.35)
         assert 0 < total.standard_error < 0.5 * size
         assert total.factor == max(1, total.ratio)

@@ -227,7 +227,7 @@ def test_import_again_changes_nothing_and_other_files_are_left(write, tmp_path: 
     first = import_pl94(path, out).persons_file.read_bytes()
     assert import_pl94(path, out).persons_file.read_bytes() == first
     (out / "persons.parquet").write_bytes(b"someone else's records")
-    with pytest.raises(RunError, match="already there"):
+    with pytest.raises(RunError, match="already exists"):
         import_pl94(path, out)
     assert (out / "persons.parquet").read_bytes() == b"someone else's records"
     assert len(list(out.iterdir())) == 2

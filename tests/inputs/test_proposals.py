@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pytest
@@ -63,7 +64,7 @@ def test_codes_keep_their_zeros_and_numbers_are_codes_where_they_are_few() -> No
         ("born", ["2031-01-02", "1990-12-31"], "dates"),
         ("born", ["02.01.2031", "31.12.1990"], "dates"),
         ("income", ["1234,50", "0,5", "7"], "decimals"),
-        ("nothing", ["", "n/a"], "no values"),
+        ("nothing", ["", "n/a"], "nothing is known"),
         ("empty", [""], "no values"),
     ],
 )
@@ -133,7 +134,7 @@ def test_codes_of_before_a_merger_are_found_in_the_areas_or_given(tmp_path: Path
 def test_areas_of_another_country_are_a_finding(tmp_path: Path, engine: LocalEngine) -> None:
     (tmp_path / "people.csv").write_text(PEOPLE, encoding="utf-8")
     file = areas(tmp_path, "code,region\nA,1\nB,2\n")
-    with pytest.raises(ConfideError, match="no column of the records has the codes"):
+    with pytest.raises(ConfideError, match="do not occur in any column of the records"):
         propose_places(look_at_file(tmp_path / "people.csv", engine), look_at_file(file, engine), engine)
 
 
@@ -189,11 +190,40 @@ def test_what_is_drafted_for_each_mechanism_passes_the_check(tmp_path: Path, mec
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [({}, "no-geography"), ({"geography": "areas.csv", "household": "home"}, "missing-column")],
+    [
+        ({"geography": "areas.csv", "household": "home"}, "missing-column"),
+        ({"geography": "areas.csv", "place": "kommun"}, "two-geographies"),
+        ({"place": "parish"}, "missing-column"),
+        ({"merged": {"017": "0018"}}, "merged"),
+    ],
 )
-def test_what_is_not_said_is_asked_for(tmp_path: Path, arguments: dict[str, str], code: str) -> None:
+def test_what_is_not_said_is_asked_for(tmp_path: Path, arguments: dict[str, Any], code: str) -> None:
     people, _ = messy_office(tmp_path, 60)
     given = {key: str(tmp_path / value) if key == "geography" else value for key, value in arguments.items()}
     with pytest.raises(ConfideError) as refused:
         confide.new("swapping", tmp_path / "office", from_file=people, **given)
     assert [finding.code for finding in refused.value.findings] == [code]
+
+
+def test_whole_numbers_with_decimals_are_told_from_others() -> None:
+    assert "whole numbers" in proposed("age", "1.0", "2.0", "45.0").left_out
+    assert "whole numbers" not in proposed("age", "1.0", "2.5", "45.0").left_out
+
+
+@pytest.mark.parametrize(
+    ("lines", "remedy"),
+    [
+        (["Who;;Where;", "sex;age;commune;dep", "M;1;01001;01"], "line 2 looks like the column names"),
+        (["Census 2031;;;", "", "sex;age;commune;dep", "M;1;01001;01"], "line 3 looks like the column names"),
+        (["sex;;commune;dep", "M;1;01001;01", "F;2;01001;01"], "give each column its own name"),
+        (["M;1;01001;01", "F;2;01001;01"], "above the first record"),
+    ],
+)
+def test_a_file_with_its_names_elsewhere_is_one_finding(
+    tmp_path: Path, engine: LocalEngine, lines: list[str], remedy: str
+) -> None:
+    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
+    with pytest.raises(ConfideError) as refused:
+        look_at_file(tmp_path / "p.csv", engine)
+    (finding,) = refused.value.findings
+    assert (finding.code, remedy in (finding.remedy or "")) == ("csv-header", True)

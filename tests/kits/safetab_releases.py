@@ -24,7 +24,9 @@ def write_people(folder: Path, persons: int = 6_000) -> None:
 
 
 def release_of(people: Path, folder: Path, key: str | None = None, **changes: str) -> Path:
-    """A run over the people; every change is a line of the spec, by its name, and what it becomes; empty: gone."""
+    """A run over the people, with tables of the first layout unless told; every change is a line of the spec, by its
+    name, and what it becomes; empty: gone."""
+    changes = {"layout": "1"} | changes
     spec = official_safetab.convert(people / "parameters", people / "data", folder)
     lines = spec.read_text().split("\n")
     for name, value in changes.items():
@@ -48,6 +50,7 @@ def read(release: Path, name: str) -> pa.Table:
     if "parquet" in found:
         return pq.read_table(found["parquet"])
     texts = ["REGION_ID", "REGION_TYPE", "ITERATION_CODE", "AGESTART", "AGEEND", "SEX"]
+    texts += ["level", "area", "iteration", "sex", "age:4", "age:9", "age:23"]
     return pyarrow.csv.read_csv(
         found["csv"],
         parse_options=pyarrow.csv.ParseOptions(delimiter="|" if name in PLACES else ","),

@@ -62,13 +62,13 @@ def test_where_the_variance_is_not_reached_the_row_is_uniform_and_no_gaussian() 
     assert (row.b, row.attained) == (0.0, False)
     assert row.probabilities == pytest.approx([1 / 7] * 7, abs=1e-15)
     assert row.variance == pytest.approx(float(uniform_variance(3)))
-    with pytest.raises(ParameterError, match="no truncated discrete Gaussian"):
+    with pytest.raises(ParameterError, match="not a truncated discrete Gaussian"):
         row.distribution()
 
 
 def test_a_row_that_is_not_symmetric_is_no_gaussian() -> None:
     row = solve_row(RowProblem((-1, 0, 1, 2, 3), Fraction(1)), Fraction(0))
-    with pytest.raises(ParameterError, match="no truncated discrete Gaussian"):
+    with pytest.raises(ParameterError, match="not a truncated discrete Gaussian"):
         row.distribution()
 
 

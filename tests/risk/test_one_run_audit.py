@@ -183,7 +183,7 @@ def test_canaries_stand_apart() -> None:
     ]
     places = canary_places(["1", "2", "3"], "block", attributes, 30)
     assert len({tuple(place.items()) for place in places}) == 30
-    with pytest.raises(ConfideError, match="not room"):
+    with pytest.raises(ConfideError, match="not enough room"):
         canary_places(["1", "2", "3"], "block", attributes, 31)
     canaries = Canaries.at(places, one_in_each(places, "block"), Neighbours.CHANGE_ONE)
     assert canaries.number == 15

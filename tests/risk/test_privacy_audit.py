@@ -249,5 +249,5 @@ def test_a_mechanism_without_a_loss_says_why(mechanism: str) -> None:
 
 
 def test_too_few_runs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfideError, match="tell nothing"):
+    with pytest.raises(ConfideError, match="show nothing"):
         audit_privacy(write_spec(tmp_path, "zcdp"), runs=3)

@@ -16,13 +16,23 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.contract.kit import SPEC, lay_out
+from tests.kits.forged import rehash
 
 import confide
 from confide.errors import ConfideError
-from confide.releases.companions.sheets import read_described
+from confide.inputs.argus import read_hierarchy, read_labels, read_metadata, read_tab, record_rows
+from confide.releases.companions.workbook import read_described
 
-EVERYTHING = 'formats = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]'
-TABULAR = ("tables", "cellkey", "swapping")
+FORMATS = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]
+TABULAR = ("tables", "cellkey", "swapping", "suppression", "safetab")
+
+
+def everything(spec: str, mechanism: str) -> str:
+    """A spec that asks for every format of its mechanism."""
+    formats = f"formats = {json.dumps(FORMATS if mechanism == 'safetab' else [*FORMATS, 'argus'])}"
+    changed = re.sub(r"formats = \[.*\]", formats, spec)
+    assert formats in changed
+    return changed
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if name not in made:
             project = lay_out(name, tmp_path_factory.mktemp("folder") / name)
             spec = project.folder / SPEC
-            text = re.sub(r"formats = \[.*\]", EVERYTHING, spec.read_text(encoding="utf-8"))
-            assert EVERYTHING in text
-            spec.write_text(text, encoding="utf-8")
+            spec.write_text(everything(spec.read_text(encoding="utf-8"), name), encoding="utf-8")
             project.run()
             made[name] = project.release
         return made[name]
@@ -159,6 +167,62 @@ def test_the_workbook_has_codes_as_text_and_is_the_same_bytes_again(
         assert found == texts, "no code became a number"
 
 
+@pytest.mark.parametrize("mechanism", [name for name in TABULAR if name != "safetab"])
+def test_the_files_of_tau_argus_have_every_figure_and_are_read_again(
+    folders: Callable[[str], Path], mechanism: str
+) -> None:
+    release = folders(mechanism)
+    codebook = confide.MECHANISMS[mechanism].codebook(json.loads((release / "manifest.json").read_text()))
+    assert codebook is not None
+    for table in codebook.tables:
+        rows, seen = truth(release, table.name), 0
+        for file in (release / "argus").glob(f"{table.name}.*rda"):
+            metadata = read_metadata(file)
+            cells = read_tab(file.with_suffix(".tab"), metadata)
+            variables = [each.name for each in metadata.of_kind("variable")]
+            (figure,) = [each.name for each in metadata.of_kind("value")]
+            statuses = cells[metadata.of_kind("status")[0].name] if metadata.of_kind("status") else None
+            for variable in metadata.of_kind("variable"):
+                known = {variable.total}
+                if variable.hierarchy is not None:
+                    parts = read_hierarchy(file.parent / variable.hierarchy, variable.total, variable.lead)
+                    known |= {code for codes in parts.values() for code in codes}
+                    assert set(cells[variable.name]) <= known
+                if variable.labels is not None:
+                    labels = read_labels(file.parent / variable.labels)
+                    own = next(
+                        (v for v in table.columns.variables if v.column.replace(":", "_") == variable.name), None
+                    )
+                    if own is not None:
+                        assert labels.items() <= dict(zip(own.codes, own.labels, strict=True)).items()
+            first = table.figures[0].name
+            keys = list(zip(*(cells[name] for name in variables), strict=True))
+            assert len(set(keys)) == len(keys)
+            level = file.name.removeprefix(f"{table.name}.").split(".")[0]
+            here = [row for row in rows if row.get("level") == level] if level in codebook.levels else rows
+            expected = {_argus_key(table, row): row for row in here}
+            assert set(keys) == set(expected)
+            for at, key in enumerate(keys):
+                figure_text = "" if expected[key][first] is None else str(expected[key][first])
+                assert cells[figure][at] == figure_text
+                if statuses is not None:
+                    assert statuses[at] == ("U" if expected[key]["status"] == "suppressed" else "S")
+            seen += len(keys)
+        assert seen > 0
+    if mechanism == "swapping":
+        (records,) = (release / "argus").glob("*.asc")
+        header, *lines = record_rows(records)
+        people = truth(release, "persons", "microdata")
+        assert header == [*people[0]]
+        assert lines == [["" if value is None else str(value) for value in row.values()] for row in people]
+
+
+def _argus_key(table: Any, row: dict[str, Any]) -> tuple[str, ...]:
+    """The codes of a row where levels and areas are one column."""
+    codes = tuple(row[variable.column] for variable in table.columns.variables)
+    return (row["area"], *codes) if table.columns.areas else codes
+
+
 @pytest.mark.parametrize("mechanism", TABULAR)
 def test_every_code_has_its_label_and_cells_add_up_once(folders: Callable[[str], Path], mechanism: str) -> None:
     release = folders(mechanism)
@@ -173,7 +237,7 @@ def test_every_code_has_its_label_and_cells_add_up_once(folders: Callable[[str],
             {key: value for key, value in row.items() if key != "margin"} for row in rows if row["margin"] == "cell"
         ]
         assert cells == kept
-        assert not any("_T" in row.values() for row in cells)
+        assert not any(row[variable.column] == "_T" for row in cells for variable in table.columns.variables)
 
 
 @pytest.mark.parametrize("mechanism", TABULAR)
@@ -220,7 +284,7 @@ def with_names(folder: Path) -> Path:
     spec = project.folder / SPEC
     text = spec.read_text(encoding="utf-8")
     text = text.replace('{ name = "state", digits = 2 }', '{ name = "state", digits = 2, names = "state_name" }')
-    spec.write_text(re.sub(r"formats = \[.*\]", EVERYTHING, text), encoding="utf-8")
+    spec.write_text(everything(text, "tables"), encoding="utf-8")
     return project.folder
 
 
@@ -277,15 +341,42 @@ def test_formats_that_do_not_go_together_are_findings(tmp_path: Path, old: str, 
     assert [finding.code for finding in raised.value.findings] == [code]
 
 
-def test_names_that_a_mechanism_does_not_publish_are_a_finding(tmp_path: Path) -> None:
-    project = lay_out("suppression", tmp_path / "p")
+def test_names_that_a_layout_does_not_publish_are_a_finding(tmp_path: Path) -> None:
+    project = lay_out("topdown", tmp_path / "p")
     spec = project.folder / SPEC
-    text = spec.read_text(encoding="utf-8")
+    text = spec.read_text(encoding="utf-8").replace("[output]\n", "[output]\nrelease_layout = 1\n")
     named = re.sub(r"digits = (\d+)", r'digits = \1, names = "name"', text, count=1)
-    if named == text:
-        named = text.replace("[geography]\n", '[geography]\nblock_names = "name"\n')
     assert named != text
     spec.write_text(named, encoding="utf-8")
     with pytest.raises(ConfideError) as raised:
         confide.check(spec)
-    assert "no-names" in [finding.code for finding in raised.value.findings]
+    assert [finding.code for finding in raised.value.findings] == ["layout"]
+
+
+def test_swapped_records_are_read_by_stata_and_spss(tmp_path: Path) -> None:
+    """By pandas, which reads Stata by itself; households and areas that are missing stay so."""
+    pytest.importorskip("pyreadstat")
+    project = lay_out("swapping", tmp_path / "swapping")
+    spec = project.folder / SPEC
+    text = re.sub(r"formats = \[.*\]", 'formats = ["parquet", "dta", "sav"]', spec.read_text(encoding="utf-8"))
+    spec.write_text(text, encoding="utf-8")
+    project.run()
+    assert [check.name for check in confide.verify(project.release).checks if not check.ok] == []
+    records = pq.read_table(next((project.release / "microdata").glob("persons*.parquet"))).to_pandas()
+    file = next((project.release / "stata").glob("persons*.dta"))
+    frame = pd.read_stata(file, convert_categoricals=False)
+    assert frame["household"].isna().tolist() == records["household"].isna().tolist()
+    assert frame["household"].dropna().tolist() == records["household"].dropna().tolist()
+    labels = json.loads((project.release / "manifest.json").read_text())["plan"]["question"]["labels"]
+    for name, said in labels.items():
+        whole = isinstance(said["codes"][0], int)
+        assert frame[name if whole else f"{name}_code"].tolist() == records[name].tolist()
+        read = pd.read_stata(file)[name].tolist()
+        assert read == [said["labels"][said["codes"].index(code)] for code in records[name]]
+    file.write_bytes(file.read_bytes().replace(said["labels"][0].encode(), b"x" * len(said["labels"][0].encode())))
+    rehash(project.release)
+    wrong = [check.name for check in confide.verify(project.release).checks if not check.ok]
+    assert wrong == ["persons: Stata says what the records say"]
+    spec.write_text(text.replace("microdata = true", "microdata = false"), encoding="utf-8")
+    with pytest.raises(ConfideError, match="formats of records"):
+        confide.check(spec)

@@ -96,7 +96,7 @@ def test_a_run_that_has_drawn_and_lost_its_key_draws_no_second_time(
 def test_a_release_that_is_not_the_sealed_one_is_not_called_sealed(sealed_copy: Path) -> None:
     manifest = sealed_copy / "small" / "release" / "manifest.json"
     manifest.write_text(manifest.read_text() + " ")
-    with pytest.raises(RunError, match="the release is not the one that was sealed"):
+    with pytest.raises(RunError, match="the release in the folder is a different one"):
         confide.run(sealed_copy / "spec.toml")
 
 
@@ -112,7 +112,7 @@ def test_a_sealed_release_of_which_a_file_is_another_is_not_called_sealed(sealed
         victim.unlink()
     else:
         victim.write_bytes(victim.read_bytes().replace(b"1", b"2", 1))
-    with pytest.raises(RunError, match="the release is not the one that was sealed") as caught:
+    with pytest.raises(RunError, match="the release in the folder is a different one") as caught:
         confide.run(sealed_copy / "spec.toml")
     assert victim.name in caught.value.findings[0].found
 

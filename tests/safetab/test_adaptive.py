@@ -23,8 +23,8 @@ from tests.kits.safetab import counts, level_of, measured, noise_source, same_si
 from confide.mechanisms.safetab import problem as empty_groups
 from confide.mechanisms.safetab import problem as question
 from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups, noise_at
-from confide.mechanisms.safetab.problem import CHOICE, TOTAL_ONLY, GroupLevel, is_sparse
-from confide.mechanisms.safetab.settings import AGE_23, CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE
+from confide.mechanisms.safetab.problem import GroupLevel, is_sparse
+from confide.mechanisms.safetab.settings import AGE_23, CELLS_OF_LEVEL, CHOICE, GRIDS, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw_at
 from confide.privacy import Definition
 

@@ -19,9 +19,9 @@ from tests.kits.safetab import level_of, noise_source
 from confide.mechanisms.safetab import measure
 from confide.mechanisms.safetab import residuals as declared
 from confide.mechanisms.safetab.evaluate import TrueGroups
-from confide.mechanisms.safetab.problem import CHOICE, GroupLevel, is_sparse
+from confide.mechanisms.safetab.problem import GroupLevel, is_sparse
 from confide.mechanisms.safetab.residuals import LevelDraws
-from confide.mechanisms.safetab.settings import TOTAL_TABLE
+from confide.mechanisms.safetab.settings import CHOICE, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, sparse
 from confide.releases.plan import Plan
 from confide.releases.residuals import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw

@@ -337,15 +337,17 @@ def test_validate_and_execute_from_the_command_line(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
     out = tmp_path / "out"
     printed = confide("safetab", "execute", *made, out, "--processes", 1)
-    assert "one of its own" in printed
+    assert "a new one; to charge the ledger of the data set" in printed
     assert all(tables(out))
-    assert {path.name for path in out.iterdir()} == {"t1", "t2", "tables", "manifest.json", "certificate.html"}
+    explained = {"README.txt", "codebook.html", "datapackage.json", "areas.csv", "cells"}
+    expected = {"t1", "t2", "tables", "manifest.json", "certificate.html"} | explained
+    assert {path.name for path in out.iterdir()} == expected
     assert not [name for name in tree(out) if "confidential" in name or name.endswith(".ledger")]
     (kept,) = (path for path in tmp_path.iterdir() if path.name == "out-confidential")
     assert kept.stat().st_mode & 0o077 == 0
     content = tree(out)
     again = confide("safetab", "execute", *made, out, "--processes", 1)
-    assert "already sealed; nothing was done and nothing was charged" in again
+    assert "sealed before. Nothing was done and nothing was charged" in again
     assert json.loads(confide("safetab", "execute", *made, out, "--processes", 1, "--json"))["was_sealed_before"]
     assert tree(out) == content
     assert len([entry for entry in Ledger(kept / "data-set.ledger").history() if entry.kind == "reserve"]) == 1
@@ -429,7 +431,7 @@ def test_a_shared_ledger_counts_every_execution(tmp_path: Path) -> None:
     execute(parameters, data, tmp_path / "two", ledger=ledger)
     assert Ledger(ledger).account().spent == 2 * cost
     before = tree(tmp_path)
-    with pytest.raises(ConfideError, match="does not fit into what is left"):
+    with pytest.raises(ConfideError, match="costs more than the budget"):
         execute(parameters, data, tmp_path / "three", ledger=ledger)
     assert tree(tmp_path) == before
     assert tables(tmp_path / "one") != tables(tmp_path / "two")

@@ -27,10 +27,11 @@ from tests.kits.safetab import (
 )
 
 from confide import api
+from confide.mechanisms.safetab import intervals as margins
 from confide.mechanisms.safetab import problem as question
-from confide.mechanisms.safetab.output import rows as margins
+from confide.mechanisms.safetab.intervals import margin_of_sum
 from confide.mechanisms.safetab.output.publish import suppress, unify
-from confide.mechanisms.safetab.output.rows import GroupCounts, margin_of_sum
+from confide.mechanisms.safetab.output.rows import GroupCounts
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw
 from confide.official_safetab import convert

@@ -257,5 +257,5 @@ def test_what_is_refused(runs: list[Path], people: Path) -> None:
         api.evaluate(runs[0], geometry={"COUNTY": "counties.geojson"})
     forgetful = Path(shutil.copytree(runs[0], people / "key-11" / "forgetful"))
     (forgetful / "confidential" / "counts" / "STATE-2.parquet").unlink()
-    with pytest.raises(RunError, match="not there any more"):
+    with pytest.raises(RunError, match="true counts of this run are missing"):
         evaluated(forgetful)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.mechanisms.safetab.intervals import margin_of_sum
 from confide.mechanisms.safetab.tuning import (
     BudgetRule,
     LevelQuestion,
@@ -22,8 +23,9 @@ from confide.mechanisms.safetab.tuning import (
     production_tuning,
     question_of,
     tune,
+    tune_safetab,
 )
-from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, sum_margin, suppression_threshold
+from confide.mechanisms.safetab.tuning.answer import TABLES, size_for, suppression_threshold
 from confide.mechanisms.safetab.tuning.question import (
     floor_margin,
     formula_budget,
@@ -166,11 +168,11 @@ def test_margin_of_a_sum(law: NoiseDistribution, cells: int) -> None:
         total = np.convolve(total, one)
     middle = len(total) // 2
     within = [total[middle - m : middle + m + 1].sum() for m in range(200)]
-    assert sum_margin(law, cells) == next(m for m, share in enumerate(within) if share >= 0.95)
+    assert margin_of_sum(law, cells, Fraction(19, 20)) == next(m for m, share in enumerate(within) if share >= 0.95)
 
 
 def test_margin_of_a_wide_sum() -> None:
-    assert sum_margin(DiscreteGaussian(10**8), 9) == pytest.approx(1.96 * 3 * 10**4, rel=2e-3)
+    assert margin_of_sum(DiscreteGaussian(10**8), 9, Fraction(19, 20)) == pytest.approx(1.96 * 3 * 10**4, rel=2e-3)
 
 
 def test_which_table_a_group_gets() -> None:
@@ -271,3 +273,21 @@ def test_production_settings_are_those_of_the_official_configuration() -> None:
         assert budget == (0 if level is None else level.budget), key
         assert level is None or list(level.thresholds) == thresholds
     assert not ours
+
+
+def test_totals_of_tables_have_margins_of_their_own() -> None:
+    """A target of 50 for counts is far more for the totals of groups that earn a table."""
+    level = tune_safetab(targets={("COUNTY", 2): 50}).release.levels[0]
+    assert level.margin == 49
+    assert level.total_margins == {"T01001": 49, "T02001": 139, "T02002": 208, "T02003": 332}
+    assert level.as_dict()["moe_of_totals"] == level.total_margins
+
+
+def test_published_totals_mean_what_they_mean_given_that_they_were_published() -> None:
+    small, large = tune_safetab(budgets={("COUNTY", 2): "0.159", ("STATE", 2): "0.159"}).release.levels
+    assert small.as_dict()["published_totals"][0] == {"figure": 22, "low": 0, "high": 30}
+    assert [row["figure"] for row in small.as_dict()["published_totals"]] == small.shown_figures
+    last = small.shown_figures[-1]
+    assert small.interval_of(last) == (last - 11, last + 11)
+    assert large.as_dict()["published_totals"] == []
+    assert large.interval_of(22) == (11, 33)

@@ -82,8 +82,8 @@ def test_a_table_of_tau_argus_is_protected_as_its_files_say(tmp_path: Path) -> N
     assert (cells["N1", "large"]["lower"], cells["N1", "large"]["upper"]) == (90, 90)
     assert (cells["S2", "large"]["lower"], cells["S2", "large"]["upper"]) == (20, 30)
     assert cells["S2", "small"]["cost"] == 1.0
-    assert cells["N", "Total"]["figure"] == 1800
-    for cell in (("S1", "large"), ("Total", "Total")):
+    assert cells["N", "_T"]["figure"] == 1800
+    for cell in (("S1", "large"), ("_T", "_T")):
         assert not cells[cell]["hidden"]
     assert run_json("verify", tmp_path / "out" / "release")["ok"]
     by_metadata = run_json(

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from scipy import linalg, optimize
+from tests.kits.labelled import read_labelled
 
 from confide import api
 from confide.attacks import audit_suppression
@@ -226,7 +226,7 @@ def test_a_spec_with_recodes_that_cross(tmp_path: Path, towns: bool) -> None:
     assert not api.check(spec).findings
     release = api.run(spec).release
     assert api.verify(release).ok
-    rows = pq.read_table(release / "tables" / "both.parquet").to_pylist()
+    rows = read_labelled(release / "tables" / "both.parquet").to_pylist()
     labels = ["_T", "a", "b", "small", "large", *(NAMES.values() if towns else ())]
     assert [(row["town"], row["sex"]) for row in rows] == [(t, s) for t in labels for s in ("_T", "women", "men")]
     truth: Counter[tuple[str, str]] = Counter()
@@ -237,7 +237,7 @@ def test_a_spec_with_recodes_that_cross(tmp_path: Path, towns: bool) -> None:
     for row in rows:
         assert row["count"] in (None, truth[row["town"], row["sex"]])
         assert row["count"] is None or not 1 <= row["count"] <= 3
-    by_size = {row["town"]: row["count"] for row in pq.read_table(release / "tables" / "size.parquet").to_pylist()}
+    by_size = {row["town"]: row["count"] for row in read_labelled(release / "tables" / "size.parquet").to_pylist()}
     assert {t: c for t, c in by_size.items() if t != "_T"} == {
         row["town"]: row["count"] for row in rows if row["town"] in ("small", "large") and row["sex"] == "_T"
     }
@@ -254,7 +254,7 @@ def test_magnitudes_count_a_contributor_once_in_a_total_that_two_hierarchies_hav
     spec, people = project(tmp_path, towns=True, magnitude=True)
     release = api.run(spec).release
     assert api.verify(release).ok
-    rows = {(r["town"], r["sex"]): r["value"] for r in pq.read_table(release / "tables" / "both.parquet").to_pylist()}
+    rows = {(r["town"], r["sex"]): r["value"] for r in read_labelled(release / "tables" / "both.parquet").to_pylist()}
     values = sorted((int(str(person["turnover"])) for person in people), reverse=True)
     # The total is hidden only if it is sensitive itself: counted twice, one would stand for both largest.
     rest, first = sum(values) - values[0] - values[1], values[0]

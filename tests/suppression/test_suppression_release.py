@@ -6,13 +6,15 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.kits.forged import rehash
+from tests.kits.forged import remake
+from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
 import confide
@@ -110,10 +112,16 @@ def truth(table: str) -> Counter[tuple[str, ...]]:
     return found
 
 
+def keyed(file: Path) -> list[dict[str, Any]]:
+    """The rows of a table by labels; the one group that both groupings have is called as the recode calls it."""
+    rows = read_labelled(file).to_pylist()
+    return [row | {"quarter": "all south"} if row["quarter"] == "south" else row for row in rows]
+
+
 def test_what_is_published_is_true_and_small_counts_are_not(made: Path) -> None:
     for name in ("age", "work"):
         true = truth(name)
-        rows = pq.read_table(made / "town" / "release" / "tables" / f"{name}.parquet").to_pylist()
+        rows = keyed(made / "town" / "release" / "tables" / f"{name}.parquet")
         columns = list(rows[0])[:-2]
         cells = [tuple(row[column] for column in columns) for row in rows]
         assert len(set(cells)) == len(cells)
@@ -131,7 +139,12 @@ def test_what_is_published_is_true_and_small_counts_are_not(made: Path) -> None:
 def test_south_is_one_code_of_both_groupings(made: Path) -> None:
     """The recode and the attribute have one group in common: it is listed once."""
     rows = pq.read_table(made / "town" / "release" / "tables" / "age.parquet").to_pylist()
-    assert {row["quarter"] for row in rows} == {"_T", "north", "all south", "north, inner", "north, outer"}
+    pairs = {(row["quarter"], row["quarter_label"]) for row in rows}
+    north = {("N1-N2", "north"), ("N1", "north, inner"), ("N2", "north, outer")}
+    assert pairs == {("_T", "_T"), *north, ("S", "south")}
+    # The finest grouping that has a group names the margin: those of one name leave nobody out and count nobody twice.
+    margins = {row["quarter"]: row["margin"] for row in rows if row["age"] == "_T"}
+    assert margins == {"_T": "total", "N1-N2": "by quarter:side"} | dict.fromkeys(("N1", "N2", "S"), "by quarter")
 
 
 def test_primary_and_complementary_cells_look_the_same(made: Path) -> None:
@@ -152,9 +165,10 @@ def test_formats_agree_and_sdmx_has_its_status(made: Path) -> None:
     csv = pyarrow.csv.read_csv(release / "tables" / "work.csv")
     sdmx = pyarrow.csv.read_csv(release / "sdmx" / "work.csv")
     assert csv["count"].to_pylist() == parquet["count"].to_pylist() == sdmx["OBS_VALUE"].to_pylist()
-    assert set(sdmx["DATAFLOW"].to_pylist()) == {"CONFIDE:WORK(1.0)"}
-    codes = {"published": "A", "suppressed": "Q"}
-    assert sdmx["OBS_STATUS"].to_pylist() == [codes[status] for status in parquet["status"].to_pylist()]
+    assert set(sdmx["STRUCTURE_ID"].to_pylist()) == {"CONFIDE:WORK(1.0)"}
+    for name, codes in {"OBS_STATUS": ("A", "Q"), "CONF_STATUS": ("F", "C")}.items():
+        code = dict(zip(("published", "suppressed"), codes, strict=True))
+        assert sdmx[name].to_pylist() == [code[status] for status in parquet["status"].to_pylist()]
 
 
 def test_it_verifies_and_can_be_audited_from_its_files(made: Path) -> None:
@@ -190,12 +204,16 @@ def forge(made: Path, folder: Path, table: str, change) -> Path:
     schema = pq.read_table(release / "tables" / f"{table}.parquet").schema
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), release / "tables" / f"{table}.parquet")
     pyarrow.csv.write_csv(pa.Table.from_pylist(rows, schema=schema), release / "tables" / f"{table}.csv")
-    for file in [*(release / "sdmx").iterdir()]:
+    for file in [*(release / "sdmx").glob("*.csv")]:
         file.unlink()
-    (release / "sdmx").rmdir()
-    manifest["files"] = [file for file in manifest["files"] if not file["path"].startswith("sdmx")]
-    rehash(release, manifest)
+    manifest["files"] = [file for file in manifest["files"] if (release / file["path"]).exists()]
+    remake(release, manifest)
     return release
+
+
+def cell_of(row) -> tuple[str, str]:
+    """The cell of a row as the truth knows it."""
+    return row["quarter_label"].replace("south", "all south"), row["age_label"]
 
 
 def wrong(release: Path) -> set[str]:
@@ -209,14 +227,13 @@ def test_verify_finds_what_somebody_changed(made: Path, tmp_path: Path) -> None:
         return rows
 
     def one_more(rows):
-        at = next(n for n, row in enumerate(rows) if row["count"] and row["quarter"] == "north" and row["age"] == "_T")
+        at = next(n for n, row in enumerate(rows) if row["count"] and cell_of(row) == ("north", "_T"))
         return [row | {"count": row["count"] + 1} if n == at else row for n, row in enumerate(rows)]
 
     def uncover(rows):
         """Publishes a hidden cell: another one may follow, and a small count stands there."""
         return [
-            row | {"count": true[row["quarter"], row["age"]], "status": "published"} if row["count"] is None else row
-            for row in rows
+            row | {"count": true[cell_of(row)], "status": "published"} if row["count"] is None else row for row in rows
         ]
 
     def odd_status(rows):
@@ -242,8 +259,8 @@ def test_verify_finds_a_cell_that_follows(made: Path, tmp_path: Path) -> None:
 
     def uncover_large(rows):
         return [
-            row | {"count": true[row["quarter"], row["age"]], "status": "published"}
-            if row["count"] is None and true[row["quarter"], row["age"]] > 3
+            row | {"count": true[cell_of(row)], "status": "published"}
+            if row["count"] is None and true[cell_of(row)] > 3
             else row
             for row in rows
         ]
@@ -283,7 +300,8 @@ def test_a_table_of_everybody(made: Path, tmp_path: Path) -> None:
         shutil.copy(made / name, tmp_path / name)
     (tmp_path / "spec.toml").write_text(SPEC[: SPEC.index("[[tables]]")] + '[[tables]]\nname = "all"\nvariables = []\n')
     release = api.run(tmp_path / "spec.toml").release
-    assert pq.read_table(release / "tables" / "all.parquet").to_pylist() == [{"count": 260, "status": "published"}]
+    (row,) = pq.read_table(release / "tables" / "all.parquet").to_pylist()
+    assert row == {"margin": "cell", "count": 260, "status": "published"}
     assert api.verify(release).ok
 
 
@@ -295,8 +313,7 @@ def test_magnitudes_by_dominance_and_few_contributors(made: Path, tmp_path: Path
     (tmp_path / "spec.toml").write_text(text)
     release = api.run(tmp_path / "spec.toml").release
     assert api.verify(release).ok
-    rows = pq.read_table(release / "tables" / "work.parquet").to_pylist()
-    known = {(row["quarter"], row["work"]): row["value"] for row in rows}
+    known = {(row["quarter"], row["work"]): row["value"] for row in keyed(release / "tables" / "work.parquet")}
     records = people().to_pylist()
     inner = [row["turnover"] for row in records if row["quarter"] == "S" and row["work"] == "c"]
     value, parts = contributions_of(np.zeros(len(inner), np.int64), np.array(inner), 1)

@@ -14,13 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kits.labelled import read_labelled
 from tests.kits.magnitudes import Firms, Rule
 
 import confide
 from confide import api
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.contributors import contributors_of, contributors_of_largest
-from confide.mechanisms.suppression.programme import described, read_table
+from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.programme import described
 from confide.mechanisms.suppression.units import digits_of, figure_type, published_figures, units_of
 from confide.mechanisms.suppression.verify import _together as together
 from confide.releases.folder import read_manifest
@@ -90,7 +92,7 @@ def firms_of(records, added, owner, below: int = 0) -> Firms:
 def published(release: Path) -> dict[frozenset, Decimal | int | None]:
     code = {label: at for at, label in LABELS.items()}
     found = {}
-    for row in pq.read_table(release / "tables" / "both.parquet").to_pylist():
+    for row in read_labelled(release / "tables" / "both.parquet").to_pylist():
         at = frozenset((name, code[row[name]]) for name in ("region", "trade") if row[name] != "_T")
         found[at] = row["value"]
     return found
@@ -115,7 +117,7 @@ def test_decimals_weights_and_firms_of_several_records(tmp_path: Path) -> None:
     assert 0 < len(hidden) < len(found)
     assert not firms.too_tight(hidden, Rule(p=10, threshold=2))
     # The three formats say the same, and so does the audit, in the unit of the figures.
-    assert (release / "tables" / "both.csv").read_text().splitlines()[1].split(",")[2].count(".") == 1
+    assert (release / "tables" / "both.csv").read_text().splitlines()[1].split(",")[5].count(".") == 1
     dossier = api.evaluate(tmp_path / "firms").accuracy.reveal("a test")
     assert dossier["insiders"]["cells"] == dossier["insiders"]["kept_from_contributors"] > 0
     assert dossier["insiders"]["sensitive_unions"] == 0
@@ -138,7 +140,7 @@ def test_two_rivals_and_their_small_neighbours(tmp_path: Path) -> None:
     spec.write_text(spec.read_text().replace('["region", "trade"]', '["region"]'))
     release = api.run(spec).release
     assert api.verify(release).ok
-    figures = {row["region"]: row["value"] for row in pq.read_table(release / "tables" / "both.parquet").to_pylist()}
+    figures = {row["region"]: row["value"] for row in read_labelled(release / "tables" / "both.parquet").to_pylist()}
     assert figures["north"] is figures["east"] is None
     # What is left to the rival is at least a tenth too much.
     parts = [figures[label] for label in ("south", "west") if figures[label] is not None]

@@ -485,7 +485,7 @@ def test_records_that_cannot_be_swapped() -> None:
                  if records["household_id"][row].as_py() == records["household_id"][row + 1].as_py())  # fmt: skip
     other = "0112" if records["geocode"][large].as_py() != "0112" else "0111"
     for table, words in (
-        (broken("geocode", lambda v: v.__setitem__(large, other)), "lie in different blocks"),
+        (broken("geocode", lambda v: v.__setitem__(large, other)), "are in different blocks"),
         (broken("household_id", lambda v: v.__setitem__(0, None)), "no household id"),
         (broken("geocode", lambda v: v.__setitem__(0, "9999")), "block table lacks"),
         (broken("race", lambda v: v.__setitem__(0, None)), "no value"),

@@ -223,7 +223,7 @@ def test_a_run_says_that_the_rate_is_a_floor_before_and_after(tmp_path: Path) ->
     said = Noted()
     confide.run(spec, processes=1, insecure_key=KEY, progress=said)
     before, after = said.lines
-    assert "the rate is a floor" in before
+    assert "more households may move than the rate says" in before
     tally = json.loads((tmp_path / "town/confidential/measured/swap-confidential.json").read_text())
     assert after.startswith(f"{tally['moved']:,} of 400 households moved ({tally['moved'] / 4:.2f} %)")
     assert "the rate asked for is 1/100. The rate is a floor" in after

@@ -238,7 +238,7 @@ def test_what_cannot_be_chosen_is_a_finding(release: Release) -> None:
         release.sum(table.pandas())
     with pytest.raises(ParameterError, match="no table"):
         release.tables["moon"]
-    with pytest.raises(ParameterError, match="a row is none of the table"):
+    with pytest.raises(ParameterError, match="a row is not in the table"):
         release.sum(table.pandas().drop(columns=["sex"]), table="age-by-sex")
 
 

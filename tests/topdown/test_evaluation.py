@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import InputError, ParameterError, ReleaseError, RunError
+from confide.mechanisms.topdown.strategy import groups_of
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.geometry import read_geometry
+from confide.risk.release_risk import open_release
 
 CODES = [f"{county:02}" for county in range(6)]
 
@@ -137,6 +139,55 @@ def test_the_noise_alone_is_near_what_is_realised_where_counts_are_large(each: l
         assert 0.2 < ratio < 3
 
 
+@pytest.fixture(scope="module")
+def dense_covariance(runs: list[Path]) -> np.ndarray:
+    """The covariance of all six cells of all ninety blocks, by one regression on everything that was measured."""
+    opened = open_release(runs[0])
+    strategy, spine = opened.strategy, opened.spine
+    blocks, information = len(spine.rows), np.zeros((len(spine.rows) * 6,) * 2)
+    for level in spine.levels:
+        for share in strategy.level(level.name).queries:
+            groups = groups_of(strategy.schema, strategy.query(share.name))
+            own = (groups[None, :] == np.arange(groups.max() + 1)[:, None]).astype(float)
+            (law,) = opened.plan.laws(level.name, share.name)
+            for unit in range(level.units):
+                inside = np.zeros((1, blocks))
+                inside[0, level.blocks(unit)] = 1
+                rows = np.kron(inside, own)
+                information += rows.T @ rows / law.variance()
+    covariance = np.linalg.inv(information)
+    known = covariance.sum(axis=1)
+    result: np.ndarray = covariance - np.outer(known, known) / known.sum()
+    return result
+
+
+@pytest.mark.parametrize("area", ["county", "town", "block"])
+@pytest.mark.parametrize(
+    ("query", "cell", "cells"),
+    [("total", "total", [0, 1, 2, 3, 4, 5]), ("work", "some", [3, 4, 5]), ("tongue:two", "B or C", [1, 2, 4, 5])],
+)
+def test_the_noise_alone_is_that_of_least_squares_with_everything(
+    runs: list[Path],
+    found: dict[str, Any],
+    dense_covariance: np.ndarray,
+    area: str,
+    query: str,
+    cell: str,
+    cells: list[int],
+) -> None:
+    """Also in towns, which the spine does not follow, and with what blocks tell of counties."""
+    spine = open_release(runs[0]).spine
+    of_block = spine.official_of_block(area)
+    variances = []
+    for unit in range(int(of_block.max()) + 1):
+        chosen = np.kron(of_block == unit, np.isin(np.arange(6), cells)).astype(float)
+        variances.append(chosen @ dense_covariance @ chosen)
+    noise = row(found, area, query, cell)["noise_alone"]
+    assert noise["root_mean_squared_error"] == pytest.approx(np.sqrt(np.mean(variances)), rel=1e-8)
+    expected = np.sqrt(2 / np.pi) * np.mean(np.sqrt(variances))
+    assert noise["mean_absolute_error"] == pytest.approx(expected, rel=1e-8)
+
+
 def test_largest_groups_are_looked_at_for_each_attribute(runs: list[Path], found: dict[str, Any]) -> None:
     shares = {(r["query"], r["geography"], r["least_people"]): r for r in found["largest_group"]}
     assert {query for query, _, _ in shares} == {"work", "tongue"}
@@ -202,7 +253,7 @@ def test_runs_that_are_not_alike_are_refused(land: Path, runs: list[Path]) -> No
 def test_a_run_without_its_truth_is_told(land: Path, runs: list[Path], tmp_path: Path) -> None:
     shutil.copytree(land, tmp_path / "copy")
     (tmp_path / "copy" / "r0" / "confidential" / "counts" / "histogram.parquet").unlink()
-    with pytest.raises(RunError, match="not there any more"):
+    with pytest.raises(RunError, match="true counts of this run are missing"):
         api.evaluate(tmp_path / "copy" / "r0")
 
 

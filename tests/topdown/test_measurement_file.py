@@ -633,8 +633,8 @@ def _rewrite(file: Path, change: Callable[[dict[str, Any]], dict[str, Any] | Non
         (lambda row: row | {"value": row["value"][:-1]}, "whole numbers"),
         (lambda row: row | {"query_shape": [2, 2, 2, 63]}, "another shape"),
         (lambda row: row | {"variance": 0.0}, "not a positive number"),
-        (lambda row: None if row["query_name"] == "hhgq_dpq" else row, "missing or there twice"),
-        (lambda row: row | {"query_name": row["query_name"].replace("hhgq", "gq")}, "missing or there twice"),
+        (lambda row: None if row["query_name"] == "hhgq_dpq" else row, "missing or duplicated"),
+        (lambda row: row | {"query_name": row["query_name"].replace("hhgq", "gq")}, "missing or duplicated"),
     ],
 )
 def test_measurements_that_cannot_be_are_refused_in_words(

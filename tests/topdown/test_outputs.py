@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kits.descent import lay_out, released, run, sql, table
-from tests.kits.forged import rehash
+from tests.kits.forged import remake
 
 from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
@@ -250,7 +250,7 @@ def failing(result: RunResult, folder: Path, name: str, change: Callable[[pa.Tab
     changed = change(pq.read_table(parquet))
     pq.write_table(changed, parquet)
     pyarrow.csv.write_csv(changed, parquet.with_suffix(".csv"))
-    rehash(release)
+    remake(release)
     return [check.name for check in verify(release, lambda _: TopDown()).checks if not check.ok]
 
 
@@ -344,6 +344,7 @@ def with_output(folder: Path, few: Path, text: str) -> Path:
 def test_a_tabulation_of_ones_own_at_some_levels(few: Path, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN)
     text = 'tabulation = "own.toml"\ntable_levels = ["place", "county"]\nmicrodata = ["records"]\nformats = ["csv"]\n'
+    text += "crossed_tables = 0\n"
     result = run(with_output(tmp_path, few, text))
     files = sorted(file.name.split(".")[0] for file in (result.release / "tables").iterdir())
     assert files == ["origin", "records", "units"]

@@ -297,7 +297,7 @@ def test_a_cut_that_leaves_nothing_to_measure_is_refused() -> None:
     nation = load_strategy("pl94-persons")
     us, state, *below = nation.levels
     only_total = replace(state, queries=(replace(state.query("total"), share=Fraction(1)),))
-    with pytest.raises(ParameterError, match="nothing left to measure"):
+    with pytest.raises(ParameterError, match="cannot be the root"):
         cut(replace(nation, levels=(us, only_total, *below)), "state", "state", us.estimation)
 
 
@@ -314,3 +314,12 @@ def test_the_strategy_shown_on_its_page_can_be_used() -> None:
     assert strategies["district"].shares == {"district": Fraction(1, 2), "block": Fraction(1, 2)}
     assert str(load_strategy("pl94-persons", root="state").budget) in page
     assert str(load_strategy("pl94-units", root="state").budget) in page
+
+
+def test_the_office_has_its_word_for_the_smallest_places() -> None:
+    """The last level and the invariants of it are renamed, and nothing else."""
+    strategy = load_strategy("pl94-persons", root="state")
+    own = strategy.with_smallest("grid_cell")
+    assert own.level_names == (*strategy.level_names[:-1], "grid_cell")
+    assert [invariant.level for invariant in own.constraints.invariants] == ["state", "grid_cell"]
+    assert own.with_smallest("block") == strategy

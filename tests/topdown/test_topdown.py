@@ -180,7 +180,7 @@ def test_a_record_where_nobody_can_live_is_found_by_its_row(tmp_path: Path, peop
         f"SELECT * FROM {blocks} WHERE geocode <> '{code}') TO '{tmp_path}/changed.parquet'"
     )
     shutil.move(tmp_path / "changed.parquet", tmp_path / "blocks.parquet")
-    with pytest.raises(RunError, match="no unit to live in") as caught:
+    with pytest.raises(RunError, match="without housing units and facilities") as caught:
         run(spec)
     assert str(code) not in str(caught.value)
 

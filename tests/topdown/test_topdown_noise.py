@@ -164,7 +164,7 @@ def test_without_key_and_measurements_there_is_nothing_to_audit(sealed: Path) ->
     key = sealed / "confidential" / "key"
     aside = key.rename(key.with_name("aside"))
     try:
-        with pytest.raises(RunError, match="kept nowhere"):
+        with pytest.raises(RunError, match="do not exist any more"):
             confide.audit_noise(sealed)
     finally:
         aside.rename(key)

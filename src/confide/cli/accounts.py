@@ -31,7 +31,7 @@ WORDS = {
     "gaussian_limit": "what a continuous Gaussian mechanism of this cost has; for comparison",
 }
 
-app = typer.Typer(help="Privacy accounting: convert budgets, compare definitions.", no_args_is_help=True)
+app = typer.Typer(help="Privacy accounting: convert budgets and compare definitions.", no_args_is_help=True)
 
 
 @app.command()

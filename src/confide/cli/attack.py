@@ -99,7 +99,7 @@ class Attacks(LazyGroup):
 
 
 app = typer.Typer(
-    cls=Attacks, help="What someone can do with published tables who wants the records back.", no_args_is_help=True
+    cls=Attacks, help="Attack published tables: reconstruct records and re-identify people.", no_args_is_help=True
 )
 
 

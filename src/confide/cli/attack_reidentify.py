@@ -47,7 +47,10 @@ def show_rates(rates: Rates, settings: AttackerSettings | None, linked: LinkedAt
         f"the attacker ({_quality(settings)}), {rates.truth_records:,} records of the truth."
     )
     if rates.attacker_left_out:
-        out.print(f"Left out: {rates.attacker_left_out:,} of the attacker's records, incomplete or there twice.")
+        out.print(
+            f"Left out: {rates.attacker_left_out:,} of the attacker's records, because they are incomplete or "
+            "duplicates."
+        )
     if rates.ages_in_no_group:
         out.print(
             f"{rates.ages_in_no_group:,} reconstructed ages are not known to a group of {rates.age_bins}; "
@@ -218,8 +221,11 @@ def _words(rates: Rates, linked: LinkedAttributes) -> None:
     )
     learnt = "race and ethnicity" if linked == UNITED_STATES else _listed(linked.learnt)
     are = "are" if len(linked.learnt) > 1 else "is"
-    out.print(f"Confirmed: that person is there in the truth, and the {learnt} {are} theirs as well.")
-    out.print("Precision: confirmed of putative. The guessers answer for the same people, from the block alone.")
+    out.print(f"Confirmed: that person is in the true records, and the {learnt} {are} theirs as well.")
+    out.print(
+        "Precision: confirmed matches as a share of all claimed ones. The guessers answer for the same people "
+        "and know only the block."
+    )
     out.print("[dim]These figures were computed with the truth. They are for the curator, as a dossier is.[/]")
 
 
@@ -356,7 +362,7 @@ def reidentify(
         ),
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")
+        Path | None, typer.Option("--plots", metavar="DIR", help="Write pictures (SVG) to this folder.")
     ] = None,
     as_json: Json = False,
 ) -> None:

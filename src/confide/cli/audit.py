@@ -17,14 +17,14 @@ from confide.risk.noise_audit import NoiseAudit
 DONE, REFUSED = 0, 1
 MOST_ROWS = 25
 
-HELP = "Judge tables and mechanisms by what can be worked out from them, and noise by its plan."
+HELP = "Audit suppressed tables, the privacy of mechanisms, and the noise of a run."
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Judge tables and mechanisms by what can be worked out from them, and noise by its plan."""
+    """Audit suppressed tables, the privacy of mechanisms, and the noise of a run."""
 
 
 @app.command()
@@ -67,7 +67,8 @@ def privacy(
         typer.Option(help="Run once, with so many made-up canaries, instead of many times; a much looser bound."),
     ] = None,
     by_measurement: Annotated[
-        bool, typer.Option("--by-measurement", help="Judge every measurement by itself too; takes some times as long.")
+        bool,
+        typer.Option("--by-measurement", help="Also judge every single measurement; this takes several times as long."),
     ] = False,
     seed: Annotated[int | None, typer.Option(help="A number from which the keys follow, to repeat an audit.")] = None,
     as_json: Json = False,
@@ -134,7 +135,7 @@ def _show(audit: Audit) -> None:
             _number(plain["outside"], "true figure lies", "true figures lie", "outside of the interval"),
         ]
         out.print(f"[bold red]{escape('; '.join(part for part in parts if part))}.[/]")
-    out.print("This is what follows from these tables alone; other tables of the same people can tell more.")
+    out.print("This follows from these tables only; other tables of the same people may reveal more.")
     if audit.judged:
         err.print("[bold red]CONFIDENTIAL[/]: this judgement used true figures")
 

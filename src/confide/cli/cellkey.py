@@ -24,12 +24,12 @@ from confide.mechanisms.cellkey.cellkey_answers import (
 )
 from confide.noise.ptables import DECIMAL
 
-app = typer.Typer(help="The cell key method: keys for records, and tables on request.", no_args_is_help=True)
+app = typer.Typer(help="The cell key method: give keys to records, and answer tables on request.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """The cell key method: keys for records, and tables on request."""
+    """The cell key method: give keys to records, and answer tables on request."""
 
 
 @app.command()
@@ -59,14 +59,17 @@ def table(
     ],
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="V=LABEL", help="Count these records alone; repeatable, one variable: any of its labels."),
+        typer.Option(
+            metavar="V=LABEL",
+            help="Count only these records. Repeatable; for one variable, several labels mean any of them.",
+        ),
     ] = None,
     level: Annotated[
         list[str] | None,
         typer.Option(metavar="LEVEL", help="The table for every unit of this level or area; repeatable."),
     ] = None,
     margins: Annotated[
-        bool, typer.Option("--margins/--no-margins", help="With all margins, or inner cells alone.")
+        bool, typer.Option("--margins/--no-margins", help="With all totals and sub-totals, or only inner cells.")
     ] = True,
     into: Annotated[
         Path | None, typer.Option("--out", help="Write it, .csv or .parquet, instead of showing it.")

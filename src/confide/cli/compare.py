@@ -25,7 +25,7 @@ SAMPLED = "*: attacked in a sample of {units}."
 def compare(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec of a comparison: a TOML file.")],
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="A folder of its own; run again, what is finished is kept.")
+        Path, typer.Option("--out", metavar="DIR", help="A new folder. If you run it again, finished parts are kept.")
     ],
     as_json: Json = False,
     processes: Processes = None,

@@ -14,7 +14,7 @@ import confide
 from confide.cli.show import Json, out, print_json, show_findings, table
 from confide.releases.ledger import Account, Ledger
 
-app = typer.Typer(help="The ledger of a data set: open, show, reconcile.", no_args_is_help=True)
+app = typer.Typer(help="The ledger of a data set: open it, show it, reconcile it.", no_args_is_help=True)
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
 
@@ -38,10 +38,17 @@ class NeighboursName(StrEnum):
 def open_(
     path: LedgerFile,
     data_set: Annotated[str, typer.Option(help="The name of the data set.")],
-    budget: Annotated[str, typer.Option(help="The whole budget of the data set, for ever: an exact number.")],
-    definition: Annotated[DefinitionName, typer.Option(help="What the budget counts.")] = DefinitionName.zcdp,
-    neighbours: Annotated[NeighboursName, typer.Option(help="What is hidden.")] = NeighboursName.change_one,
-    delta: Annotated[str, typer.Option(help="With approximate: the whole delta of the data set.")] = "0",
+    budget: Annotated[
+        str, typer.Option(help="The total budget of the data set, which cannot be raised later: an exact number.")
+    ],
+    definition: Annotated[
+        DefinitionName, typer.Option(help="The kind of privacy loss that the budget counts.")
+    ] = DefinitionName.zcdp,
+    neighbours: Annotated[
+        NeighboursName,
+        typer.Option(help="Which data sets the promise compares: one record changed, or one added or removed."),
+    ] = NeighboursName.change_one,
+    delta: Annotated[str, typer.Option(help="With approximate: the total delta of the data set.")] = "0",
     note: Annotated[str, typer.Option(help="Who decided on the budget, and why.")] = "",
 ) -> None:
     """Open the ledger of a data set, once, with all that may ever be spent on it."""
@@ -108,12 +115,12 @@ def history(path: LedgerFile, as_json: Json = False) -> None:
 @app.command()
 def void(
     path: LedgerFile,
-    run_id: Annotated[str, typer.Argument(help="The run, as `confide ledger show --json` names it.")],
-    reason: Annotated[str, typer.Option(help="Why the reservation is dropped.")],
+    run_id: Annotated[str, typer.Argument(help="The id of the run, from `confide ledger show --json`.")],
+    reason: Annotated[str, typer.Option(help="Why you give the reservation up.")],
 ) -> None:
     """Drop a reservation of which nothing was drawn yet, and free its cost."""
     Ledger(path).void(run_id, reason)
-    out.print("The reservation is void; its cost is free again.")
+    out.print("The reservation is void. Its cost is available again.")
 
 
 @app.command()
@@ -127,7 +134,7 @@ def reconcile(
     if as_json or findings:
         show_findings(findings, as_json=as_json)
     else:
-        out.print("Ledger and run folders agree.")
+        out.print("The ledger and the run folders agree.")
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(1)
 

@@ -67,7 +67,8 @@ class Commands(LazyGroup):
         Later(
             "demo",
             "confide.cli.start:demo",
-            "Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.",
+            "Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with "
+            "pictures.",
         ),
         Later(
             "new", "confide.cli.start:new", "Write a commented spec to start from, or a schema for a file of records."
@@ -75,34 +76,34 @@ class Commands(LazyGroup):
         Later(
             "check",
             "confide.cli.verbs:check",
-            "Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent.",
+            "List every problem of a spec and its inputs, and state the price of the release. Spends nothing.",
         ),
         Later(
             "rehearse",
             "confide.cli.rehearse:rehearse",
             "Try a spec on made-up records: tables, certificate, dossier and timing. "
-            "Nothing is spent, no record is read.",
+            "Spends nothing and reads no record.",
         ),
         Later(
             "run",
             "confide.cli.verbs:run",
             "Make the release. After a crash or a power cut, run the same command again: "
-            "it continues at no further cost.",
+            "it continues without a further charge.",
         ),
         Later(
             "verify",
             "confide.cli.verbs:verify",
-            "Read a release again from its files: hashes, completeness, whole numbers, and noise as promised.",
+            "Check a release folder: hashes, completeness, whole numbers, and noise as promised.",
         ),
         Later(
             "evaluate",
             "confide.cli.verbs:evaluate",
-            "Compare a release with the truth, for the curator alone: a dossier with pictures. CONFIDENTIAL.",
+            "Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.",
         ),
         Later(
             "replay",
             "confide.cli.verbs:replay",
-            "Make a release a second time from the kept key, and compare every byte. It costs nothing.",
+            "Make a release again from its key, and compare every byte. Costs nothing.",
         ),
         Later(
             "seal",
@@ -112,7 +113,8 @@ class Commands(LazyGroup):
         Later(
             "suppress",
             "confide.cli.suppress:suppress",
-            "Protect tables of cells: hide those that say too much of few, and others so that none can be worked out.",
+            "Protect a table: hide cells that reveal too much about few people, and enough others that nobody can "
+            "work them out.",
         ),
         Later(
             "infer",
@@ -128,48 +130,58 @@ class Commands(LazyGroup):
         Later(
             "synthesize",
             "confide.cli.start:synthesize",
-            "Make up people: places, households, group quarters. Nothing in it comes from a real person.",
+            "Make up people, with places, households and group quarters. Nothing comes from a real person.",
         ),
         Later(
             "ptable",
             "confide.cli.perturbation:ptable",
-            "A perturbation table: for each count the noise of maximum entropy, and its certificate; "
-            "refused if infeasible.",
+            "Compute a perturbation table for the cell key method: for each count the noise of "
+            "maximum entropy, with a proof.",
         ),
         Later(
             "compare",
             "confide.cli.compare:compare",
             "Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.",
         ),
-        Later("import", "confide.cli.start:imports", "Make person and block files out of published ones."),
-        Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open, show, reconcile."),
-        Later("signature", "confide.cli.verbs:signature", "The key with which an office signs its releases."),
-        Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets, compare definitions."),
-        Later("noise", "confide.cli.noise:app", "The noise laws: probabilities, quantiles, noise margins, promises."),
-        Later("tune", "confide.cli.tune:app", "Choose budgets: what they buy and what they cost. No records are read."),
-        Later("risk", "confide.cli.risk:app", "What a release lets others learn. No records are read."),
+        Later("import", "confide.cli.start:imports", "Make files of persons and blocks from published files."),
+        Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open it, show it, reconcile it."),
+        Later("signature", "confide.cli.verbs:signature", "The key that an office signs its releases with."),
+        Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets and compare definitions."),
         Later(
-            "attack", "confide.cli.attack:app", "What someone can do with published tables who wants the records back."
+            "noise", "confide.cli.noise:app", "Noise distributions: probabilities, quantiles, noise margins, promises."
+        ),
+        Later(
+            "tune",
+            "confide.cli.tune:app",
+            "Choose budgets: what accuracy they give and what they cost. Reads no records.",
+        ),
+        Later("risk", "confide.cli.risk:app", "Compute what others could learn from a release. Reads no records."),
+        Later(
+            "attack", "confide.cli.attack:app", "Attack published tables: reconstruct records and re-identify people."
         ),
         Later(
             "audit",
             "confide.cli.audit:app",
-            "Judge tables and mechanisms by what can be worked out from them, and noise by its plan.",
+            "Audit suppressed tables, the privacy of mechanisms, and the noise of a run.",
         ),
         Later(
             "safetab",
             "confide.cli.safetab:app",
-            "SafeTab-P with the folders and arguments of the Census Bureau's own program.",
+            "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
         ),
-        Later("cellkey", "confide.cli.cellkey:app", "The cell key method: keys for records, and tables on request."),
+        Later(
+            "cellkey",
+            "confide.cli.cellkey:app",
+            "The cell key method: give keys to records, and answer tables on request.",
+        ),
     )
 
 
 app = typer.Typer(
     name="confide",
     cls=Commands,
-    help="From confidential census records to statistics that may be published: what they cost in privacy, what they "
-    "are worth, and proof that they are what they say.",
+    help="Confide turns confidential census records into statistics that may be published. It states how much privacy "
+    "they cost and how accurate they are, and lets anyone verify both.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -193,7 +205,7 @@ def main() -> None:
         show_findings(error.findings, as_json=as_json)
         sys.exit(REFUSED)
     except KeyboardInterrupt:
-        err.print("Interrupted. Run the same command again to go on.")
+        err.print("Interrupted. Run the same command again to continue.")
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - the last resort: no stack trace, which might show a value, unless asked for
         _internal(error)
@@ -204,8 +216,8 @@ def _internal(error: Exception) -> None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
     err.print(f"[bold red]Internal error[/] ({type(error).__name__} at {place}).")
-    err.print("What was already sealed stays; nothing else was released.")
-    err.print("Please report it. CONFIDE_DEBUG=1 shows more, which may include confidential values.")
+    err.print("A release that was already sealed stays as it is. Nothing else was released.")
+    err.print("Please report this error. CONFIDE_DEBUG=1 prints more details, which may include confidential values.")
     if os.environ.get("CONFIDE_DEBUG") == "1":
         traceback.print_exception(error)
 

@@ -14,7 +14,7 @@ from confide.privacy import Neighbours
 from confide.report.render import shortened_up
 from confide.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
 
-app = typer.Typer(help="The noise laws: probabilities, quantiles, noise margins, promises.", no_args_is_help=True)
+app = typer.Typer(help="Noise distributions: probabilities, quantiles, noise margins, promises.", no_args_is_help=True)
 
 LawOption = Annotated[NoiseKind, typer.Option("--law", help="The noise law.")]
 Sigma2 = Annotated[str | None, typer.Option("--sigma2", help="The parameter of a discrete Gaussian (exact).")]

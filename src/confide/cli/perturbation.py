@@ -34,7 +34,7 @@ def ptable(
         bool, typer.Option("--no-mono", help="Probabilities need not increase from the most negative noise to zero.")
     ] = False,
     no_mono_rows: Annotated[
-        str | None, typer.Option(metavar="I[,I...]", help="The same for these rows alone, such as 1 or 1,2.")
+        str | None, typer.Option(metavar="I[,I...]", help="The same, but only for these rows, such as 1 or 1,2.")
     ] = None,
     equality: Annotated[bool, typer.Option("--equality", help="The variance equals V, instead of V at most.")] = False,
     icat: Annotated[
@@ -62,7 +62,8 @@ def ptable(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """A perturbation table: for each count the noise of maximum entropy, and its certificate; refused if infeasible."""
+    """Compute a perturbation table for the cell key method: for each count the noise of maximum entropy, with a "
+    "proof."""
     if imported is not None:
         given = (largest, variance, pstay, no_mono_rows, icat, keys)
         if js or no_mono or equality or step != 1 or any(value is not None for value in given):

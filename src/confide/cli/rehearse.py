@@ -17,27 +17,29 @@ from confide.rehearsal import EVALUATING, Rehearsal
 def rehearse(
     spec: SpecFile,
     persons: Annotated[
-        int | None, typer.Option(help="How many made-up records; default: 100,000, or fewer if the frame says so.")
+        int | None,
+        typer.Option(help="How many records to make up; default: 100,000, or fewer if the block table says so."),
     ] = None,
     margins: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Public counts (CSV) by attributes or areas, to draw from; repeatable."),
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A column of the block table: how large each block is.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="A column of the block table that says how large each block is."),
     ] = None,
     expected: Annotated[
-        int | None, typer.Option(metavar="N", help="How many records you have, for an estimate of the time.")
+        int | None, typer.Option(metavar="N", help="How many records you really have, for an estimate of the time.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="The folder of the rehearsal; default: NAME-rehearsal beside the run.")
+        Path | None, typer.Option("--out", help="The folder of the rehearsal; default: NAME-rehearsal next to the run.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people and the same noise.")] = 7,
     processes: Processes = None,
     memory: Memory = "4GiB",
     as_json: Json = False,
 ) -> None:
-    """Try a spec on made-up records: tables, certificate, dossier and timing. Nothing is spent, no record is read.
+    """Try a spec on made-up records: tables, certificate, dossier and timing. Spends nothing and reads no record.
 
     Everything is stamped NOT FOR RELEASE. The real records may be absent, and the real ledger is not touched.
     """
@@ -67,10 +69,10 @@ def _show(answer: Rehearsal) -> None:
         f"\nRehearsed with {answer.records:,} made-up records{by_size}. Nothing was spent, and no record was read."
     )
     accuracy = answer.evaluated.accuracy.reveal("the people of a rehearsal are made up")
-    show_headline(accuracy, "Made-up records: released against true")
+    show_headline(accuracy, "Made-up records: released compared with true")
     mechanism = confide.MECHANISMS[plan.mechanism]
     if plan.has_loss:
-        out.print(f"A real run would have {mechanism.contents(plan)}, and cost {plan.loss} ({plan.neighbours.value}).")
+        out.print(f"A real run would have {mechanism.contents(plan)} and cost {plan.loss} ({plan.neighbours.value}).")
     else:
         out.print(f"A real run would have {mechanism.contents(plan)}. {mechanism.unaccounted(plan)}")
     table(["stage", "seconds "], [(stage, f"{taken:,.1f}") for stage, taken in answer.seconds.items()])

@@ -23,7 +23,7 @@ def replicate(
     replicates: Annotated[int, typer.Option("--replicates", metavar="N", help="How many.")] = REPLICATES,
     calibration: Annotated[
         int,
-        typer.Option(metavar="N", help="How many replicates of a release of made-up people, for areas off the spine."),
+        typer.Option(metavar="N", help="How many releases of made-up people, for areas off the spine."),
     ] = CALIBRATION,
     spec: Annotated[
         Path | None, typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")

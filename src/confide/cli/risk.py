@@ -56,4 +56,6 @@ class Risks(LazyGroup):
     )
 
 
-app = typer.Typer(cls=Risks, help="What a release lets others learn. No records are read.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Risks, help="Compute what others could learn from a release. Reads no records.", no_args_is_help=True
+)

@@ -102,7 +102,7 @@ def _show_expected(answer: BayesAnswer) -> None:
     out.print(f"No prior makes R more than {most}. An even posterior decides “not in”.")
     gains = [adversary.gain for adversary in answer.adversaries if adversary.gain is not None]
     if gains and max(gains) < 5e-4:
-        out.print("Decisions are hardly better than the prior alone would make them.")
+        out.print("Decisions are hardly better than without the release.")
     if neighbours is Neighbours.CHANGE_ONE:
         out.print("Who knows the target to be in one of two cells sees both counts, which is as good as two releases.")
 

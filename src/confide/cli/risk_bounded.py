@@ -47,7 +47,7 @@ LeaveOut = Annotated[
 ]
 Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
 RuleOption = Annotated[
-    BreakdownRule, typer.Option("--rule", help="Count the finest levels alone, or inner levels of breakdowns too.")
+    BreakdownRule, typer.Option("--rule", help="Count only the finest levels, or also inner levels of breakdowns.")
 ]
 
 

@@ -117,7 +117,7 @@ def _published(values: dict[str, Any]) -> None:
     table(
         ["official level", "units ", *(f"{size} " for size in sizes)], rows, title="Published histogram cells by count"
     )
-    out.print("A published one is not a person alone in a cell: the counts are those of protected records.\n")
+    out.print("A published count of one does not mean one real person: the counts are those of protected records.\n")
 
 
 def _worst(values: dict[str, Any]) -> None:

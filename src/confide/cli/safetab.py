@@ -13,7 +13,7 @@ from confide.cli.show import Display, Json, Memory, Processes, err, out, print_j
 from confide.report.render import fraction_up
 
 app = typer.Typer(
-    help="SafeTab-P with the folders and arguments of the Census Bureau's own program.", no_args_is_help=True
+    help="Run SafeTab-P with the folders and arguments of the Census Bureau's program.", no_args_is_help=True
 )
 
 Parameters = Annotated[
@@ -79,7 +79,7 @@ def execute(
         return
     show_findings(execution.warnings)
     if execution.run.was_sealed_before:
-        out.print("This run was already sealed; nothing was done and nothing was charged.")
+        out.print("This run was sealed before. Nothing was done and nothing was charged.")
     if execution.infinite:
         err.print(
             "[bold yellow]NOT FOR RELEASE[/]: a budget is infinite, so counts are published as they are. "
@@ -90,7 +90,7 @@ def execute(
     if not execution.infinite:
         out.print(f"cost      {name} = {fraction_up(number)} ({execution.run.plan.neighbours.value})")
     if ledger is None:
-        out.print("ledger    one of its own: name the data set's with --ledger, to keep account of what is spent")
+        out.print("ledger    a new one; to charge the ledger of the data set, name it with --ledger")
     out.print(f"tables    {escape(str(execution.folder))}")
     out.print(f"kept      {escape(str(execution.private))}  (confidential: key, counts and spec)")
 

@@ -27,12 +27,14 @@ DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
 """The exit codes: done; findings or refused; usage; internal error."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
-Processes = Annotated[int | None, typer.Option(min=1, max=1024, help="How many processes; default: all cores.")]
-Memory = Annotated[str, typer.Option(help="The memory the tabulation may use before it spills to the disk.")]
+Processes = Annotated[int | None, typer.Option(min=1, max=1024, help="How many processes to use; default: all cores.")]
+Memory = Annotated[str, typer.Option(help="How much memory counting may use before it writes to disk.")]
 
 EngineChoice = Annotated[
     Literal["local", "spark"],
-    typer.Option("--engine", help="What counts the records: this machine, or Spark. The release is the same."),
+    typer.Option(
+        "--engine", help="Where to count the records: on this machine (local) or on Spark. The release is the same."
+    ),
 ]
 SparkMaster = Annotated[
     str | None,
@@ -117,7 +119,7 @@ class Display:
 # ``--plots``: pictures of an answer, drawn into a folder.
 
 
-Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw pictures into this folder (SVG).")]
+Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Write pictures (SVG) to this folder.")]
 
 
 def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
@@ -125,7 +127,7 @@ def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Pat
     if not charts.available():
         raise ParameterError(
             "no-plots",
-            "pictures need a package that is not installed",
+            "a package that draws pictures is not installed",
             where=Place(path="--plots"),
             found="no vl-convert-python",
             expected="the extra `plots`",

@@ -35,29 +35,44 @@ def new(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Your records (CSV, Parquet, Excel): propose schema and spec for them."
+            "--from",
+            metavar="FILE",
+            help="Your records (CSV, Parquet or Excel). Confide proposes a schema and a spec for them.",
         ),
     ] = None,
     geography: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --from: the areas, one row for each of the smallest, or a code list."),
+        typer.Option(
+            metavar="FILE",
+            help="With --from: a file with one row for each of the smallest areas, or a code list. Without it, Confide "
+            "proposes the areas from the columns of the records.",
+        ),
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="With --from, without --geography: the column with the code of the smallest area."
+        ),
     ] = None,
     merged: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="With --from: a code of an area that merged into another. Repeatable."),
+        typer.Option(
+            metavar="OLD=NEW",
+            help="With --from: the old code of an area that merged into another, and the new one. Repeatable.",
+        ),
     ] = None,
     household: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that says who lives together.")
+        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that identifies households.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="With --from: the name of the release.")] = None,
     ledger_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With --from: the ledger that the data set has already, instead of a new one."
+            metavar="FILE", help="With --from: the ledger that this data set already has; no new one is opened."
         ),
     ] = None,
     schema_out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="For schema: where to write it; default: the terminal.")
+        Path | None, typer.Option("--out", metavar="FILE", help="For schema: the file to write; default: print it.")
     ] = None,
     product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
     method: Annotated[
@@ -66,15 +81,15 @@ def new(
     ledger: Annotated[
         bool | None,
         typer.Option(
-            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: where there is a budget."
+            "--ledger/--no-ledger", help="Open a ledger with the budget of the spec; default: if the spec has a budget."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a commented spec to start from, or a schema for a file of records.
 
-    With --from and --geography, schema and spec are proposed from your own files. What they list is confidential until
-    you have looked at it and keep the file.
+    With --from, Confide proposes a schema, a spec and, without --geography, a table of areas from your own files. What
+    these files list is confidential until you have looked at it and keep them.
     """
     if subject == SCHEMA:
         _new_schema(folder, schema_out, as_json=as_json)
@@ -90,6 +105,7 @@ def new(
         geography=geography,
         merged=_pairs(merged or []),
         household=household,
+        place=place,
         ledger_file=ledger_file,
         **values,
     )
@@ -113,7 +129,9 @@ def _new_schema(file: Path, into: Path | None, *, as_json: bool) -> None:
         return
     _show_guesses(proposed.said)
     out.print(
-        escape(f"Wrote {into}, for you alone. What it lists becomes public when you keep it: look at every line.")
+        escape(
+            f"Wrote {into}. Only you can read it. What it lists becomes public when you keep it: look at every line."
+        )
     )
 
 
@@ -138,7 +156,7 @@ def demo(
         ),
     ] = "topdown",
     folder: Annotated[
-        Path, typer.Option("--out", help="A new folder for everything that is made; if it is taken, the next: demo-2.")
+        Path, typer.Option("--out", help="A new folder for the results; if it exists, demo-2 is used, and so on.")
     ] = Path("demo"),
     persons: Annotated[
         int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
@@ -150,7 +168,7 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whole releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
+    """Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
 
     topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
     margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
@@ -184,7 +202,7 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     run = release.run
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
-    show_headline(accuracy, f"{about.capitalize()}: released against true")
+    show_headline(accuracy, f"{about.capitalize()}: released compared with true")
     if run.plan.has_loss:
         (rho,) = run.plan.loss.parameters().values()
         out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
@@ -193,13 +211,13 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     )
     document = "certificate" if run.plan.has_loss else "statement"
     out.print(f"{document:11}  {escape(str(run.release / f'{document}.html'))}")
-    out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator alone)")
+    out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator only)")
 
 
 # ``confide import`` and ``confide synthesize``: records to start from.
 
 
-imports = typer.Typer(help="Make person and block files out of published ones.", no_args_is_help=True)
+imports = typer.Typer(help="Make files of persons and blocks from published files.", no_args_is_help=True)
 
 
 @imports.command("pl94")
@@ -236,7 +254,7 @@ def synthesize(
     ] = "us-state",
     as_json: Json = False,
 ) -> None:
-    """Make up people: places, households, group quarters. Nothing in it comes from a real person."""
+    """Make up people, with places, households and group quarters. Nothing comes from a real person."""
     display = Display(quiet=as_json)
     answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
     if as_json:

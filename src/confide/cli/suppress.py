@@ -43,7 +43,7 @@ def suppress(
         typer.Option(help="Zeros are never hidden, may be hidden to protect others, or are always hidden."),
     ] = "secondary",
     singletons: Annotated[
-        bool, typer.Option("--singletons/--no-singletons", help="Whether those who are alone in a cell are thought of.")
+        bool, typer.Option("--singletons/--no-singletons", help="Whether to protect people who are alone in a cell.")
     ] = True,
     method: Annotated[
         Literal["auto", "optimal", "modular", "heuristic"], typer.Option(help="How the other hidden cells are found.")
@@ -52,9 +52,16 @@ def suppress(
         list[str] | None, typer.Option("--keep", help="A margin that is never hidden unless primary, such as total.")
     ] = None,
     title: Annotated[str, typer.Option(help="A title for people.")] = "",
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format", help="parquet, csv, sdmx-csv, xlsx, csvw, registry or argus; several times for several."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Protect tables of cells: hide those that say too much of few, and others so that none can be worked out."""
+    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work "
+    "them out."""
     answer = confide.suppress(
         list(tables),
         out=folder,
@@ -69,6 +76,7 @@ def suppress(
         method=method,
         keep=keep or [],
         title=title,
+        formats=formats or [],
         progress=Display(quiet=as_json),
     )
     if as_json:
@@ -76,7 +84,7 @@ def suppress(
         raise typer.Exit(DONE if answer.ok else REFUSED)
     for file, columns in answer.taken_for.items():
         listed = "; ".join(f"{name}: {what}" for name, what in columns.items())
-        err.print(f"[yellow]note[/] {escape(f'no description of {file}, so taken for: {listed}.')}")
+        err.print(f"[yellow]note[/] {escape(f'{file} has no description, so Confide assumes: {listed}.')}")
     if answer.run.was_sealed_before:
         out.print("This run was already sealed; nothing was done.")
     verified = "[bold green]verified[/]" if answer.ok else "[bold red]NOT AS IT SHOULD BE[/]"

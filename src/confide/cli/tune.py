@@ -13,7 +13,7 @@ from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeN
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
-from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS
+from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
 from confide.mechanisms.safetab.tuning import (
     BudgetRule,
     LevelTuning,
@@ -79,14 +79,19 @@ def _show_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Non
                 title,
                 fraction_up(level.budget),
                 f"±{level.margin:,}",
+                ", ".join(f"±{margin:,}" for name, margin in level.total_margins.items() if name != TOTAL_TABLE),
                 "" if floor is None else f"±{floor:,}",
                 holds,
                 threshold,
             )
         )
-    columns = ["level", f"{question.unit} ", "noise margin ", "⌊1.96σ⌋ ", "target ", "suppressed "]
-    table(columns, rows, title="Noise is within its margin in 95 of 100 cases, less often in what passed a suppression")
-    out.print()
+    columns = ["level", f"{question.unit} ", "a count ", "totals of tables ", "⌊1.96σ⌋ ", "target ", "suppressed "]
+    ages = ", ".join(str(grid.ages) for grid in GRIDS[:-1]) + f" or {GRIDS[-1].ages}"
+    table(columns, rows, title="Noise is within these margins in 95 of 100 cases")
+    out.print(
+        "A count is a cell of a table, or a total that stands alone; targets are for counts. The total of a group with "
+        f"sex by {ages} ages is the sum of its noisy cells: its margin is one of the wider three.\n"
+    )
 
 
 def _show_sizes(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
@@ -107,6 +112,7 @@ def _show_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Non
         rows.append(
             (title, *(f"{_chance(row['suppression_probability'])}, +{row['bias_if_released']:.1f}" for row in groups))
         )
+    _show_published(small)
     chance = _percent(float(question.zero_suppression))
     columns = ["level", *(f"{size:,} persons " for size in question.sizes)]
     table(
@@ -114,6 +120,17 @@ def _show_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Non
         rows,
         title=f"How often a group is suppressed, if {chance} of the empty ones are, and how much too high it is if not",
     )
+    out.print()
+
+
+def _show_published(small: dict[str, LevelTuning]) -> None:
+    rows = []
+    for title, level in small.items():
+        explained = [(figure, *level.interval_of(figure)) for figure in level.shown_figures]
+        means = [f"{figure:,}: {low:,} to {high:,}" for figure, low, high in explained]
+        rows.append((title, *means, *[""] * (4 - len(means))))
+    columns = ["level", "the smallest ", "", "", "as if all were shown "]
+    table(columns, rows, title="What a published total that stands alone means: the true count, in 95 of 100 cases")
     out.print()
 
 
@@ -196,14 +213,16 @@ def _chance(probability: float) -> str:
     return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
 
 
-app = typer.Typer(help="Choose budgets: what they buy and what they cost. No records are read.", no_args_is_help=True)
+app = typer.Typer(
+    help="Choose budgets: what accuracy they give and what they cost. Reads no records.", no_args_is_help=True
+)
 
 _FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
 
 
 @app.callback()
 def group() -> None:
-    """Choose budgets: what they buy and what they cost. No records are read."""
+    """Choose budgets: what accuracy they give and what they cost. Reads no records."""
 
 
 @app.command()

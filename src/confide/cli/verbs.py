@@ -133,7 +133,10 @@ def show_offending(offending: Sequence[OffendingValues]) -> None:
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
 AcceptLedger = Annotated[
-    bool, typer.Option("--accept-ledger", help="Use this ledger though the records have another, or a newer copy.")
+    bool,
+    typer.Option(
+        "--accept-ledger", help="Use this ledger even though the records have another ledger, or a newer copy of it."
+    ),
 ]
 Sign = Annotated[
     Path | None,
@@ -153,11 +156,11 @@ def check(
         bool,
         typer.Option(
             "--show-values",
-            help="Also show the values of records that break a rule: confidential, at a terminal alone.",
+            help="Also show the confidential values that break a rule. Works only on a terminal.",
         ),
     ] = False,
 ) -> None:
-    """Find every problem of a spec and its inputs at once, and say what the release costs. Nothing is spent."""
+    """List every problem of a spec and its inputs, and state the price of the release. Spends nothing."""
     if show_values and (as_json or not at_terminal()):
         raise typer.BadParameter("--show-values prints confidential values at a terminal, never to a file or as JSON")
     checked = confide.check(
@@ -174,14 +177,12 @@ def check(
     if as_json:
         print_json(checked.as_dict())
     else:
-        from confide.report.render import fraction_up
-
         show_findings(checked.findings)
         show_offending(checked.offending)
         if plan is not None and "reading" in plan.question:
             from confide.inputs.spelled import reading_in_words
 
-            out.print("How the records are read, as the plan binds it:")
+            out.print("How the records are read (this is part of the plan):")
             for line in reading_in_words(plan.question["reading"]):
                 out.print(escape(f"  {line}"))
         if checked.summary is not None:
@@ -191,9 +192,11 @@ def check(
         if checked.account is not None and checked.cost is not None:
             account = checked.account
             delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
-            remaining = f"{fraction_up(account.left)}{delta}"
-            after = "" if checked.price is None else f", and {_left_after(checked)} afterwards"
-            out.print(f"The ledger would charge {checked.cost}; {remaining} of {account.budget} is left{after}.")
+            remaining = f"{_exact_or_less(account.left)}{delta}"
+            after = "" if checked.price is None else f" and leave {_left_after(checked)}"
+            out.print(
+                f"The ledger has {remaining} of {account.budget} left. This release would cost {checked.cost}{after}."
+            )
         if not checked.errors:
             nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
             out.print(f"[bold green]No problems found.[/]{nothing}")
@@ -201,11 +204,16 @@ def check(
 
 
 def _left_after(checked: Checked) -> str:
-    """What the budget has left once the release is charged, rounded down where it must be shortened."""
+    """What the budget has left once the release is charged."""
+    after = Fraction(0) if checked.price is None or checked.price.left_after is None else checked.price.left_after
+    return "nothing" if after <= 0 else _exact_or_less(after)
+
+
+def _exact_or_less(amount: Fraction) -> str:
+    """A fraction as it is, and one with many digits as less than a short number."""
     from confide.report.render import fraction_up
 
-    after = Fraction(0) if checked.price is None or checked.price.left_after is None else checked.price.left_after
-    return "nothing" if after <= 0 else str(after) if after.denominator < 10**6 else f"less than {fraction_up(after)}"
+    return str(amount) if amount.denominator < 10**6 else f"less than {fraction_up(amount)}"
 
 
 def show_price(price: StatedPrice) -> None:
@@ -220,7 +228,7 @@ def show_price(price: StatedPrice) -> None:
         spent = yardstick.deployment
         amount = _short_loss({"rho" if spent.definition == "zcdp" else "epsilon": Fraction(spent.loss)})
         rows.append((f"{spent.name} ({spent.year})", amount, _two_digits(yardstick.epsilon)))
-    table(["beside what others spent", "loss", "epsilon "], rows)
+    table(["compared with other releases", "loss", "epsilon "], rows)
 
 
 def _short_loss(parameters: Mapping[str, Fraction]) -> str:
@@ -248,7 +256,11 @@ def ask_for_the_name(checked: Checked, name: str) -> None:
     if checked.price is not None:
         err.print(escape(f"Price: {checked.price.loss} ({checked.price.neighbours.value})."))
         err.print(escape(checked.price.in_words))
-    err.print(escape(f"The ledger will be charged {checked.cost} for ever, and has {_left_after(checked)} afterwards."))
+    err.print(
+        escape(
+            f"The ledger will be charged {checked.cost}. This cannot be undone, and it leaves {_left_after(checked)}."
+        )
+    )
     try:
         typed = typer.prompt("To make this release, type its name", err=True, default="", show_default=False)
     except typer.Abort:
@@ -256,11 +268,12 @@ def ask_for_the_name(checked: Checked, name: str) -> None:
     if typed.strip() != name:
         raise RunError(
             "not-confirmed",
-            "the name of the release was not typed: nothing was charged and nothing made",
+            "you did not type the name of the release, so nothing was charged and nothing was made",
             where=Place(path="release.name"),
             found="another answer" if typed.strip() else "no answer",
             expected=f"the name {name}",
-            remedy="run it again and type the name; programs say --yes; confide rehearse tries it on made-up records",
+            remedy="run it again and type the name; in a script, add --yes; to try it on made-up records first, use "
+            "confide rehearse",
         )
 
 
@@ -271,17 +284,22 @@ def run(
     memory: Memory = "4GiB",
     insecure_key: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="A key of your own (64 hexadecimal digits), for trials: NOT FOR RELEASE."),
+        typer.Option(
+            metavar="HEX",
+            help="For trials: a key that you choose (64 hexadecimal digits). The result is NOT FOR RELEASE.",
+        ),
     ] = None,
     sign: Sign = None,
     engine: EngineChoice = "local",
     spark_master: SparkMaster = None,
     accept_ledger: AcceptLedger = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before the ledger is charged; without a terminal nobody is asked.")
+        bool,
+        typer.Option("--yes", help="Do not ask before charging the ledger. Without a terminal, Confide never asks."),
     ] = False,
 ) -> None:
-    """Make the release. After a crash or a power cut, run the same command again: it continues at no further cost."""
+    """Make the release. After a crash or a power cut, run the same command again: it continues without a further "
+    "charge."""
     display = Display(quiet=as_json)
     asked = not yes and can_answer()
     result = confide.run(
@@ -302,7 +320,7 @@ def run(
         return
 
     if result.was_sealed_before:
-        out.print("This run was already sealed; nothing was done and nothing was charged.")
+        out.print("This run was sealed before. Nothing was done and nothing was charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
     mechanism = confide.MECHANISMS[result.plan.mechanism]
     contents = mechanism.contents(result.plan)
@@ -317,7 +335,7 @@ def run(
             deltas = [f"{float(number):g}" for number in (account.spent_delta, account.left_delta, account.delta)]
             out.print("  of its delta: {} spent, {} left of {}".format(*deltas))
     if sign is not None:
-        out.print("  signed with the key of the office")
+        out.print("  signed with the office's key")
     if insecure_key:
         err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
 
@@ -325,14 +343,14 @@ def run(
 def verify(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="The ledger: is this the very release that was sealed?")
+        Path | None, typer.Option("--ledger", help="The ledger, to check that this is the release that was sealed.")
     ] = None,
     public_key: Annotated[
-        Path | None, typer.Option("--public-key", help="The office's public key: has it signed this release?")
+        Path | None, typer.Option("--public-key", help="The office's public key, to check its signature.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Read a release again from its files: hashes, completeness, whole numbers, and noise as promised."""
+    """Check a release folder: hashes, completeness, whole numbers, and noise as promised."""
     verification = confide.verify(release, ledger=ledger, public_key=public_key)
     if as_json:
         print_json(verification.as_dict())
@@ -345,24 +363,29 @@ def verify(
         colour = "green" if verification.ok else "red"
         out.print(f"\nThe release {escape(verification.release)} is [bold {colour}]{verification.verdict}[/].")
         if verification.ok and not verification.vouched_by:
-            out.print("Whether it is the one that was sealed: --ledger LEDGER, or --public-key of its office.")
+            out.print(
+                "To check that it is also the release that was sealed, add --ledger LEDGER, or --public-key of the "
+                "office."
+            )
     raise typer.Exit(DONE if verification.ok else REFUSED)
 
 
 def evaluate(
     run_folders: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="The spec file or the folder of a run; of several, one for each key."),
+        typer.Argument(
+            metavar="RUN...", help="The spec file, or the folder of a run. Repeat it for runs with different keys."
+        ),
     ],
     geometry: Annotated[
         list[str] | None,
-        typer.Option(metavar="LEVEL=FILE", help="A GeoJSON file with the areas of a level, for a map; repeatable."),
+        typer.Option(metavar="LEVEL=FILE", help="A GeoJSON file with the areas of a level, to draw a map. Repeatable."),
     ] = None,
     as_json: Json = False,
     processes: Processes = None,
     memory: Memory = "4GiB",
 ) -> None:
-    """Compare a release with the truth, for the curator alone: a dossier with pictures. CONFIDENTIAL.
+    """Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.
 
     Several runs of the same question, made with different keys, give means over keys and intervals.
     """
@@ -373,7 +396,7 @@ def evaluate(
     if as_json:
         print_json({"confidential": True, "dossier": str(evaluated.dossier)} | numbers)
         return
-    show_headline(numbers, "CONFIDENTIAL: released against true")
+    show_headline(numbers, "CONFIDENTIAL: released compared with true")
     out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
 
 
@@ -385,12 +408,12 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB") -> None:
-    """Make a release a second time from the kept key, and compare every byte. It costs nothing."""
+    """Make a release again from its key, and compare every byte. Costs nothing."""
     result = confide.replay(run_folder, processes=processes, memory=memory, progress=Display(quiet=as_json))
     if as_json:
         print_json(result.as_dict())
     elif result.ok:
-        out.print(f"[bold green]The same[/]: {result.files} files, byte by byte.")
+        out.print(f"[bold green]Identical[/]: {result.files} files, byte for byte.")
     else:
         out.print("[bold red]Different[/]: " + escape(", ".join(result.different)))
     raise typer.Exit(DONE if result.ok else REFUSED)
@@ -399,7 +422,7 @@ def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = 
 def seal(
     run_folder: RunFolder,
     destroy_key: Annotated[
-        bool, typer.Option("--destroy-key", help="Destroy the key: the release can never be replayed again.")
+        bool, typer.Option("--destroy-key", help="Destroy the key. After this, nobody can replay the release.")
     ] = False,
     sign: Sign = None,
 ) -> None:
@@ -413,12 +436,14 @@ def seal(
         out.print(f"The key is destroyed{in_ledger}. The release is final.")
 
 
-signature = typer.Typer(help="The key with which an office signs its releases.", no_args_is_help=True)
+signature = typer.Typer(help="The key that an office signs its releases with.", no_args_is_help=True)
 
 
 @signature.command("new")
 def new_signature(
-    key_file: Annotated[Path, typer.Argument(metavar="KEYFILE", help="Where the private key is kept, 0600.")],
+    key_file: Annotated[
+        Path, typer.Argument(metavar="KEYFILE", help="The file for the private key; only you can read it.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Make the key of an office: KEYFILE stays secret, KEYFILE.pub is for everybody who receives releases."""
@@ -426,7 +451,7 @@ def new_signature(
     if as_json:
         print_json(key.as_dict())
         return
-    out.print(f"Private key, which stays here: {escape(str(key.private))}")
+    out.print(f"Private key (keep it here):    {escape(str(key.private))}")
     out.print(f"Public key, for receivers:     {escape(str(key.public))}")
     out.print(f"Its fingerprint:               {key.fingerprint}")
 

@@ -162,7 +162,7 @@ def _housed(people: pa.Table, blocks: pa.Table, source: Source, programme: Commo
     if len(rows):
         raise InputError(
             "no-units",
-            "a record lies in a block where by the block table nobody can live (the first such rows: "
+            "a record is in a block where nobody can live according to the block table (the first such rows: "
             f"{', '.join(f'{row:,}' for row in rows)})",
             where=Place(file=source.file, column=source.theirs(BLOCK), row=int(rows[0])),
             found=CONFIDENTIAL,
@@ -195,11 +195,11 @@ def _scattered(engine: Engine, source: Source, id_: str, inside: str, household:
     return [
         Finding(
             code="household-in-two-blocks",
-            what="members of one household lie in different blocks",
+            what="members of one household are in different blocks",
             where=Place(file=source.file, column=source.theirs(household)),
             found=CONFIDENTIAL,
             expected="an id that no household of another block has",
-            remedy="put the code of the block before the id, if ids begin anew in every block",
+            remedy="put the code of the block before the id if ids start again in every block",
         )
     ]
 

@@ -27,8 +27,7 @@ from confide.comparison.attacking import attack
 from confide.comparison.common_tables import characteristics, common_tables
 from confide.comparison.compared_people import ComparedPopulation, prepare
 from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, load_comparison
-from confide.comparison.page import write_page
-from confide.comparison.page_words import words_of
+from confide.comparison.page import words_of, write_page
 from confide.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.engines.groups import private_folder, whole_file, write_text
 from confide.errors import Place, RunError
@@ -72,7 +71,7 @@ def compare(
 
     Args:
         spec: The spec of a comparison: a TOML file (``docs/concepts/comparison.md``).
-        folder: A folder of its own; run again, what is finished is kept.
+        folder: A new folder. If you run it again, finished parts are kept.
         processes: How many processes; all cores by default.
         progress: A display, if one is wanted.
 

@@ -184,7 +184,7 @@ class AttackPart(Part):
         2.0, gt=0, le=3600, allow_inf_nan=False, description="The longest that one programme of a block may take."
     )
     repeats: int = Field(0, ge=0, le=1000, description="Random repeats that say how sure each record is; 0: none.")
-    processes: int | None = Field(None, ge=1, le=1024, description="How many processes; default: all cores.")
+    processes: int | None = Field(None, ge=1, le=1024, description="How many processes to use; default: all cores.")
 
     def sample(self, *, noisy: bool, suppressed: bool) -> int | None:
         """How many blocks are attacked where tables are of a kind; None: all."""

@@ -19,7 +19,9 @@ from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Sta
 from confide.errors import NOWHERE, SpecError
 from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling
 
-SCHEMA = FileKind("schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct the schema file")
+SCHEMA = FileKind(
+    "schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct this line of the schema file"
+)
 LONGEST_RANGE = 100_000
 """How many levels a range may stand for."""
 

@@ -102,10 +102,10 @@ def map_groups(
 def worker_died() -> RunError:
     return RunError(
         "worker-died",
-        "a process that worked on a part of the run was ended from outside",
-        found="a process that is gone",
-        expected="processes that live until their part is done",
-        remedy="most often memory was used up: run again with fewer --processes, and the run continues; in a Python "
+        "another program stopped one of the worker processes",
+        found="a process that stopped",
+        expected="worker processes that finish their part",
+        remedy="usually the memory was full: run again with fewer --processes, and the run continues; in a Python "
         'script, call Confide under `if __name__ == "__main__":`, because worker processes import the script',
     )
 

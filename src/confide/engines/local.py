@@ -169,8 +169,8 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
     except duckdb.OutOfMemoryException:
         problem = RunError(
             "out-of-memory",
-            "the tabulation does not fit into the memory limit, and there is no room left for spilling",
-            expected="room for intermediate results",
+            "counting does not fit into the memory limit, and the disk has no space for intermediate results",
+            expected="space for intermediate results",
             remedy="free disk space in the run's folder, or raise --memory",
         )
     except duckdb.Error as error:

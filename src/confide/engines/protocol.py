@@ -23,16 +23,17 @@ from confide.schema import AS_WRITTEN, NO_GROUP, Code, Query, Recode, Spelling
 # Sources: files of rows with a declared layout. Nothing about a file is guessed from its content.
 
 
-Format = Literal["parquet", "csv", "xlsx"]
+Format = Literal["parquet", "csv", "xlsx", "asc"]
 UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A Parquet, CSV or Excel file, and our names for its columns (``columns`` maps ours to theirs).
+    """A Parquet, CSV, Excel or tau-ARGUS file, and our names for its columns (``columns`` maps ours to theirs).
 
     A CSV is read as text, every column: a code keeps its leading zeros, and what is a number is said by the schema.
-    So is a ``sheet`` of a workbook, the only one if none is named. Another ``encoding`` becomes UTF-8 first.
+    So is a ``sheet`` of a workbook, the only one if none is named, and an .asc file, whose values stand where the .rda
+    file beside it says. Another ``encoding`` becomes UTF-8 first.
     Where it is not ``quoted`` there is no way to quote: a quotation mark is a character like any other, and a value
     holds neither delimiter nor line end.
     """
@@ -70,6 +71,8 @@ def format_of(path: Path) -> Format | None:
         return "parquet"
     if suffix in {".xlsx", ".xlsm"}:
         return "xlsx"
+    if suffix == ".asc":
+        return "asc"
     return "csv" if suffix in {".csv", ".txt", ".tsv", ".tab", ".dat"} else None
 
 
@@ -221,9 +224,9 @@ def unreadable(sources: Iterable[Source | Path], by: str, line: int | None = Non
         code="unreadable",
         what="the file cannot be read",
         where=Place(file=files, line=line),
-        found=f"damage or another layout ({by})",
+        found=f"a damaged file, or another layout ({by})",
         expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
-        remedy="check that the file is complete and is what the spec says it is; write it again if need be",
+        remedy="check that the file is complete and has the format that the spec says; if not, write it again",
     )
 
 
@@ -237,7 +240,7 @@ def bad_memory(memory: str) -> ParameterError:
     """The error for an amount of memory that cannot be understood."""
     return ParameterError(
         "memory",
-        "this is not an amount of memory",
+        "this is not an amount of memory that Confide understands",
         where=Place(path="--memory"),
         found=repr(memory[:40]),
         expected="a number with a unit, such as 4GiB or 800MB",

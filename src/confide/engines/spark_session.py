@@ -203,7 +203,7 @@ def _missing(what: str, found: str, install: str) -> ParameterError:
 def _busy() -> ParameterError:
     return ParameterError(
         "spark-busy",
-        "this process has a Spark context of its own, and there can be only one",
+        "this process already has a Spark context, and there can be only one",
         where=Place(path="--engine"),
         found="a context that Confide did not start",
         expected="none; or its session, given to the engine: SparkEngine(scratch, session=...)",
@@ -249,7 +249,7 @@ def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OS
     if "OutOfMemoryError" in message or "SparkOutOfMemory" in message:
         return RunError(
             "out-of-memory",
-            "the tabulation does not fit into the memory that Spark was given",
+            "counting does not fit into the memory of Spark",
             expected="room for the rows that each process has at hand",
             remedy="raise --memory, or run with fewer --processes",
         )
@@ -275,7 +275,7 @@ def gone() -> Finding:
         what="Spark ended in the middle of its work",
         found="a connection that is closed",
         expected="a Spark that lives until the run ends",
-        remedy="most often memory was used up: run again with more --memory or fewer --processes, to continue",
+        remedy="usually the memory was full: run again with more --memory or fewer --processes, and the run continues",
     )
 
 

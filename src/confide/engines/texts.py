@@ -1,8 +1,8 @@
 """Texts that offices have, made into the one text that engines read: a CSV in UTF-8.
 
-A CSV in another encoding, and a sheet of a workbook, are written again in the scratch folder, which is private; every
-value stays text. Whatever cannot be read so is told in one finding that names the key of the spec to set: a wrong
-delimiter or encoding otherwise shows as many missing columns.
+A CSV in another encoding, a sheet of a workbook, and records of tau-ARGUS are written again in the scratch folder,
+which is private; every value stays text. Whatever cannot be read so is told in one finding that names the key of the
+spec to set: a wrong delimiter or encoding otherwise shows as many missing columns.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _LONGEST_LINE = 1 << 20
 _CHUNK = 1 << 20
 _LINES_ABOVE = 10
 """So many lines of titles may stand above the names of columns to be noticed as such."""
+_NO_NAME = re.compile(r"^[^\W\d_]?$|^[^a-z]*\d")
+"""Texts that are hardly the name of a column: a single letter, or what has a digit before any letter."""
 _KINDS = {
     b"PK\x03\x04": ("an Excel workbook or another zip archive", "give the file its own ending, .xlsx"),
     b"\xd0\xcf\x11\xe0": ("a workbook in Excel's old format", "save it as .xlsx, or as CSV in UTF-8"),
@@ -49,21 +51,37 @@ def as_csv(source: Source, folder: Path, known: dict[tuple[object, ...], Path]) 
     if source.format == "parquet" or (source.format == "csv" and is_utf_8(source.encoding)):
         return source
     status = source.path.stat()
-    key = source.path, source.encoding, source.sheet, status.st_size, status.st_mtime_ns
+    key: tuple[object, ...] = source.path, source.encoding, source.sheet, status.st_size, status.st_mtime_ns
+    if source.format == "asc" and (metadata := source.path.with_suffix(".rda")).is_file():
+        key = (*key, metadata.stat().st_size, metadata.stat().st_mtime_ns)
     if key not in known:
         into = private_folder(folder) / f"text-{len(known)}.csv"
         with whole_file(into) as temporary:
-            if source.format == "xlsx":
-                with temporary.open("w", encoding=UTF_8, newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerows(workbook_rows(source))
-            else:
+            if source.format == "csv":
                 _recode(source, temporary)
+            else:
+                with temporary.open("w", encoding=UTF_8, newline="") as file:
+                    rows = workbook_rows(source) if source.format == "xlsx" else _argus_rows(source)
+                    csv.writer(file, lineterminator="\n").writerows(rows)
         known[key] = into
-    delimiter = "," if source.format == "xlsx" else source.delimiter
-    quoted = source.quoted or source.format == "xlsx"
+    delimiter = source.delimiter if source.format == "csv" else ","
+    quoted = source.quoted or source.format != "csv"
     return replace(
         source, path=known[key], format="csv", encoding=UTF_8, delimiter=delimiter, quoted=quoted, name=source.file
     )
+
+
+def _argus_rows(source: Source) -> Iterator[list[str]]:
+    """The records of an .asc file."""
+    from confide.inputs.argus import record_rows
+
+    bad = False
+    try:
+        yield from record_rows(source.path, source.encoding)
+    except UnicodeError:
+        bad = True
+    if bad:  # after the error is gone, which holds bytes of the records
+        raise InputError(_bad_encoding(source, guess_encoding(source.path)))
 
 
 def is_utf_8(encoding: str) -> bool:
@@ -130,10 +148,10 @@ def _bad_encoding(source: Source, guess: str) -> Finding:
         code="encoding",
         what=f"the file is not text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
         where=Place(file=source.file),
-        found="bytes that are none of it" + ("" if instead == "another" else f", and that {guess} could be"),
+        found="bytes that are not valid in it" + ("" if instead == "another" else f", but are in {guess}"),
         expected=f"text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
-        remedy=f'say how the file was written: [data] encoding = "{guess}", of the block table '
-        "alone block_encoding; or save it in UTF-8"
+        remedy=f'write [data] encoding = "{guess}" in the spec (for the block table only: block_encoding), '
+        "or save the file in UTF-8"
         if instead != "another"
         else "save the file in UTF-8",
     )
@@ -159,12 +177,13 @@ def other_delimiter(line: str, delimiter: str) -> str | None:
 
 def csv_header(source: Source) -> list[str]:
     """The column names in the first line of a CSV."""
+    start = b""
     try:
         with source.path.open("rb") as file:
             start = file.read(_LONGEST_LINE)
         other = next((of for mark, of in _KINDS.items() if start.startswith(mark)), None)
         if other is not None:
-            raise _bad_header(source, "the file is no text", other[0], "a CSV", other[1])
+            raise _bad_header(source, "the file is not a text file", other[0], "a CSV", other[1])
         if b"\0" in start[:1000]:
             raise InputError(_bad_encoding(source, guess_encoding(source.path)))
         first = re.split(rb"[\r\n]", start, maxsplit=1)[0].decode("utf-8-sig")
@@ -173,7 +192,7 @@ def csv_header(source: Source) -> list[str]:
         guess = guess_encoding(source.path)
         problem = None
     except csv.Error:
-        problem = "the first line is no line of a CSV", "a line that cannot be taken apart", "a CSV in UTF-8"
+        problem = "the first line is not valid CSV", "a line that cannot be split into values", "a CSV in UTF-8"
     except OSError as error:
         problem = "the file cannot be read", error.strerror or type(error).__name__, "a file that may be read"
     else:
@@ -187,13 +206,29 @@ def csv_header(source: Source) -> list[str]:
         elif "" in names:
             problem = "a column has no name", f"column {names.index('') + 1} without a name", "a name for every column"
         elif len({name.lower() for name in names}) < len(names):
-            problem = "a column name stands twice in the first line", "names that are alike", "names that differ"
+            problem = "two columns have the same name", "the same name twice", "a different name for each column"
         else:
             return names
     # The first line of a CSV without names is a record: nothing of it is shown, and no context holds it.
     if problem is None:
         raise InputError(_bad_encoding(source, guess))
-    raise _bad_header(source, *problem)
+    line = _line_of_names(start, source.delimiter)
+    if line is None:
+        raise _bad_header(source, *problem)
+    remedy = f"line {line} looks like the column names; if so, remove the lines above it"
+    raise _bad_header(source, *problem, remedy)
+
+
+def _line_of_names(start: bytes, delimiter: str) -> int | None:
+    """The line after the first that could be the names of columns: no value of it is empty, a number or there twice,
+    and a later line has as many values. A guess, for a remedy."""
+    lines = start.decode(errors="replace").splitlines()[: _LINES_ABOVE + 2]
+    parts = [[text.strip(' "').lower() for text in line.split(delimiter)] for line in lines]
+    for at, names in enumerate(parts[1:-1], start=1):
+        are_names = all(names) and len(set(names)) == len(names) > 1 and not any(map(_NO_NAME.search, names))
+        if are_names and any(len(below) == len(names) for below in parts[at + 1 :]):
+            return at + 1
+    return None
 
 
 def misread_header(source: Source, wanted: Collection[str], present: Collection[str]) -> Finding | None:
@@ -213,10 +248,10 @@ def misread_header(source: Source, wanted: Collection[str], present: Collection[
     if below:
         return Finding(
             code="csv-header",
-            what=f"the names of the columns are not in the first line, but in line {below[0]}",
+            what=f"the column names are in line {below[0]} instead of the first line",
             where=Place(file=source.file, line=below[0]),
             found=f"{below[0] - 1} lines above the names, such as a title",
-            expected="the names of the columns in the first line",
+            expected="the column names in the first line",
             remedy="remove the lines above the names",
         )
     for delimiter in DELIMITERS:
@@ -225,11 +260,11 @@ def misread_header(source: Source, wanted: Collection[str], present: Collection[
     if not any(name in present for name in wanted) and any(re.fullmatch(r"[\d.,+-]+", name) for name in present):
         return Finding(
             code="csv-header",
-            what="the first line has values in place of the names of columns",
+            what="the first line holds values instead of column names",
             where=Place(file=source.file, line=1),
-            found=f"{len(present):,} columns, some of which are called by a number",
-            expected="a first line with the names of the columns: " + ", ".join(wanted),
-            remedy="put a line with the names of the columns above the first record",
+            found=f"{len(present):,} columns, and some of the names are numbers",
+            expected="a first line with the column names: " + ", ".join(wanted),
+            remedy="add a line with the column names above the first record",
         )
     return None
 
@@ -244,11 +279,12 @@ def wrong_delimiter(source: Source, instead: str) -> Finding:
     written = "\\t" if instead == "\t" else instead
     return Finding(
         code="wrong-delimiter",
-        what=f"the values of the file are parted by {DELIMITERS[instead]}",
+        what=f"the values in this file are separated by {DELIMITERS[instead]}",
         where=Place(file=source.file, line=1),
-        found=f"a first line with {DELIMITERS[instead]}, which is one single column if read by {source.delimiter!r}",
-        expected=f"values parted by {source.delimiter!r}, as the spec says",
-        remedy=f'say so in the spec: [data] delimiter = "{written}"; of the block table alone, block_delimiter',
+        found=f"a first line with {DELIMITERS[instead]}, which gives a single column if {source.delimiter!r} "
+        "separates the values",
+        expected=f"values separated by {source.delimiter!r}, as the spec says",
+        remedy=f'write [data] delimiter = "{written}" in the spec; for the block table only, write block_delimiter',
     )
 
 
@@ -257,7 +293,7 @@ def _bad_header(
     what: str,
     found: str,
     expected: str,
-    remedy: str = "give each column a name of its own in the first line: no title above it, no merged cells",
+    remedy: str = "give each column its own name in the first line, without a title above it and without merged cells",
 ) -> InputError:
     return InputError(
         "csv-header", what, where=Place(file=source.file, line=1), found=found, expected=expected, remedy=remedy

@@ -53,9 +53,9 @@ def _opened(source: Source) -> Any:
     except ImportError:
         raise RunError(
             "no-openpyxl",
-            "Excel files are read by openpyxl, which is not installed",
+            "openpyxl, which reads Excel files, is not installed",
             where=Place(file=source.file),
-            found="no module of this name",
+            found="no such module",
             expected="the extra `excel`",
             remedy="pip install 'confide[excel]'; or save the sheet as CSV in UTF-8",
         ) from None
@@ -64,9 +64,9 @@ def _opened(source: Source) -> Any:
     except (zipfile.BadZipFile, KeyError, ValueError, OSError):
         bad = Finding(
             "unreadable",
-            "the file is no workbook that can be read",
+            "the file is not a workbook that Confide can read",
             Place(file=source.file),
-            "damage, a password, or another format",
+            "a damaged file, a password, or another format",
             "an .xlsx file without a password",
             "open it in Excel, and save it again as .xlsx without a password, or as CSV in UTF-8",
         )
@@ -123,5 +123,6 @@ def _beyond(source: Source, width: int) -> Finding:
         Place(file=source.file, line=1),
         f"names for {width:,} columns, and values further right",
         "a name for every column, in the first row",
-        "name every column in the first row, with no title above it and no merged cells; remove notes beside the table",
+        "name every column in the first row, with no title above it and no merged cells; remove notes next to the "
+        "table",
     )

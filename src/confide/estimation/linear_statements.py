@@ -26,7 +26,7 @@ from scipy.stats import binom
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
 from confide.estimation.unified_intervals import (
-    Intervals,
+    RealIntervals,
     WholeIntervals,
     checked_level,
     count_intervals,
@@ -44,7 +44,7 @@ NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class ShareIntervals(Intervals):
+class ShareIntervals(RealIntervals):
     """Intervals of shares between 0 and 1. Where ``bounded`` is False there is no bounded interval: the denominator may
     be zero as far as the estimates tell, and the ends are 0 and 1."""
 

@@ -47,7 +47,7 @@ LARGEST_COUNT = 2.0**52
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class RealIntervals:
     """Both ends of many intervals, which belong to them."""
 
     low: Floats
@@ -91,7 +91,7 @@ def accepted(x: Floats, mu: Floats, top: Floats, level: float) -> Booleans:
 
 def unified_intervals(
     estimate: ArrayLike, sd: ArrayLike, level: float, least: ArrayLike = 0.0, most: ArrayLike = np.inf
-) -> Intervals:
+) -> RealIntervals:
     """Feldman-Cousins intervals for numbers between bounds, each estimated with a Gaussian error.
 
     Args:
@@ -194,11 +194,11 @@ class _Scale:
     def there(self, number: Floats) -> Floats:
         return np.asarray(self.sign * (number - self.origin) / self.sd)
 
-    def intervals(self, level: float, halvings: int) -> Intervals:
+    def intervals(self, level: float, halvings: int) -> RealIntervals:
         ends = _scaled(self.x, self.top, level, halvings)
         one, other = (self.origin + self.sign * self.sd * end for end in (ends.low, ends.high))
         low, high = np.minimum(one, other), np.maximum(one, other)
-        return Intervals(np.clip(low, self.least, self.most), np.clip(high, self.least, self.most))
+        return RealIntervals(np.clip(low, self.least, self.most), np.clip(high, self.least, self.most))
 
 
 def _law(x: Floats, mu: Floats, top: Floats) -> Floats:
@@ -219,7 +219,7 @@ def _side(c: Floats, squared: Floats, room: Floats) -> Floats:
     return np.asarray(ndtr(np.where(c <= distance, c, np.where(distance > 0, beyond, np.inf))))
 
 
-def _scaled(x: Floats, top: Floats, level: float, halvings: int) -> Intervals:
+def _scaled(x: Floats, top: Floats, level: float, halvings: int) -> RealIntervals:
     """Intervals for standard deviation 1 and bounds 0 and ``top``."""
     z = normal_quantile(level)
     table = _Curves.of(level)
@@ -235,7 +235,7 @@ def _scaled(x: Floats, top: Floats, level: float, halvings: int) -> Intervals:
         best = np.clip(at, 0.0, end)
         low[narrow] = _edge(at, end, best, np.zeros_like(at), level, halvings)
         high[narrow] = _edge(at, end, best, end, level, halvings)
-    return Intervals(low, high)
+    return RealIntervals(low, high)
 
 
 def _edge(x: Floats, top: Floats, inside: Floats, outside: Floats, level: float, halvings: int = HALVINGS) -> Floats:
@@ -265,9 +265,9 @@ class _Curves:
     def of(level: float) -> _Curves:
         z, start = normal_quantile(level), float(ndtri(level))
         infinite = np.inf
-        at = np.arange(LOWEST, KNOT / 2, KNOT)
+        at: Floats = np.arange(LOWEST, KNOT / 2, KNOT, dtype=np.float64)
         below = _edge(at, np.full_like(at, infinite), np.zeros_like(at), np.full_like(at, z), level)
-        x = start + KNOT * np.arange(int((2 * z - start) / KNOT) + 2)
+        x: Floats = start + KNOT * np.arange(int((2 * z - start) / KNOT) + 2, dtype=np.float64)
         between = _edge(x, np.full_like(x, infinite), x, np.zeros_like(x), level)
         return _Curves(level, below, between, start)
 

@@ -110,7 +110,7 @@ def build_spine(
         findings.append(
             Finding(
                 code="duplicate-block",
-                what="a block stands more than once in the block table",
+                what="a block is in the block table more than once",
                 where=Place(file=file, row=int(np.flatnonzero(built[-1].unit_of_block == first)[1]) + 1),
                 found=f"{int((times > 1).sum()):,} repeated codes, the first {twice!r}",
                 expected="one row for each block",

@@ -15,7 +15,7 @@ Histograms are sparse (blocks x cells); all sums are whole numbers, so that no o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,8 +39,8 @@ ZERO_FLOOR = 0.95
 """The margin of a figure that shows zero is not below this quantile of its class."""
 DEGREES = 5
 """Degrees of freedom of the t law that multiplies a root mean squared error: errors have heavier tails than normal."""
-ON_SPINE = 0.9
-"""A kind of area is on the spine if so many of its areas are single units of it."""
+ON_SPINE = 0.5
+"""A kind of area is on the spine if at least this share of its areas are single units of it."""
 
 
 def size_names() -> list[str]:
@@ -145,7 +145,7 @@ class PossibleCells:
 
 
 @dataclass(eq=False)
-class ErrorTally:
+class ReplicateTally:
     """The errors of one query in all areas of one kind, replicate after replicate."""
 
     released: Any
@@ -300,7 +300,7 @@ def pooled_rows(
     queries = {name: query_matrix(problem, name) for name in query_names(problem)}
     possible = PossibleCells(problem)
     tallies = {
-        (kind.name, name): ErrorTally(kind.members @ released @ matrix, possible.number(kind, matrix))
+        (kind.name, name): ReplicateTally(kind.members @ released @ matrix, possible.number(kind, matrix))
         for kind in areas
         for name, matrix in queries.items()
     }
@@ -345,9 +345,9 @@ class OffSpineFactor:
 
 
 def off_spine_factors(
-    problem: TopDownProblem, truth: Any, released: Any, replicates: Iterable[Any]
+    problem: TopDownProblem, rows: Sequence[Mapping[str, Any]], truth: Any, releases: Iterable[Any]
 ) -> list[OffSpineFactor]:
-    """The ratios for every query, from made-up people, a release of them, and replicates of that release.
+    """The ratios for every query, from made-up people and releases of them.
 
     The squared error of a figure off the spine is divided by the mean squared error that replicates have for figures
     of its kind of area that show its size; the mean of these quotients is the square of the ratio. Figures that show
@@ -355,40 +355,44 @@ def off_spine_factors(
 
     Args:
         problem: Strategy, frame and spine.
+        rows: The pooled errors of replicates (:func:`pooled_rows`).
         truth: The histograms of the made-up people, blocks x cells, sparse.
-        released: Those of their release.
-        replicates: Those of the replicates of that release.
+        releases: Those of their releases.
     """
     kinds = [kind for kind in area_kinds(problem) if not kind.on_spine]
-    expected = {
-        (row["kind"], row["query"], row["size"]): row["mse_shown"]
-        for row in pooled_rows(problem, released, replicates, kinds)
-    }
-    names = size_names()
-    result = []
-    for query in query_names(problem):
-        matrix = query_matrix(problem, query)
-        sums, numbers = [np.zeros(0)], [np.zeros(0)]
+    expected = {(row["kind"], row["query"], row["size"]): row["mse_shown"] or 0.0 for row in rows}
+    queries = {name: query_matrix(problem, name) for name in query_names(problem)}
+    sums = {(kind.name, query): np.zeros((2, kind.areas)) for kind in kinds for query in queries}
+    for histograms in releases:
         for kind in kinds:
-            was, shows = (_entries(kind.members @ counts @ matrix) for counts in (truth, released))
-            before = np.zeros(len(shows[0]), np.int64)
-            place = np.searchsorted(was[0], shows[0])
-            known = place < len(was[0])
-            known[known] = was[0][place[known]] == shows[0][known]
-            before[known] = was[1][place[known]]
-            mse = np.array([expected.get((kind.name, query, size)) or 0.0 for size in names])[size_class(shows[1])]
-            usable = mse > 0
-            quotient = (shows[1] - before)[usable].astype(np.float64) ** 2 / mse[usable]
-            area = shows[0][usable] // matrix.shape[1]
-            sums.append(np.bincount(area, quotient, minlength=kind.areas))
-            numbers.append(np.bincount(area, minlength=kind.areas).astype(np.float64))
-        quotients, number = np.concatenate(sums), np.concatenate(numbers)
+            figures = [kind.members @ counts for counts in (truth, histograms)]
+            for query, matrix in queries.items():
+                mse = np.array([expected.get((kind.name, query, size), 0.0) for size in size_names()])
+                sums[kind.name, query] += _quotients(*(figure @ matrix for figure in figures), mse)
+    result = []
+    for query in queries:
+        quotients, number = np.concatenate([np.zeros((2, 0)), *(sums[kind.name, query] for kind in kinds)], axis=1)
         if number.sum() and quotients.sum():
             squared = quotients.sum() / number.sum()
             error = float(np.sqrt(((quotients - squared * number) ** 2).sum()) / number.sum())
             ratio = float(np.sqrt(squared))
             result.append(OffSpineFactor(query, int((number > 0).sum()), ratio, error / (2 * ratio)))
     return result
+
+
+def _quotients(truth: Any, released: Any, mse: Floats) -> Floats:
+    """For each area the sum of squared errors over their expectation, and how many there are: 2 x areas."""
+    (was, true), (keys, shows) = _entries(truth), _entries(released)
+    before = np.zeros(len(keys), np.int64)
+    place = np.searchsorted(was, keys)
+    known = place < len(was)
+    known[known] = was[place[known]] == keys[known]
+    before[known] = true[place[known]]
+    expected = mse[size_class(shows)]
+    usable = expected > 0
+    quotient = (shows - before)[usable].astype(np.float64) ** 2 / expected[usable]
+    area, areas = keys[usable] // released.shape[1], released.shape[0]
+    return np.array([np.bincount(area, quotient, minlength=areas), np.bincount(area, minlength=areas)])
 
 
 def record_intervals(

@@ -8,8 +8,9 @@ comes out is stamped.
 
 Errors of replicates are those of a release whose truth is the release: a little smoother and sparser than the truth.
 Where this matters most, in areas that the spine does not follow, a factor is found with people whose truth is known:
-*made-up people*, released and replicated in the same way (:func:`exchanged_homes`). What the margins cover was measured
-against the truth: ``docs/concepts/replicates.md``. The method is that of the Census Bureau's Approximate Monte Carlo.
+*made-up people*, released in the same way (:mod:`confide.inference.made_up_homes`). What the margins
+cover was measured against the truth: ``docs/concepts/replicates.md``. The method is that of the Census Bureau's
+Approximate Monte Carlo.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from confide.documents.settings_file import FileKind
 from confide.engines import LocalEngine, Source
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
+from confide.inference.made_up_homes import counted, exchanged_homes, resized_blocks, shrinkage
 from confide.inference.pooled_errors import (
     OffSpineFactor,
     area_kinds,
@@ -64,7 +66,8 @@ MOST = 1_000
 REPLICATE = "a replicate of a release, made with a public key from its records"
 MARK, ANSWER, MARGINS, RECORDS = "NOT-FOR-RELEASE.txt", "replicates.json", "margins", "records"
 STAMPED = ".NOT-FOR-RELEASE"
-MADE_UP, MADE_UP_RELEASE = "made-up-people", "made-up-release"
+MIXED, MIXED_RELEASE = "made-up-mixed-people", "made-up-mixed-release"
+MADE_UP = "made-up-people"
 FORM = "confide/replicates/v1"
 
 
@@ -87,8 +90,8 @@ def replicate(
         release: A sealed release, or the folder of its run. Nothing else can be replicated.
         out: The folder of the replicates: a new one, or that of replicates of the same release.
         replicates: How many.
-        calibration: How many replicates of a release of made-up people are made for the factor off the spine; 0 for
-            none, which leaves the factor at 1.
+        calibration: How many releases of made-up people are made for the factor off the spine; 0 for none, which
+            leaves the factor at 1.
         spec: The spec, where the strategy is not one that ships.
         processes: How many processes to use; by default one for each core. The replicates are the same for any.
         memory: The most memory to use, such as ``4GiB``.
@@ -147,7 +150,7 @@ class ReplicatedRelease:
         spine = self.problem.spine
         place = np.full(len(spine.frame.blocks.unit_of_block), -1, np.int64)
         place[spine.rows] = np.arange(len(spine.rows))
-        return _counted(place[row] * self.problem.cells + cell, self.problem.cells)
+        return counted(place[row] * self.problem.cells + cell, self.problem.cells)
 
     def key(self, purpose: str) -> ReleaseKey:
         """A public key, another one for each purpose: stamped wherever it is used."""
@@ -171,42 +174,6 @@ def _problem(released: ReleasedPlan) -> TopDownProblem:
     return TopDownProblem(spec, released.strategy, frame, released.spine, released.columns, records, "units")
 
 
-def exchanged_homes(problem: TopDownProblem, histogram: pa.Table, seed: int) -> pa.Table:
-    """Made-up people: those of a release, who exchange their homes at random within the units two levels above blocks.
-
-    Two people exchange homes only if the frame limits them alike, so that every block keeps its number of people and
-    everything that the frame says of it, and every larger unit keeps all its counts. Within, people are mixed as by
-    chance: a rare group that estimates had put into few blocks is scattered again.
-
-    Args:
-        problem: Strategy, frame and spine.
-        histogram: ``unit``, ``cell`` and ``n`` of the release.
-        seed: The same seed gives the same people.
-
-    Returns:
-        The histogram of the made-up people.
-    """
-    unit, cell, count = (histogram.column(name).to_numpy() for name in ("unit", "cell", "n"))
-    block, kind = np.repeat(unit, count), np.repeat(cell, count)
-    names = problem.spine.names
-    above = problem.spine.unit_of_block(names[max(len(names) - 3, 0)])[block]
-    alike = above
-    for name in problem.strategy.constraints.limited:
-        groups = problem.groups(name)
-        alike = alike * (int(groups.max()) + 2) + groups[kind] + 1
-    generator = np.random.default_rng(seed)
-    by_class = np.argsort(alike, kind="stable")
-    mixed = np.lexsort((generator.random(len(alike)), alike))
-    moved = np.empty_like(kind)
-    moved[by_class] = kind[mixed]
-    return _counted(block * problem.cells + moved, problem.cells)
-
-
-def _counted(key: Integers, cells: int) -> pa.Table:
-    listed, count = np.unique(key, return_counts=True)
-    return pa.table({"unit": listed // cells, "cell": listed % cells, "n": count})
-
-
 @dataclass(frozen=True, eq=False)
 class _Maker:
     """Runs of TopDown into files of the folder; what an earlier try has finished stays."""
@@ -224,12 +191,19 @@ class _Maker:
         if not calibration:
             return
         with progress.stage("Releasing made-up people", 1 + calibration) as advance:
-            seed = int(self.source.manifest_sha256[:16], 16)
-            people = self.write(MADE_UP, lambda: exchanged_homes(self.source.problem, own, seed))
-            release = self.run(MADE_UP_RELEASE, lambda: pq.read_table(people))
+            problem, seed = self.source.problem, int(self.source.manifest_sha256[:16], 16)
+            mixed = self.write(MIXED, lambda: exchanged_homes(problem, own, seed))
+            shrunk = self.run(MIXED_RELEASE, lambda: pq.read_table(mixed))
             advance(1)
+
+            def people() -> pa.Table:
+                """As uneven as people are whose release is as uneven as ours."""
+                factor = shrinkage(problem, pq.read_table(mixed), pq.read_table(shrunk))
+                return exchanged_homes(problem, resized_blocks(problem, own, 1 / factor, seed), seed)
+
+            uneven = self.write(MADE_UP, people)
             for number in range(1, calibration + 1):
-                self.run(calibration_name(number), lambda: pq.read_table(release))
+                self.run(calibration_name(number), lambda: pq.read_table(uneven))
                 advance(1)
 
     def write(self, name: str, make: Callable[[], pa.Table]) -> Path:
@@ -279,8 +253,8 @@ def replicate_name(number: int) -> str:
 
 
 def calibration_name(number: int) -> str:
-    """What a replicate of the release of made-up people is called."""
-    return f"made-up-replicate-{number:04}"
+    """What a release of the made-up people is called."""
+    return f"made-up-release-{number:04}"
 
 
 def records_file(folder: Path, name: str) -> Path:
@@ -418,11 +392,9 @@ def _answer(
         advance(1)
         factors: list[OffSpineFactor] = []
         if calibration:
-            people, release = (
-                sparse_counts(problem, records_file(folder, name)) for name in (MADE_UP, MADE_UP_RELEASE)
-            )
-            again = listed([calibration_name(number + 1) for number in range(calibration)])
-            factors = off_spine_factors(problem, people, release, again)
+            people = sparse_counts(problem, records_file(folder, MADE_UP))
+            released = listed([calibration_name(number + 1) for number in range(calibration)])
+            factors = off_spine_factors(problem, rows, people, released)
         advance(1)
     of_query = {row.query: row.factor for row in factors}
     stated = [row | {"factor": 1.0 if row["on_spine"] else of_query.get(row["query"], 1.0)} for row in rows]

@@ -96,7 +96,7 @@ def require_room(number: int, areas: int, cells: int) -> None:
     if number > areas * cells:
         raise RunError(
             "too-many-canaries",
-            "there is not room for so many canaries, each in a place of its own",
+            "there is not enough room for so many canaries in different places",
             where=Place(path="--canaries"),
             found=f"{number:,} places needed",
             expected=f"at most {areas * cells:,}: {areas:,} areas by {cells:,} cells",

@@ -107,7 +107,7 @@ def read_frame(
                 where=Place(file=source.file),
                 found="0 rows",
                 expected="one row for each block, inhabited or not",
-                remedy="give the block table of the whole territory",
+                remedy="give a block table that covers the whole territory",
             )
         )
     if findings:
@@ -143,10 +143,10 @@ def _unit_names(
             return (), [
                 Finding(
                     code="two-names",
-                    what=f"a unit of {level.name!r} has two names",
+                    what=f"an area of {level.name!r} has two names",
                     where=Place(file=source.file, column=source.theirs(column), row=row),
                     found=f"{names[unit]!r} and {name!r} for {level.codes[unit]!r}",
-                    expected="one name in all rows of a unit",
+                    expected="the same name in all rows of an area",
                     remedy="write one name, or remove `names` from the level in the spec",
                 )
             ]
@@ -198,9 +198,9 @@ def wrong_code_types(engine: Engine, source: Source, wanted: Sequence[str]) -> l
     return [
         Finding(
             code="column-type",
-            what="the column's type cannot hold codes",
+            what="the column has the wrong type for codes",
             where=Place(file=source.file, column=source.theirs(name)),
-            found="a column of floating-point numbers or of another type that is no code",
+            found="floating-point numbers, or another type that cannot be a code",
             expected="text",
             remedy="write the codes as text, with their leading zeros",
         )
@@ -266,9 +266,9 @@ def _control_characters(source: Source, codes: Mapping[str, Sequence[str | None]
     return [
         Finding(
             code="control-character",
-            what="a code has a control character",
+            what="a code contains a control character",
             where=Place(file=source.file, column=source.theirs(name), row=row),
-            found="a character that cannot be seen",
+            found="an invisible character",
             expected="codes of letters, digits and signs",
             remedy="remove the character",
         )
@@ -315,7 +315,7 @@ def _wrong_aliases(source: Source, blocks: Sequence[str], block: str) -> list[Fi
     return [
         Finding(
             code="block-alias",
-            what=f"{text!r} is to be read as {code!r}, "
+            what=f"{text!r} would be read as {code!r}, "
             + ("and is a block of its own" if text in known else "which is no block"),
             where=Place(file=source.file, column=source.theirs(block)),
             found=f"a block {text!r}" if text in known else f"no block {code!r}",
@@ -351,7 +351,7 @@ def read_counts(engine: Engine, source: Source, names: Sequence[str]) -> dict[st
             findings.append(
                 Finding(
                     code="bad-count",
-                    what="a count of the block table is not a whole number of at least zero",
+                    what="a count in the block table is not a whole number from 0 upwards",
                     where=Place(file=source.file, column=source.theirs(name), row=wrong),
                     found="a column of another type" if wrong is None else repr(column[wrong - 1].as_py()),
                     expected="0, 1, 2, ... in every row",

@@ -49,10 +49,10 @@ def read_margins(files: Sequence[Path], form: RecordForm) -> tuple[PublicMargin,
     findings += [
         Finding(
             "margins-overlap",
-            f"two margins speak of {what}",
+            f"two files of margins are about {what}",
             Place(file=other.file),
             f"{what} in {one.file} and in {other.file}",
-            "margins that speak of different things",
+            "files of margins about different things",
             "give one file with the joint counts",
         )
         for one, other in combinations(margins, 2)

@@ -26,6 +26,7 @@ ROWS_NAMED = 5
 MOST_BRANCHES = 50
 """With ``listed``, an attribute with more codes than this is looked up in a list."""
 _CHUNK = 1 << 22
+_KINDS = {"integer": "whole numbers", "text": "text", "other": "floating-point numbers, dates or another type"}
 
 
 def column_expressions(engine: Engine, source: Source, attributes: Sequence[Attribute], block: str) -> dict[str, str]:
@@ -182,11 +183,16 @@ def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str
 
 
 def records_fingerprint(path: Path) -> str:
-    """SHA-256 of the file of records. Any change of it is a change of the data, and asks for new noise."""
+    """SHA-256 of the file of records. Any change of it is a change of the data, and asks for new noise. Of records of
+    tau-ARGUS (.asc), the file that says what stands where in a line is a part of them."""
     digest = hashlib.sha256(b"confide/records/v1")
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+    files = [path]
+    if path.suffix.lower() == ".asc" and (metadata := path.with_suffix(".rda")).is_file():
+        files.append(metadata)
+    for part in files:
+        with part.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -202,7 +208,7 @@ def blocks_table(spine: Spine) -> pa.Table:
 def _wrong_types(engine: Engine, source: Source, attributes: Sequence[Attribute]) -> list[Finding]:
     kinds = engine.kinds(source)
     return [
-        wrong_type(source, attribute.name, kinds, "the attribute's codes", integer=attribute.is_integer)
+        wrong_type(source, attribute.name, kinds, "the codes of the attribute", integer=attribute.is_integer)
         for attribute in attributes
         if kinds[source.theirs(attribute.name)] == "other"
         or (not attribute.is_integer and kinds[source.theirs(attribute.name)] != "text")
@@ -213,12 +219,13 @@ def wrong_type(source: Source, name: str, kinds: Mapping[str, str], what: str, *
     """A column that cannot hold what is to be read from it: a conversion would round it without a word."""
     return Finding(
         code="column-type",
-        what=f"the column's type cannot hold {what}",
+        what=f"the column has the wrong type for {what}",
         where=Place(file=source.file, column=source.theirs(name)),
-        found=f"a column of kind {kinds[source.theirs(name)]!r}",
+        found=f"a column of {_KINDS[kinds[source.theirs(name)]]}",
         expected="whole numbers" if integer else "text",
-        remedy="write whole numbers as such, also where some are missing (pandas: astype('Int64')), and codes as text; "
-        "a code or key is never a floating-point number",
+        remedy="store whole numbers as whole numbers, even if some are missing (pandas: astype('Int64')), and codes "
+        "as text; "
+        "Confide does not read codes or keys from floating-point numbers",
     )
 
 
@@ -258,7 +265,7 @@ def no_records(source: Source) -> Finding:
     """A file without rows."""
     return Finding(
         code="no-records",
-        what="the file has no records",
+        what="the file contains no records",
         where=Place(file=source.file),
         found="0 rows",
         expected="at least one record",

@@ -73,14 +73,17 @@ def reading_facts(schema: Schema | None, source: Source | None, block: str | Non
 
 def reading_in_words(reading: Mapping[str, Any]) -> list[str]:
     """What :func:`reading_facts` says, in a line for each column."""
-    lines = [f"the file is read as {reading['encoding']}"] if "encoding" in reading else []
-    lines += [f"the sheet {reading['sheet']!r} is read"] if "sheet" in reading else []
-    named = dict(reading.get("attributes", {})) | ({"places": reading["places"]} if "places" in reading else {})
+    lines = [f"the encoding of the file is {reading['encoding']}"] if "encoding" in reading else []
+    lines += [f"the sheet is {reading['sheet']!r}"] if "sheet" in reading else []
+    named = dict(reading.get("attributes", {})) | ({"areas": reading["places"]} if "places" in reading else {})
     for name, facts in named.items():
-        said = ["blanks at the ends are left out"] if facts.get("trim") else []
-        said += ["upper and lower case are alike"] if facts.get("ignore_case") else []
-        said += [f"{', '.join(map(repr, texts))} are {code!r}" for code, texts in facts.get("aliases", {}).items()]
-        said += [f"nothing is {facts['missing']!r}"] if "missing" in facts else []
+        said = ["blanks at either end are ignored"] if facts.get("trim") else []
+        said += ["upper and lower case mean the same"] if facts.get("ignore_case") else []
+        said += [
+            f"{', '.join(map(repr, texts))} {'means' if len(texts) == 1 else 'mean'} {code!r}"
+            for code, texts in facts.get("aliases", {}).items()
+        ]
+        said += [f"an empty value means {facts['missing']!r}"] if "missing" in facts else []
         lines.append(f"{name}: " + "; ".join(said))
     return lines
 

@@ -228,7 +228,7 @@ class MaxEntropyRow(NoiseRow):
         if not self.b or self.values != tuple(range(-self.bound, self.bound + 1)):
             raise ParameterError(
                 "no-such-noise",
-                "this row is no truncated discrete Gaussian",
+                "this row is not a truncated discrete Gaussian",
                 found=f"{len(self.values)} values from {self.values[0]} to {self.values[-1]}",
                 expected="all whole numbers from -D to D, and a variance below D (D + 1) / 3",
                 remedy="take the probabilities of the row as they are",

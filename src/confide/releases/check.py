@@ -18,6 +18,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.inputs.offending import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
+from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.ledger import Account, Ledger, Sighting, read_witness
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
@@ -115,6 +116,11 @@ def check(
     except ConfideError as error:
         return Checked(None, None, None, account, (*findings, *once_for_both_files(error.findings)))
     findings += _too_wide(loaded, plan)
+    if loaded.spec.geography.outlines:
+        frame = problem.frame
+        levels = () if frame is None else (*frame.spine.levels, *frame.spine.areas)
+        codes = {level.name: level.codes for level in levels}
+        findings += geometry_findings(loaded, mechanism.codebook({"plan": plan.as_dict()}), codes)
     cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)
@@ -248,7 +254,8 @@ def _price(
         findings += [
             Finding(
                 code="ledger-definition",
-                what=f"the ledger of {account.data_set!r} is kept in {account.definition}, and this plan is not",
+                what=f"the ledger of {account.data_set!r} counts {account.definition}, and this plan has another "
+                "definition",
                 where=loaded.place("privacy", "definition"),
                 found=f"a plan in {asked}: {finding.what}",
                 expected=f"a plan in {account.definition}",
@@ -262,13 +269,13 @@ def _price(
         findings.append(
             Finding(
                 code="budget-exceeded",
-                what=f"the release does not fit into what is left of the budget of {account.data_set!r}",
+                what=f"the release costs more than the budget of {account.data_set!r} has left",
                 where=loaded.place("privacy", "budget"),
                 found=f"asked {cost}; spent {Charge(account.spent, account.spent_delta)} of "
                 f"{Charge(account.budget, account.delta)}",
                 expected=f"at most {Charge(account.left, account.left_delta)} "
                 f"({account.definition}, {account.neighbours})",
-                remedy="ask for less: the total budget of a data set is fixed and cannot be raised",
+                remedy="ask for less; the total budget of a data set is fixed and cannot be raised",
             )
         )
     return cost
@@ -289,22 +296,23 @@ def _read_run(workspace: Workspace, account: Account | None, findings: list[Find
         findings.append(
             Finding(
                 code=NOT_IN_LEDGER,
-                what="the run in this folder was charged, and the ledger does not know of it",
+                what="the run in this folder was charged, but the ledger has no entry for it",
                 where=where,
                 found=f"a ledger of {account.data_set!r} without the run {begun.run_id}",
                 expected="the ledger in which the run was reserved",
-                remedy="name the right ledger; if this is the one, it is an older copy: see `confide ledger reconcile`",
+                remedy="name the right ledger; if this is the right one, it is an older copy: see `confide ledger "
+                "reconcile`",
             )
         )
     elif held is not None and held.state == "void":
         findings.append(
             Finding(
                 code="run-void",
-                what="the run in this folder was given up: its reservation is void",
+                what="somebody gave up the run in this folder: its reservation is void",
                 where=where,
                 found=f"void, because: {held.void_reason}",
-                expected="a run that can go on",
-                remedy="remove the folder, in which nothing was drawn, or name another; then run again",
+                expected="a run that can continue",
+                remedy="remove the folder (no noise was drawn in it) or name another, then run again",
             )
         )
     return begun
@@ -377,7 +385,7 @@ def room(workspace: Workspace, needed: int) -> list[Finding]:
     return [
         Finding(
             code="disk-full",
-            what="the release would not fit on the disk",
+            what="the disk does not have enough space for the release",
             where=Place(file=str(workspace.root)),
             found=f"{free / 1e6:,.2f} MB free",
             expected=f"about {needed / 1e6:,.2f} MB",

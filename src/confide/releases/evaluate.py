@@ -57,15 +57,15 @@ def held(workspaces: Sequence[Workspace]) -> Iterator[None]:
 
 
 def require_sealed(workspace: Workspace) -> None:
-    """Raises if there is no release yet that could be compared with the truth."""
+    """Raises if there is no release yet to compare with the true counts."""
     if not (workspace.release / MANIFEST).exists():
         raise RunError(
             "not-sealed",
-            "there is no release yet that could be compared with the truth",
+            "there is no release yet to compare with the true counts",
             where=Place(file=str(workspace.release)),
             found="no release",
             expected="a sealed release",
-            remedy="run it to its end first",
+            remedy="finish the run first",
         )
 
 
@@ -87,9 +87,9 @@ def no_truth(file: Path) -> RunError:
     """The error for true counts that are gone."""
     return RunError(
         "no-truth",
-        "the true counts of this run are not there any more",
+        "the true counts of this run are missing",
         where=Place(file=file.name),
         found="no such file",
-        expected="the confidential folder as the run left it",
+        expected="the confidential folder with all files of the run",
         remedy="run `confide replay` with the records and the kept key first",
     )

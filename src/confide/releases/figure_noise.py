@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -32,12 +32,23 @@ LARGEST_LATTICE = 1 << 17
 
 
 @dataclass(frozen=True)
+class SelectedFigure:
+    """A figure that was published because it was large enough, and what it says of its count."""
+
+    figure: int
+    interval: Callable[[Fraction], tuple[int, int]]
+    """The count is between these two numbers with a probability."""
+
+
+@dataclass(frozen=True)
 class Draw:
     """One draw of noise: what tells it from others, and its law, or that there is none."""
 
     key: Hashable
     law: ReleaseNoise | None
     """None: the figure is exact."""
+    selected: SelectedFigure | None = None
+    """Of a figure that was published because it was large enough: its noise has not the law that was drawn from."""
 
 
 class FigureNoise(Protocol):
@@ -47,8 +58,9 @@ class FigureNoise(Protocol):
     def figure(self) -> str:
         """The column of the figures."""
 
-    def draw(self, table: str, row: Mapping[str, Any]) -> Draw:
-        """The draw of a row of a table. Raises a :class:`LookupError` for a row that the table cannot have."""
+    def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
+        """The draws of a row of a table: one, or those of the counts that it is the sum of. Raises a
+        :class:`LookupError` for a row that the table cannot have."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,35 @@ class NoiseOfSum:
         within = np.cumsum(folded)
         place = int(np.searchsorted(within, float(probability) * (1 - 1e-12)))
         return _number(unit * min(place, len(within) - 1))
+
+
+def bounds_of_sum(
+    value: float, terms: Iterable[tuple[Fraction, Draw]], probability: Fraction
+) -> tuple[float, float] | None:
+    """Where a sum is that has figures which were selected for being large; None where it has none.
+
+    Each selected figure gets its own share of what may go wrong, and so do all others together: then all of them are
+    where they are said to be with the probability, whatever they have to do with each other.
+    """
+    chosen: dict[Hashable, tuple[Fraction, SelectedFigure]] = {}
+    others = []
+    for coefficient, draw in terms:
+        if draw.selected is None:
+            others.append((coefficient, draw))
+        else:
+            times = chosen[draw.key][0] if draw.key in chosen else Fraction(0)
+            chosen[draw.key] = times + coefficient, draw.selected
+    kept = [(times, selected) for times, selected in chosen.values() if times]
+    if not kept:
+        return None
+    rest = NoiseOfSum.of(others)
+    each = 1 - (1 - probability) / (len(kept) + bool(rest.draws))
+    margin = Fraction(rest.margin(each))
+    low = high = Fraction(value) - sum(times * selected.figure for times, selected in kept)
+    for times, selected in kept:
+        ends = sorted(times * end for end in selected.interval(each))
+        low, high = low + ends[0], high + ends[1]
+    return _number(low - margin), _number(high + margin)
 
 
 @cache

@@ -48,6 +48,8 @@ COMPANIONS = frozenset(
     }
 )
 """Files for readers that follow from the tables and the manifest: :mod:`confide.releases.companions`."""
+ARGUS = "argus/"
+"""The folder of those that tau-ARGUS reads."""
 PUBLIC_FILE, PUBLIC_FOLDER = 0o644, 0o755
 """What everybody may read and nobody but the owner may change."""
 ROWS_PER_GROUP = 1 << 19
@@ -148,7 +150,7 @@ class ReleaseWriter:
     ) -> None:
         """The same rows to a file for each format, ``size`` at a time."""
         if isinstance(batches, Confidential):
-            raise TypeError("a confidential value cannot be released")
+            raise TypeError("Confide does not release a confidential value")
         schema = schema.with_metadata({**(schema.metadata or {}), **self._metadata, "title": title})
         writers = self._open = []
         for format_, path in paths.items():
@@ -164,6 +166,14 @@ class ReleaseWriter:
         columns = {name: _description(schema.field(name)) for name in schema.names}
         for path in paths.values():
             self._note(path, rows, columns)
+
+    def foreign(
+        self, place: str, ending: str, rows: int, columns: Mapping[str, str], write: Callable[[Path], object]
+    ) -> None:
+        """A file of data at a place of its own that another library writes; ``columns`` has their descriptions."""
+        path = self._path(place, ending)
+        write(self._partial / path)
+        self._note(path, rows, columns)
 
     def document(self, name: str, content: str | bytes) -> None:
         """A text for people, such as the certificate, or what explains the tables to programs."""
@@ -281,7 +291,7 @@ def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str
             if path.is_symlink() or not path.resolve().is_relative_to(root) or not path.is_file():
                 yield file["path"], "the file is missing" if not path.is_symlink() else "a link in place of the file"
             elif sha256_of(path) != file["sha256"]:
-                yield file["path"], "the content is not that of the manifest"
+                yield file["path"], "the content differs from the manifest"
             else:
                 yield file["path"], ""
         except OSError as error:
@@ -348,7 +358,8 @@ def _not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseE
         where=Place(file=str(path)),
         found=found,
         expected=expected,
-        remedy="give the path of a release folder; if this is one, get the release again from its office",
+        remedy="give the path of a release folder; if this is one, it is damaged: get it again from the office that "
+        "published it",
     )
 
 

@@ -231,7 +231,7 @@ class Mechanism(ABC, Generic[P]):
         ``choice`` narrows it down, such as to some groups, where a release has too much for one reading."""
         raise RunError(
             "not-published-as-tables",
-            "this release has no tables that an attack could read",
+            "this release has no tables for an attack to read",
             where=Place(file=str(folder)),
             found=f"the mechanism {manifest['mechanism']}",
             expected="a release of tables or of records",
@@ -278,7 +278,7 @@ class Mechanism(ABC, Generic[P]):
         where not. ``noise`` is there while the key is kept, for measurements that are kept nowhere."""
         raise RunError(
             "no-noise",
-            "releases of this mechanism have no noise of their own that could be audited",
+            "releases of this mechanism have no noise to audit",
             where=Place(path="release.mechanism"),
             found=f"the mechanism {job.plan.mechanism}",
             expected="a mechanism that declares what it drew",

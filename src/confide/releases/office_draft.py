@@ -1,4 +1,4 @@
-"""Drafts from an office's own files: the schema, and what the specs of all mechanisms have in common."""
+"""Drafts from an office's own files: the schema, the table of areas, a strategy, and what all specs have in common."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles
+from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles, PlacesProposal
 from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name
 from confide.releases.draft import LEDGER, SPEC
 from confide.report.render import render
 
-SCHEMA, BLOCKS = "schema.toml", "blocks.csv"
+SCHEMA, BLOCKS, AREAS = "schema.toml", "blocks.csv", "areas.csv"
+"""The files beside a spec: ``BLOCKS`` is a code list laid out anew, ``AREAS`` a table read from the records."""
+STRATEGY, FEWER = "strategy.toml", "estimated.toml"
 BUDGET = "1"
 
 
@@ -46,7 +48,6 @@ def office_values(
     """
     places, areas = office.places, office.areas
     assert places is not None
-    assert areas is not None
     levels = [name for name, _ in places.levels]
     called = places.called if named else {}
     values: dict[str, Any] = {
@@ -56,8 +57,10 @@ def office_values(
         "mechanism": mechanism,
         "records": relative(office.records.source.path, folder),
         "records_name": office.records.source.file,
-        "blocks": relative(areas.source.path, folder) if places.table is None else BLOCKS,
-        "areas_name": areas.source.file,
+        "blocks": relative(areas.source.path, folder) if areas and places.table is None else table_file(places),
+        "areas_name": None if areas is None else areas.source.file,
+        "proposed": places.proposed,
+        "without_place": places.without_place,
         "schema": True,
         "layout": office.layout(),
         "columns": office.renamed(),
@@ -79,11 +82,16 @@ def office_values(
 
 
 def office_files(office: OfficeFiles) -> dict[str, str]:
-    """The files beside the spec: the schema, and the block table where it was laid out anew."""
+    """The files beside the spec: the schema, and the table of areas where it was laid out anew or proposed."""
     files = {SCHEMA: schema_text(office.records, office.columns)}
     if office.places is not None and office.places.table is not None:
-        files[BLOCKS] = office.places.table
+        files[table_file(office.places)] = office.places.table
     return files
+
+
+def table_file(places: PlacesProposal) -> str:
+    """The name of the table of areas that is written beside the spec."""
+    return AREAS if places.proposed else BLOCKS
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -298,7 +298,7 @@ def read_plan(values: Mapping[str, Any]) -> Plan:
             where=Place(file="manifest.json", path="plan"),
             found="another form",
             expected="measures, each with level, query, law and loss",
-            remedy="get the release again from its office",
+            remedy="get the release again from the office that published it",
         ) from None
 
 

@@ -97,7 +97,9 @@ def release_rows(folder: Path, manifest: Mapping[str, Any], table: str) -> pa.Ta
     """The rows of a table of the plan, as text."""
     file = release_file(folder, manifest, f"tables/{table}.")
     if file is None:
-        raise release_unlike("a table of the plan has no file", table, "get the release again from its office")
+        raise release_unlike(
+            "a table of the plan has no file", table, "get the release again from the office that published it"
+        )
     return read_text(file)
 
 
@@ -116,11 +118,11 @@ def released_records(folder: Path, manifest: Mapping[str, Any], file: Path, sche
     question = manifest["plan"]["question"]
     block = (question.get("microdata") or question.get("layout") or {}).get("block", "geocode")
     units = release_file(folder, manifest, "tables/units.")
-    levels = [name for name in reversed(manifest["plan"].get("spine", ())) if name != BLOCK]
+    finest, *levels = [*reversed(manifest["plan"].get("spine", ()))] or [BLOCK]
     frame = rows if units is None else read_text(units)
-    columns = {BLOCK: frame.column(block).to_pylist()}
+    columns = {finest: frame.column(block).to_pylist()}
     columns |= {name: frame.column(name).to_pylist() for name in levels if name in frame.column_names}
-    geography = nested(columns, BLOCK)
+    geography = nested(columns, finest)
     query = Query(tuple(schema.variable(attribute.name) for attribute in attributes))
     cell = np.zeros(rows.num_rows, np.int64)
     for variable in query.variables:

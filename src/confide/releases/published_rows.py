@@ -422,7 +422,7 @@ def _arrow_table(name: str, frame: object) -> pa.Table:
         pass
     raise ParameterError(
         "not-a-table",
-        f"what is given for {name!r} is no table",
+        f"the value given for {name!r} is not a table",
         found=type(frame).__name__,
         expected="a table of pandas, polars or Arrow, or a mapping of columns of the same length",
         remedy="give a data frame with a column for each attribute and a column count",

@@ -159,7 +159,7 @@ def no_records(loaded: LoadedSpec, what: str) -> RunError:
         where=loaded.place("release", "mechanism"),
         found=f"the mechanism {loaded.spec.release.mechanism}",
         expected="a release with a key of its own",
-        remedy="turn to the release that the measurements come from, or to the records with their keys",
+        remedy="use the release that the measurements come from, or the records with their keys",
     )
 
 
@@ -185,5 +185,5 @@ def _not_sealed(what: str, workspace: Workspace) -> RunError:
         where=Place(file=str(workspace.root)),
         found="a run that is not complete",
         expected="a sealed release",
-        remedy="run it to its end first",
+        remedy="finish the run first",
     )

@@ -26,6 +26,7 @@ from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.companions import companions
+from confide.releases.companions.geoparquet import publish_outlines
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
@@ -202,6 +203,7 @@ def produce(
         for name, text in mechanism.documents(manifest).items():
             writer.document(name, text)
         if (codebook := mechanism.codebook(manifest)) is not None:
+            publish_outlines(job.loaded, writer, [file.as_dict() for file in writer.files], codebook)
             listed = manifest | {"files": [file.as_dict() for file in sorted(writer.files, key=lambda file: file.path)]}
             for name, content in companions(writer.folder, listed, codebook).items():
                 writer.document(name, content)
@@ -305,7 +307,7 @@ def require_own_release(workspace: Workspace, identity: RunIdentity) -> None:
         return
     raise RunError(
         "release-changed",
-        "the release in the folder is not the one that this run has made",
+        "this run did not make the release in the folder",
         where=Place(file=str(workspace.release)),
         found=problems[0] if problems else "the release of another run, or a changed one",
         expected="the release of this run, or none yet",
@@ -369,7 +371,7 @@ class _Charged:
         if problems:
             raise RunError(
                 "release-changed",
-                "the ledger says that this run is sealed, but the release is not the one that was sealed",
+                "the ledger says that this run is sealed, but the release in the folder is a different one",
                 where=Place(file=str(self.workspace.release)),
                 found=problems[0],
                 expected="the sealed release",

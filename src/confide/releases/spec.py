@@ -148,6 +148,9 @@ class LevelPart(Part):
     )
     column: str | None = Field(None, description="Or: the code is this column of the block table.")
     names: str | None = Field(None, description="The column of the block table with the names of the units.")
+    geometry: FilePath | None = Field(
+        None, description="A GeoJSON file with the outlines of the units, for a file of them in GeoParquet."
+    )
 
 
 class AreaPart(Part):
@@ -161,6 +164,9 @@ class AreaPart(Part):
         description="A level inside whose units codes repeat: an area is then known by the unit's code and its own.",
     )
     names: str | None = Field(None, description="The column of the block table with the names of the areas.")
+    geometry: FilePath | None = Field(
+        None, description="A GeoJSON file with the outlines of the areas, for a file of them in GeoParquet."
+    )
 
 
 class GeographyPart(Part):
@@ -170,6 +176,7 @@ class GeographyPart(Part):
     levels: list[LevelPart] = Field(default_factory=list, description="The levels above the blocks, root first.")
     areas: list[AreaPart] = Field(default_factory=list, description="Partitions that do not nest in the spine.")
     block_names: str | None = Field(None, description="The column of the block table with the names of the blocks.")
+    block_geometry: FilePath | None = Field(None, description="A GeoJSON file with the outlines of the blocks.")
     smallest: Annotated[str, Field(pattern=LEVEL_PATTERN)] = Field(
         "block", description="What the smallest places are called in tables and messages, such as municipality."
     )
@@ -184,6 +191,14 @@ class GeographyPart(Part):
         """Whether some level or area has names."""
         names = [*(level.names for level in self.levels), *(area.names for area in self.areas), self.block_names]
         return any(names)
+
+    @property
+    def outlines(self) -> dict[str, str]:
+        """By level or area the file with its outlines, where there is one."""
+        files = {level.name: level.geometry for level in self.levels}
+        files |= {area.name: area.geometry for area in self.areas}
+        files[self.smallest] = self.block_geometry
+        return {name: file for name, file in files.items() if file is not None}
 
 
 class PrivacyPart(Part):
@@ -221,53 +236,84 @@ class OutputPart(Part):
         Fraction(19, 20), description="The probability of the noise margin given beside every figure."
     )
 
+    def problems(self, geography: GeographyPart) -> list[Problem]:
+        """What is wrong although each value by itself is right."""
+        problems = []
+        if geography.has_names:
+            what = "releases of this mechanism have no names of areas"
+            problems.append(Problem(("geography",), "no-names", what, "no names and no block_names", "names"))
+        if geography.outlines:
+            what = "releases of this mechanism have no files with geometry"
+            problems.append(Problem(("geography",), "no-geometry", what, "no geometry", ", ".join(geography.outlines)))
+        return problems
 
-class TabularOutput(OutputPart):
-    """The same for mechanisms whose releases are tables."""
 
-    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
+class ExplainedOutput(OutputPart):
+    """The same for releases with tables of codes and labels, and files that explain them."""
+
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus"]] = Field(  # type: ignore[assignment]
         ["parquet", "csv"],
         min_length=1,
         description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
-        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments), argus "
+        "(files of tau-ARGUS).",
     )
     agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX.")
-    layout: Literal[1, 2] = Field(
-        2,
-        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
-        "alone, as first releases had them.",
-    )
 
     @property
     def companions(self) -> list[str]:
         """What is asked for beside the tables."""
-        return [name for name in ("csvw", "registry", "sdmx-csv", "xlsx") if name in self.formats]
+        order = ("argus", "csvw", "dta", "registry", "sav", "sdmx-csv", "xlsx")
+        return [name for name in order if name in self.formats]
 
     @property
     def explained(self) -> dict[str, object]:
         """The same as a plan has it, with what it depends on."""
         return {"formats": self.companions, "agency": self.agency}
 
+    LAYOUT: ClassVar[str] = "layout"
+    """The key that says which layout the release has."""
+    TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv", "sdmx-csv")
+    """The formats of which one must be there."""
+    IN_FIRST: ClassVar[tuple[str, ...]] = TABLES
+    """The formats that the first layout has."""
+
     def problems(self, geography: GeographyPart) -> list[Problem]:
-        """What is wrong although each value by itself is right."""
         problems = []
         if len(set(self.formats)) < len(self.formats):
             what = "a format stands twice"
             problems.append(
                 Problem(("output", "formats"), "repeated-format", what, "each once", ", ".join(self.formats))
             )
-        if not set(self.formats) & {"parquet", "csv", "sdmx-csv"}:
+        if not set(self.formats) & set(self.TABLES):
             what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
             problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
-        if self.layout == 1:
-            only_second = [name for name in self.companions if name != "sdmx-csv"]
+        if "argus" in self.formats and not set(self.formats) & {"parquet", "csv"}:
+            what, expected = "files of tau-ARGUS are made of the tables", "parquet or csv among the formats"
+            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
+        key = self.LAYOUT
+        if getattr(self, key) == 1:
+            only_second = [name for name in self.formats if name not in self.IN_FIRST]
             if only_second:
                 what = f"the format {only_second[0]} belongs to the second layout"
-                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
+                problems.append(Problem(("output", "formats"), "layout", what, f"{key} = 2", f"{key} = 1"))
             if geography.has_names:
                 what = "names of areas belong to the second layout"
-                problems.append(Problem(("output", "layout"), "layout", what, "layout = 2, or no names", "layout = 1"))
+                problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no names", f"{key} = 1"))
+            if geography.outlines:
+                what = "files with geometry belong to the second layout"
+                problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no geometry", f"{key} = 1"))
         return problems
+
+
+class TabularOutput(ExplainedOutput):
+    """The same for mechanisms whose releases are tables."""
+
+    layout: Literal[1, 2] = Field(
+        2,
+        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
+        "alone, as first releases had them.",
+    )
 
 
 class Spec(Part):
@@ -336,11 +382,7 @@ class Spec(Part):
             problems.append(
                 Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
             )
-        if isinstance(self.output, TabularOutput):
-            problems += self.output.problems(geography)
-        elif geography.has_names:
-            what = "releases of this mechanism have no names of areas"
-            problems.append(Problem(("geography",), "no-names", what, "no names and no block_names", "names"))
+        problems += self.output.problems(geography)
         return problems + self._names(named) + self._texts()
 
     def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:
@@ -530,8 +572,8 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
         return Finding("no-such-file", "there is no such file", loaded.place("data", key), name, "a file", remedy)
     format_ = format_of(path)
     if format_ is None:
-        what = "the file is neither Parquet nor CSV nor Excel by its name"
-        expected = "a name that ends in .parquet, .csv or .xlsx"
+        what = "the name of the file does not say whether it is Parquet, CSV or Excel"
+        expected = "a name that ends in .parquet, .csv or .xlsx, or in .asc with its .rda beside it"
         found = path.suffix or "no ending"
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
         return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)

@@ -95,11 +95,11 @@ class StatedPrice:
     @property
     def in_words(self) -> str:
         """One sentence that claims no more than the definition does."""
-        plus = f", plus {float(self.delta):g}" if self.has_delta else ""
+        plus = f" (plus {float(self.delta):g})" if self.has_delta else ""
         about = "says" if self.neighbours is Neighbours.CHANGE_ONE else "says, or whether it is there at all"
         return (
-            f"Whatever test somebody applies to the release to find out what one {self.unit}'s record {about}, its "
-            f"chance of a true «yes» is at most {factor(self.epsilon)} times its chance of a false «yes»{plus}."
+            f"Whatever test someone applies to this release to find out what one {self.unit}'s record {about}, its "
+            f"chance of a correct “yes” is at most {factor(self.epsilon)} times its chance of a false “yes”{plus}."
         )
 
     def yardsticks(self) -> list[Yardstick]:

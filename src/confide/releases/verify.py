@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.companions import companions
+from confide.releases.companions.geoparquet import outline_checks
 from confide.releases.folder import (
     MANIFEST,
     file_states,
@@ -77,7 +78,7 @@ class Verification:
                 where=Place(file=self.folder, path=check.name),
                 found=check.detail,
                 expected="the release as its manifest describes it",
-                remedy="do not use this copy; get the release again from its office",
+                remedy="do not use this copy; get the release again from the office that published it",
             )
             for check in self.checks
             if not check.ok
@@ -120,6 +121,8 @@ def verify(
             checks += _plan(manifest, plan)
             checks += _restated(folder, manifest, mechanism, plan)
             checks.append(_own_tables(folder, manifest))
+            if (codebook := mechanism.codebook(manifest)) is not None:
+                checks += outline_checks(folder, manifest, codebook)
             checks += mechanism.verify(folder, manifest)
         except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # The files are as the manifest says; so it is the manifest that somebody changed.
@@ -143,7 +146,7 @@ def _form(folder: Path, manifest: dict[str, Any]) -> Check:
     written = (folder / MANIFEST).read_bytes() == manifest_text(manifest).encode()
     listed = [*sizes] == sorted(file["path"] for file in manifest["files"])
     right = listed and all((folder / path).stat().st_size == size for path, size in sizes.items())
-    return Check(MANIFEST, written and right, "in its one form" if written and right else "not as Confide writes it")
+    return Check(MANIFEST, written and right, "in canonical form" if written and right else "not as Confide writes it")
 
 
 def _sealed(folder: Path, account: Account) -> Check:
@@ -160,7 +163,7 @@ def _plan(manifest: dict[str, Any], plan: Plan) -> Iterator[Check]:
     yield Check("plan hash", hashes == {manifest["plan_hash"]}, manifest["plan_hash"])
     stated = manifest["privacy"]["loss"]
     if plan.has_loss:
-        composed = f"{plan.loss}, composed anew from its measurements"
+        composed = f"{plan.loss}, recomputed from its measurements"
         yield Check("cost of the plan", plan.loss.as_dict() == stated, composed)
     else:
         nothing = stated is None and not plan.measures
@@ -199,7 +202,11 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
     wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and path in WORDS)]
     if not wrong and [*anew] != [*stated]:
         wrong = ["the order of its entries"]
-    yield Check("what is promised follows from the plan", not wrong, _said(wrong, version, "computed anew, all of it"))
+    yield Check(
+        "what is promised follows from the plan",
+        not wrong,
+        _said(wrong, version, "recomputed from the plan, all of it"),
+    )
     stamp = dict([stamp_document(stated)]) if manifest.get("stamp") == STAMP else {}
     texts = dict(mechanism.documents(stated)) | stamp
     pages = {page: text.encode() for page, text in texts.items()}
@@ -212,7 +219,9 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         detail = f"made by Confide {version}, whose pages this version ({__version__}) does not make: not compared"
     else:
         wrong += sorted(changed)
-        detail = _said(wrong, version, f"{', '.join(sorted(pages))}: made anew from the manifest, byte by byte")
+        detail = _said(
+            wrong, version, f"{', '.join(sorted(pages))}: written again from the manifest, identical byte for byte"
+        )
     yield Check("pages as the manifest has them", not wrong, detail)
 
 
@@ -268,5 +277,5 @@ def _own_tables(folder: Path, manifest: Mapping[str, Any]) -> Check:
         if not same or rows != file["rows"] or columns != file["columns"]:
             wrong.append(file["path"])
     wrong += [stem for stem, formats in described.items() if any(one != formats[0] for one in formats)]
-    detail = ", ".join(wrong) or "release, plan, stamp, rows and columns as the manifest has them"
+    detail = ", ".join(wrong) or "release, plan, stamp, rows and columns as in the manifest"
     return Check("tables of this release", not wrong, detail)

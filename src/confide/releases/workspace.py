@@ -74,11 +74,11 @@ def one_process(lock: Path, root: Path) -> Iterator[None]:
             except BlockingIOError:
                 raise RunError(
                     "run-in-progress",
-                    "another process works on this run",
+                    "another process is working on this run",
                     where=Place(file=str(root)),
                     found="a held lock",
                     expected="one process for one run",
-                    remedy="wait until it ends; a lock never outlives its process",
+                    remedy="wait until it ends; the lock ends with it",
                 ) from None
         yield
     finally:
@@ -129,7 +129,7 @@ class Workspace:
         except (ValueError, TypeError, OSError) as error:
             raise RunError(
                 "run-record",
-                "the record of the run cannot be read",
+                "the file that describes the run cannot be read",
                 where=Place(file=str(self._record_file)),
                 found=getattr(error, "strerror", None) or "another content",
                 expected="the file as Confide wrote it",

@@ -86,6 +86,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
         moves=_parts(privacy, "by_move_within", {}),
         levels=list(measured_levels(plan)),
         has_paths=bool(plan.paths),
+        smallest=plan.spine[-1] if plan.spine and "frame" in plan.question else "block",
         estimates=said.estimates,
         groups=list(said.groups),
         passes=list(said.passes),

@@ -220,7 +220,7 @@ def _converter() -> Any:
     except ImportError:
         raise ParameterError(
             "no-plots",
-            "pictures need a package that is not installed",
+            "a package that draws pictures is not installed",
             found="no vl-convert-python",
             expected="the extra `plots`",
             remedy='install it with pip install "confide[plots]"',

@@ -66,7 +66,7 @@ def no_maps(asked: Evaluating, mechanism: str, of_what: str) -> list[Finding]:
         what=f"the dossier of {of_what} has no maps",
         where=Place(path="--geometry"),
         found=", ".join(asked.geometry),
-        expected="geometry for runs of the mechanism topdown alone",
+        expected="geometry only for runs of the mechanism topdown",
         remedy="leave --geometry out",
     )
     return [finding]

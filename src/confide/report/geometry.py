@@ -38,6 +38,18 @@ class Geometry:
 def read_geometry(file: Path, name: str, codes: Iterable[str]) -> Geometry:
     """The outlines in a GeoJSON file for areas with these codes. Raises where no property of the file has them."""
     listed = list(codes)
+    flat = _projected([*read_polygons(file, name, listed).items()])
+    outlines = tuple(Outline(code, polygons) for code, polygons in flat if polygons)
+    return Geometry(outlines, len(set(listed) - {outline.code for outline in outlines}))
+
+
+Polygons = list[list[list[list[float]]]]
+"""Polygons, each a list of rings, each a list of points: longitude and latitude."""
+
+
+def read_polygons(file: Path, name: str, codes: Iterable[str]) -> dict[str, Polygons]:
+    """By code the polygons of each area that a GeoJSON file has, in degrees as they stand there."""
+    listed = list(codes)
     features = _features(file, name)
     matches = _matched(features, set(listed))
     if not matches:
@@ -50,9 +62,7 @@ def read_geometry(file: Path, name: str, codes: Iterable[str]) -> Geometry:
             expected=f"a property with codes such as {listed[0]!r}, whole or at its end",
             remedy="give the file of this level and this territory",
         )
-    flat = _projected([(code, _polygons(feature["geometry"])) for code, feature in matches])
-    outlines = tuple(Outline(code, polygons) for code, polygons in flat if polygons)
-    return Geometry(outlines, len(set(listed) - {outline.code for outline in outlines}))
+    return {code: _polygons(feature["geometry"]) for code, feature in matches}
 
 
 def _features(file: Path, name: str) -> list[dict[str, Any]]:

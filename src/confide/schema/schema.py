@@ -221,7 +221,9 @@ _CODES_NAMED = 8
 """So many codes stand in a message."""
 
 
-def _wrong(name: str, problem: str, found: str, expected: str, remedy: str = "correct the schema file") -> SpecError:
+def _wrong(
+    name: str, problem: str, found: str, expected: str, remedy: str = "correct this line of the schema file"
+) -> SpecError:
     return SpecError("schema-attribute", f"attribute {name!r} {problem}", NOWHERE, found, expected, remedy)
 
 
@@ -309,7 +311,7 @@ class Recode:
             f"recode {self.name!r} of {self.attribute.name!r} {problem}",
             "disjoint, non-empty groups of the attribute's codes",
         )
-        return SpecError("schema-recode", what, NOWHERE, found, expected, "correct the schema file")
+        return SpecError("schema-recode", what, NOWHERE, found, expected, "correct this line of the schema file")
 
 
 def identity(attribute: Attribute) -> Recode:
@@ -394,7 +396,9 @@ class Schema:
         for recode in self.recodes:
             if recode.name in named:
                 what = f"the name {recode.name!r} stands for two things"
-                raise SpecError("schema", what, expected="names that differ", remedy="correct the schema file")
+                raise SpecError(
+                    "schema", what, expected="names that differ", remedy="correct this line of the schema file"
+                )
             named[recode.name] = recode
         return named
 

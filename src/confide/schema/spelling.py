@@ -54,9 +54,9 @@ class Spelling:
             if meant.setdefault(as_compared, code) != code:
                 raise SpecError(
                     "ambiguous-code",
-                    f"{text!r} stands for two levels as the records are to be read",
+                    f"{text!r} means two different levels",
                     found=f"{meant[as_compared]!r} and {code!r}",
-                    expected="one level for each text, once blanks and case are set aside as the schema says",
+                    expected="one level for each text, after blanks and case are ignored as the schema says",
                     remedy="remove the alias from one of the two, or leave ignore_case or trim out",
                 )
         return {text: code for text, code in meant.items() if text != str(code)}

@@ -93,7 +93,7 @@ def _code(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str):
         expected = 'whole numbers, texts in quotes, or ranges such as "0..17"'
         raise ParameterError(
-            "bad-code", "this is no code of an attribute", expected=expected, remedy="correct the value"
+            "bad-code", "this is not a code of the attribute", expected=expected, remedy="correct the value"
         )
     return value
 

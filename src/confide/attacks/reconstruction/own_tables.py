@@ -160,7 +160,7 @@ def _areas_of_records(records: str | Path, block: str, levels: Sequence[str]) ->
     if columns or block not in rows.column_names:
         raise ParameterError(
             "no-geography",
-            "nothing says which areas lie in which",
+            "nothing says which areas are in which larger areas",
             where=Place(path="--geography"),
             found="a level that is no number of digits" if columns else f"no column {block!r} in the records",
             expected="a list of areas with a column for each level",

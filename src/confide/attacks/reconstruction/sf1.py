@@ -168,10 +168,10 @@ def _codes_of_records(
     if (rows < 0).any():
         raise InputError(
             "unknown-area",
-            f"{int((rows < 0).sum()):,} records lie in an area that the list of areas does not have",
+            f"{int((rows < 0).sum()):,} records are in an area that the list of areas lacks",
             where=Place(column=block, row=int(np.flatnonzero(rows < 0)[0]) + 1),
             found=CONFIDENTIAL,
-            expected="the code of an area that is listed, written as it is there",
+            expected="the code of an area as the list writes it",
             remedy="correct the records or the list: codes are text, with their leading zeros",
         )
     return of_level | {

@@ -92,7 +92,7 @@ def load_age_bins(name: str | Sequence[int] = "sf1-block") -> AgeBins:
     if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parts):
         raise ParameterError(
             "no-age-bins",
-            "there are no groups of ages of this name",
+            "no age groups have this name",
             where=Place(path="age_bins"),
             found=name[:60],
             expected=f"one of {', '.join(sorted(shipped_bins))}, or first years such as 0,5,10,18,65",

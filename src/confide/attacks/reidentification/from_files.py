@@ -110,7 +110,7 @@ def _nothing_given(role: Role, name: str) -> Finding:
         code="no-values",
         what=f"no record of the file {role.value} has a value in this column: nobody could be matched by it",
         where=Place(file=role.value, column=name),
-        found="empty values alone",
+        found="only empty values",
         expected="the code of the attribute; tables that publish it in groups leave it open",
         remedy="compare the groups: --schema FILE, and --known or --learn ATTRIBUTE:RECODE",
     )
@@ -151,7 +151,7 @@ def _unwritable(found: str) -> ParameterError:
 def _no_person_ids(truth: Path) -> ParameterError:
     return ParameterError(
         "no-person-ids",
-        "the truth does not say who is who, so that no match can be confirmed",
+        "the true records do not identify persons, so no match can be confirmed",
         where=Place(file=truth.name, column="person_id"),
         found="no such column",
         expected="the same person ids as in the attacker's file",

@@ -39,7 +39,7 @@ def linked_variables(
     if recoded and schema is None:
         raise ParameterError(
             "no-schema",
-            "groups of codes are known to a schema alone",
+            "only a schema says which codes form a group",
             where=Place(path="--schema"),
             found=", ".join(recoded),
             expected="the schema that has these recodes",

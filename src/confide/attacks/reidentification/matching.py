@@ -70,7 +70,7 @@ def combine(*parts: tuple[Integers, int]) -> Integers:
     if total >= 1 << 63:
         raise ParameterError(
             "too-many-keys",
-            "the codes of the files cross to more combinations than a key can tell apart",
+            "the codes in the files have more combinations than a key can hold",
             found=f"{total:.3g} combinations",
             expected="fewer than 2^63",
             remedy="match part of the geography at a time",

@@ -117,7 +117,7 @@ def _unsummed(given: TableInput, read: Sequence[_Read], linked: LinkedTables) ->
                 findings.append(
                     Finding(
                         "nothing-added-up",
-                        f"nothing is added up along {dimension.name!r}: no total of it is there",
+                        f"the table has no total over {dimension.name!r}",
                         place,
                         f"no row with the code {text.total!r}",
                         "a total, so that something follows from the table",

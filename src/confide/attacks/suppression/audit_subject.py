@@ -15,8 +15,9 @@ from confide.attacks.suppression.suppression_audit import Audit, Required, Suspe
 from confide.errors import Finding, ParameterError, Place, ReleaseError
 from confide.mechanisms.suppression.given.assumed import assumed, read_plain, taken_for
 from confide.mechanisms.suppression.given.description import TableInput, describe
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.problem import SOLVABLE, step_of
-from confide.mechanisms.suppression.programme import described, read_table, unit_of
+from confide.mechanisms.suppression.programme import described, unit_of
 from confide.mechanisms.suppression.verify import bounds, gathered
 from confide.releases.folder import MANIFEST, read_manifest, release_of
 from confide.releases.tabular import UnlikePlanError, table_files

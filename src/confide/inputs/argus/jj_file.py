@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from confide.engines.groups import write_text
-from confide.inputs.argus.argus_lines import read_lines, refused
+from confide.inputs.argus.beside_table import read_lines, refused
 
 Status = Literal["u", "s", "z", "m"]
 STATUSES: dict[str, Status] = {"u": "u", "s": "s", "z": "z", "m": "m", "x": "m"}

@@ -163,7 +163,7 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
             if target.exists() and not overwrite and not filecmp.cmp(draft, target, shallow=False):
                 raise RunError(
                     "pl94.exists",
-                    "Another file of this name is already there, and is left as it is.",
+                    "Another file of this name already exists; Confide leaves it unchanged.",
                     Place(file=str(target)),
                     remedy="Choose another folder, or ask for the file to be overwritten.",
                 )

@@ -13,3 +13,4 @@ from confide.inputs.proposals.office import propose_office as propose_office
 from confide.inputs.proposals.office import propose_schema as propose_schema
 from confide.inputs.proposals.place_proposal import PlacesProposal as PlacesProposal
 from confide.inputs.proposals.place_proposal import propose_places as propose_places
+from confide.inputs.proposals.record_places import propose_record_places as propose_record_places

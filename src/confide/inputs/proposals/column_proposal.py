@@ -22,6 +22,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,9}")
 _OPEN = re.compile(r"(\d{1,9}) ?(\+|and over|and more|or more|plus|ans et plus|und älter)", re.IGNORECASE)
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})( \d\d:\d\d.*)?")
 _DECIMAL = re.compile(r"[+-]?\d*[.,]\d+")
+_WITH_ZEROS = re.compile(r"[+-]?\d+[.,]0*")
 _OLDEST = 100
 
 
@@ -70,28 +71,32 @@ def propose_column(name: str, values: Mapping[str, int]) -> ColumnProposal:
     absent = {text for text in texts if text.lower() in MISSING}
     said = {text: count for text, count in texts.items() if text not in absent}
     if not said:
-        return ColumnProposal(name, left_out="it has no values but those of nothing")
+        return ColumnProposal(name, left_out="all its values mean that nothing is known")
     shares = {kind: _share(said, pattern) for kind, pattern in (("date", _DATE), ("decimal", _DECIMAL))}
     if shares["date"] > 0.5:
-        return ColumnProposal(name, left_out="it has dates; make years or groups of them")
+        return ColumnProposal(name, left_out="it holds dates; turn them into years or groups")
+    if shares["decimal"] > 0.5 and all(_WHOLE.fullmatch(text) or _WITH_ZEROS.fullmatch(text) for text in said):
+        return ColumnProposal(
+            name, left_out="its whole numbers are stored with decimals; store them as whole numbers (pandas: Int64)"
+        )
     if shares["decimal"] > 0.5:
-        return ColumnProposal(name, left_out="it has numbers with decimals; make groups of them")
+        return ColumnProposal(name, left_out="it holds numbers with decimals; turn them into groups")
     numbers = {text for text in said if _WHOLE.fullmatch(text)}
     open_ended = {text for text in said if _OPEN.fullmatch(text)}
     zeros = any(len(text) > 1 and text.startswith("0") for text in numbers)
     mostly = sum(said[text] for text in numbers | open_ended) > 0.9 * sum(said.values())
     missing = bool(absent) or "" in values
     if rows > MOST_LEVELS and len(said) > 0.9 * rows:
-        return ColumnProposal(name, left_out="it has another value in almost every row, like the number of a person")
+        return ColumnProposal(name, left_out="it has a different value in almost every row, like a person number")
     if len(said) > max(MOST_LEVELS, rows // 2) and not (mostly and _spread([int(text) for text in numbers]) < 1_000):
-        return ColumnProposal(name, left_out="it looks like a number of persons or households, or like free text")
+        return ColumnProposal(name, left_out="it looks like an identifier or free text")
     if mostly and not zeros and (len(numbers) > FEW_NUMBERS or _AGE.search(name.lower())):
         return _range(name, said, absent, missing=missing)
     if len(said) > MOST_LEVELS:
         return ColumnProposal(name, left_out=f"it has more than {MOST_LEVELS} different values")
     if mostly and not zeros and len(numbers) == len(said):
         listed = tuple((int(text), text) for text in sorted(numbers, key=int))
-        notes = ("give the codes their labels",)
+        notes = ("replace the second value of each pair with a label",)
         return ColumnProposal(name, "", listed, None, missing, tuple(sorted(absent)), notes=notes)
     return _categories(name, said, absent, missing=missing)
 
@@ -118,8 +123,8 @@ def _range(name: str, said: Mapping[str, int], absent: set[str], *, missing: boo
         last = max(last, _OLDEST)
     odd = [text for text in said if not _WHOLE.fullmatch(text) and not _OPEN.fullmatch(text)]
     codes = sorted(absent) + sorted(odd) + [str(number) for number in sorted(beyond)]
-    notes = ["texts that are no number are taken for missing: look at them"] if odd else []
-    notes += ["the range follows from what occurs: widen it to what is possible"] if not is_age else []
+    notes = ["texts that are not numbers are read as missing values: check them"] if odd else []
+    notes += ["this range is what occurs in the records: widen it to what is possible"] if not is_age else []
     labels, aliases = [], {}
     for number, text in sorted(ends.items()):
         aliases[str(number)] = (text,)
@@ -173,7 +178,9 @@ def _categories(name: str, said: Mapping[str, int], absent: set[str], *, missing
         others = sorted(text for text in groups[key] if text != code)
         if others:
             aliases[code] = tuple(others)
-    notes = ("aliases were guessed from their first letters and from case: look at them",) if aliases else ()
+    notes = (
+        ("these aliases were guessed from first letters and from upper and lower case: check them",) if aliases else ()
+    )
     return ColumnProposal(
         name, "", tuple(levels), None, missing, tuple(sorted(absent)), aliases, notes=notes, ignore_case=False
     )

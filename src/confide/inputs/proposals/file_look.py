@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from confide.inputs.spelled import trimmed
 
 _LOOKED_AT = 1 << 16
 _LINES = 50
+_VALUE, _YEAR = re.compile(r"[+-]?\d[\d.,]*"), re.compile(r"(19|20)\d\d")
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,11 @@ class FileLook:
         source = self.source
         said = f"{source.file}: {len(self.columns)} columns"
         if source.format == "csv":
-            return f"{said}, parted by {DELIMITERS.get(source.delimiter, repr(source.delimiter))}, in {source.encoding}"
-        return f"{said}, in the sheet {source.sheet!r}" if source.format == "xlsx" else f"{said}, Parquet"
+            names = DELIMITERS.get(source.delimiter, repr(source.delimiter))
+            return f"{said}, separated by {names}, encoding {source.encoding}"
+        if source.format == "asc":
+            return f"{said}, tau-ARGUS, described by {source.path.with_suffix('.rda').name}"
+        return f"{said}, sheet {source.sheet!r}" if source.format == "xlsx" else f"{said}, Parquet"
 
     def values(self, engine: LocalEngine, column: str) -> dict[str, int]:
         """How often each value of a column occurs, as text without blanks at the ends; empty where there is none."""
@@ -41,12 +46,12 @@ class FileLook:
         rows = engine.sql(query, rows=self.source).reveal("a proposal, for the curator alone")
         return dict(zip(rows.column("value").to_pylist(), rows.column("n").to_pylist(), strict=True))
 
-    def pairs(self, engine: LocalEngine, first: str, second: str) -> list[tuple[str, str]]:
-        """The distinct pairs of values of two columns."""
+    def counted_pairs(self, engine: LocalEngine, first: str, second: str) -> list[tuple[str, str, int]]:
+        """The distinct pairs of values of two columns, and how many rows have each."""
         texts = [f"coalesce({trimmed(f'CAST({identifier(name)} AS VARCHAR)')}, '')" for name in (first, second)]
-        query = f"SELECT DISTINCT {texts[0]} AS a, {texts[1]} AS b FROM rows ORDER BY 1, 2"
+        query = f"SELECT {texts[0]} AS a, {texts[1]} AS b, count(*) AS n FROM rows GROUP BY 1, 2 ORDER BY 1, 2"
         rows = engine.sql(query, rows=self.source).reveal("a proposal, for the curator alone")
-        return list(zip(rows.column("a").to_pylist(), rows.column("b").to_pylist(), strict=True))
+        return list(zip(*(rows.column(name).to_pylist() for name in "abn"), strict=True))
 
 
 def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> FileLook:
@@ -71,7 +76,7 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
     if format_ is None:
         raise InputError(
             "unknown-format",
-            "the file is neither Parquet nor CSV nor Excel by its name",
+            "the name of the file does not say whether it is Parquet, CSV or Excel",
             Place(file=path.name),
             path.suffix or "no ending",
             "a name that ends in .parquet, .csv or .xlsx",
@@ -81,9 +86,20 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
     if format_ == "csv":
         encoding = guess_encoding(path)
         source = Source(path, format_, delimiter=_delimiter(path, encoding), encoding=encoding)
+    elif format_ == "asc":
+        source = Source(path, format_, encoding=guess_encoding(path))
     elif format_ == "xlsx":
         source = Source(path, format_, sheet=sheet or next(iter(sheet_names(source)), None))
     kinds = engine.kinds(source)
+    if format_ == "csv" and any(_VALUE.fullmatch(name) and not _YEAR.fullmatch(name) for name in kinds):
+        raise InputError(
+            "csv-header",
+            "the first line holds values instead of column names",
+            Place(file=source.file, line=1),
+            f"{len(kinds):,} columns, and some of the names are numbers",
+            "a first line with the column names",
+            "add a line with the column names above the first record",
+        )
     return FileLook(source, tuple(kinds), kinds)
 
 

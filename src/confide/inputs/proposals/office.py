@@ -13,6 +13,7 @@ from confide.errors import InputError, Place
 from confide.inputs.proposals.column_proposal import ColumnProposal, free_name, propose_column
 from confide.inputs.proposals.file_look import FileLook, layout_keys, look_at_file, without_accents
 from confide.inputs.proposals.place_proposal import PlacesProposal, propose_places
+from confide.inputs.proposals.record_places import propose_record_places
 
 MOST_CELLS = 5_000
 """So many cells a histogram may have that is estimated for every place; attributes beyond are left out of it."""
@@ -114,16 +115,20 @@ def propose_office(
     *,
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
+    place: str | None = None,
+    with_places: bool = True,
 ) -> OfficeFiles:
     """Looks at an office's files, and proposes all that a release needs to be told.
 
     Args:
         records: One row for each person.
         areas: One row for each of the smallest places, or a code list in which each names the one above; without it,
-            the schema alone is proposed.
+            the areas are looked for in the columns of the records.
         engine: Reads both.
         merged: Old codes of places, and the code that each has now.
         household: The column that says who lives together; by default one that is called so.
+        place: Without ``areas``: the column with the code of the smallest place; by default it is guessed.
+        with_places: Whether a geography is wanted; otherwise the schema alone is proposed.
 
     Returns:
         The proposal.
@@ -135,24 +140,27 @@ def propose_office(
             "the records have no such column",
             Place(file=look.source.file, column=household),
             f"{len(look.columns)} columns of other names",
-            "the column that says who lives together",
+            "the column that identifies households",
             "correct --household",
         )
     household = household or next((name for name in look.columns if _HOUSEHOLD.fullmatch(name)), None)
-    without = {} if household is None else {household: "it says who lives together"}
-    if areas is None:
+    without = {} if household is None else {household: "it identifies households"}
+    if not with_places:
         return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)
-    area_look = look_at_file(areas, engine)
-    places = propose_places(look, area_look, engine, merged)
-    without |= dict.fromkeys(places.left_out, "it follows from the place") | {places.block: "it is the place"}
+    area_look = None if areas is None else look_at_file(areas, engine)
+    if area_look is None:
+        places = propose_record_places(look, engine, merged, place)
+    else:
+        places = propose_places(look, area_look, engine, merged)
+    without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}
     columns = tuple(propose_schema(look, engine, without))
     if all(column.left_out for column in columns):
         raise InputError(
             "no-attributes",
-            "no column of the records could be an attribute",
+            "no column of the records can be an attribute",
             Place(file=look.source.file),
             "; ".join(f"{column.name}: {column.left_out}" for column in columns),
-            "at least one column of categories or of whole numbers",
+            "at least one column with categories or whole numbers",
             "give a file with such a column, or write the schema yourself: docs/concepts/schema.md",
         )
     return OfficeFiles(look, area_look, columns, places, household)

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, ParameterError, Place
+from confide.inputs.frame import BLOCK
 from confide.inputs.proposals.file_look import FileLook, without_accents
 
 ENOUGH = 0.5
 """At least this share of the records' codes must be in the file of areas."""
 RECORDS_A_PLACE = 5
 """With fewer records to a place, a column that follows from it may do so by chance."""
+ALMOST = 0.9
+"""A column of words with more than this share of values to places has their names: two places may share one."""
 MOST_AREAS = 0.5
 """A partition has at most this share of areas to places; otherwise a column is a name or a number."""
 
@@ -38,6 +41,8 @@ class PlacesProposal:
         table: The block table as CSV, where it had to be laid out anew.
         left_out: Columns of the records that follow from the place.
         called: For a column of codes, that of the names which go with them.
+        without_place: How many records have no code of a place.
+        proposed: How many places the table has, if it was read from the records; 0 where a file of areas was given.
     """
 
     block: str
@@ -50,6 +55,8 @@ class PlacesProposal:
     table: str | None = None
     left_out: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
+    without_place: int = 0
+    proposed: int = 0
 
 
 def propose_places(
@@ -74,26 +81,17 @@ def propose_places(
     parent = _parent_column(rows)
     if parent is not None:
         rows = _laid_out(rows, *parent)
-        table = _csv(rows)
+        table = table_text(rows)
     key, block, codes = _joined(records, rows, areas, engine)
     known = set(rows[key])
     old = _old_codes(rows, key, codes - known) | dict(merged or {})
-    wrong = {code for code in old.values() if code not in known}
-    if wrong:
-        what, expected = "an area that others merged into is not in the file of areas", "a code of the file of areas"
-        raise ParameterError(
-            "merged", what, Place(file=areas.source.file), ", ".join(sorted(wrong)), expected, "correct --merged"
-        )
-    aliases: dict[str, tuple[str, ...]] = {}
-    for before, now in sorted(old.items()):
-        if before not in known:
-            aliases[now] = (*aliases.get(now, ()), before)
-    levels, partitions, called = _levels(rows, key)
-    names = {column: _level_name(column, position) for position, column in enumerate(levels)}
+    aliases = aliases_of(old, known, areas.source.file)
+    levels, partitions, called = levels_of(rows, key)
+    names = {column: level_name(column, position) for position, column in enumerate(levels)}
     return PlacesProposal(
         block,
         key,
-        _level_name(key, len(levels)),
+        place_name(key, len(levels)),
         (("country", None), *((names[column], column) for column in levels)),
         tuple(partitions),
         aliases,
@@ -148,7 +146,8 @@ def _laid_out(rows: Mapping[str, list[str]], code: str, above: str) -> dict[str,
     return {code: [line[-1] for line in lines], **columns}
 
 
-def _csv(rows: Mapping[str, list[str]]) -> str:
+def table_text(rows: Mapping[str, list[str]]) -> str:
+    """A table of areas as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(rows)
@@ -176,11 +175,11 @@ def _joined(
     if best is None:
         raise InputError(
             "no-common-codes",
-            "no column of the records has the codes of a column of the file of areas",
+            "the codes in the file of areas do not occur in any column of the records",
             Place(file=areas.source.file),
-            f"{len(keys)} columns in which every row has another value",
-            "one column with the code of every place, as the records have it, with its leading zeros",
-            "give the file of areas with the codes of the records; write codes as text, with their leading zeros",
+            f"{len(keys)} columns with a different value in every row",
+            "one column with the code of every area, written as in the records, with its leading zeros",
+            "give a file of areas that uses the codes of the records; write codes as text, with their leading zeros",
         )
     return best
 
@@ -196,12 +195,31 @@ def _old_codes(rows: Mapping[str, list[str]], key: str, missing: set[str]) -> di
     return old
 
 
-def _determines(finer: Sequence[str], coarser: Sequence[str]) -> bool:
+def aliases_of(old: Mapping[str, str], known: set[str], file: str) -> dict[str, tuple[str, ...]]:
+    """Old codes by the code that each has now; raises if the code of now is that of no area."""
+    wrong = {code for code in old.values() if code not in known}
+    if wrong:
+        what, expected = "a new code of --merged is not in the file of areas", "a code of the file of areas"
+        raise ParameterError("merged", what, Place(file=file), ", ".join(sorted(wrong)), expected, "correct --merged")
+    aliases: dict[str, tuple[str, ...]] = {}
+    for before, now in sorted(old.items()):
+        if before not in known:
+            aliases[now] = (*aliases.get(now, ()), before)
+    return aliases
+
+
+def enough_records(rows: int, places: int) -> bool:
+    """Whether a column that follows from the place hardly does so by chance."""
+    return rows >= RECORDS_A_PLACE * places
+
+
+def determines(finer: Sequence[str], coarser: Sequence[str]) -> bool:
+    """Whether every area of one column lies in one area of another."""
     of: dict[str, str] = {}
     return all(of.setdefault(own, up) == up for own, up in zip(finer, coarser, strict=True))
 
 
-def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[str], dict[str, str]]:
+def levels_of(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[str], dict[str, str]]:
     """The columns that nest, coarsest first; those that divide the places otherwise; and the names of codes.
 
     Of columns that divide alike, which are codes and their names, the shorter texts are the codes.
@@ -209,24 +227,25 @@ def _levels(rows: Mapping[str, list[str]], key: str) -> tuple[list[str], list[st
     places = len(rows[key])
     complete = [name for name, values in rows.items() if name != key and all(values) and 1 < len(set(values)) < places]
     complete.sort(key=lambda name: (len(set(rows[name])), sum(map(len, rows[name]))))
-    levels: list[str] = []
-    others: list[str] = []
-    of_places = [name for name in rows if name != key and _unique(rows[name]) and _are_words(rows[name])]
-    called: dict[str, str] = {key: of_places[0]} if of_places else {}
+    names_of_places = [
+        name
+        for name, values in rows.items()
+        if name != key and all(values) and len(set(values)) > ALMOST * places and _are_words(values)
+    ]
+    called: dict[str, str] = {key: names_of_places[0]} if names_of_places else {}
+    kept: list[str] = []
     for name in complete:
-        values = rows[name]
-        alike = [
-            level
-            for level in (*levels, *others)
-            if _determines(values, rows[level]) and _determines(rows[level], values)
-        ]
+        alike = [other for other in kept if determines(rows[name], rows[other]) and determines(rows[other], rows[name])]
         if alike:
             called.setdefault(alike[0], name)
-            continue
-        if all(_determines(values, rows[level]) for level in levels):
-            levels.append(name)
-        elif len(set(values)) <= MOST_AREAS * places:
-            others.append(name)
+        elif name not in names_of_places:
+            kept.append(name)
+    chains: dict[str, list[str]] = {}
+    for name in kept:  # from the coarsest: the longest chain that ends in this column
+        below = [chains[other] for other in chains if determines(rows[name], rows[other])]
+        chains[name] = [*max(below, key=len, default=[]), name]
+    levels = max(chains.values(), key=len, default=[])
+    others = [name for name in kept if name not in levels and len(set(rows[name])) <= MOST_AREAS * places]
     return levels, others, called
 
 
@@ -236,12 +255,17 @@ def _are_words(values: Sequence[str]) -> bool:
     return named > 0.9 * len(values)
 
 
-def _level_name(column: str, position: int) -> str:
+def level_name(column: str, position: int) -> str:
     """A name of a level: small letters, digits and underscores."""
     plain = re.sub(r"[^a-z0-9_]+", "_", without_accents(column.lower())).strip("_")[:31]
     if not plain or not plain[0].isalpha() or plain in ("country", "block", "frame", "histogram", "all"):
         return f"level_{position + 1}"
     return plain
+
+
+def place_name(column: str, position: int) -> str:
+    """The same for the smallest places, which may be called blocks."""
+    return BLOCK if column.strip().lower() == BLOCK else level_name(column, position)
 
 
 def _following(records: FileLook, block: str, engine: LocalEngine, names: set[str]) -> list[str]:
@@ -254,8 +278,13 @@ def _following(records: FileLook, block: str, engine: LocalEngine, names: set[st
         if column.lower() in lower:
             following.append(column)
             continue
-        pairs = records.pairs(engine, block, column)
-        places, values = {a for a, _ in pairs}, {b for _, b in pairs}
-        if len(pairs) == len(places) and len(values) > 1 and len(places) > 2:
+        pairs = records.counted_pairs(engine, block, column)
+        places, values = {place for place, _, _ in pairs}, {value for _, value, _ in pairs}
+        if (
+            len(pairs) == len(places)
+            and len(values) > 1
+            and len(places) > 2
+            and enough_records(sum(count for _, _, count in pairs), len(places))
+        ):
             following.append(column)
     return following

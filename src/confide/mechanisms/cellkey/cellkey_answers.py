@@ -383,5 +383,5 @@ def _group(variable: Recode, value: str) -> int:
         f"{variable.name!r} has no group {value!r}",
         found=value,
         expected="one of " + ", ".join(labels) + (f" and {others} more" if others else ""),
-        remedy="write the label as it stands in the schema, or the code of an attribute",
+        remedy="write the label as in the schema, or the code of an attribute",
     )

@@ -251,7 +251,7 @@ def _not_drawn(table: GivenTable, sums: CellSums, modulus: int) -> list[Finding]
     return [
         Finding(
             "keys-not-drawn",
-            "the cell keys are not sums of keys that were drawn evenly: noise that they find would protect nobody",
+            "the cell keys are not sums of evenly drawn record keys, so their noise would protect nobody",
             Place(file=table.source.file, column=table.source.theirs(KEY)),
             CONFIDENTIAL,
             f"sums modulo {modulus:,} of record keys that are drawn once",

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
 from confide.engines import Engine
 from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import identifier
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.inputs.made_up import MadeUpPeople
 from confide.inputs.offending import gather
 from confide.inputs.records import (
     ROWS_NAMED,
@@ -161,7 +165,7 @@ def _not_drawn(problem: CellKeyProblem) -> Finding:
     data = problem.spec.data
     return Finding(
         code="keys-not-drawn",
-        what="the record keys were not drawn evenly: noise that they find would protect nobody",
+        what="the record keys were not drawn evenly, so their noise would protect nobody",
         where=Place(file=problem.source.file, column=problem.source.theirs(data.record_key)),
         found=CONFIDENTIAL,
         expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
@@ -198,7 +202,7 @@ def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Find
     source, key = problem.source, problem.spec.data.record_key
     integers = {attribute.name: attribute.is_integer for attribute in problem.attributes} | {key: True}
     wrong = [
-        wrong_type(source, name, kinds, "keys" if name == key else "the attribute's codes", integer=integer)
+        wrong_type(source, name, kinds, "keys" if name == key else "the codes of the attribute", integer=integer)
         for name, integer in integers.items()
         if kinds[source.theirs(name)] == "other" or (not integer and kinds[source.theirs(name)] != "text")
     ]
@@ -263,3 +267,31 @@ def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int], number: int) 
         attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
     return bad_record(source, _ours(problem, name), what, expected, rows, number=number, remedy=remedy)
+
+
+# Made-up records: with keys, and with weights and values where the spec names any.
+
+
+def with_keys(problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
+    """The records with keys of their own. These protect nobody: nobody is there.
+
+    Args:
+        problem: The prepared problem.
+        people: The drawn people.
+
+    Returns:
+        The table of records.
+    """
+    data, keys, theirs = problem.spec.data, problem.record_keys, problem.source.theirs
+    drawn = people.random.integers(keys[0], keys[-1] + 1, size=people.number)
+    table = people.table(theirs).append_column(theirs(data.record_key), pa.array(drawn))
+    if data.weight is not None:
+        hundredths = people.random.integers(50, 300, size=people.number).tolist()
+        weights = [f"{number // 100}.{number % 100:02d}" for number in hundredths]
+        table = table.append_column(theirs(data.weight), pa.array(weights))
+    if data.value is not None and problem.magnitude is not None:
+        largest = LARGEST_SUM // value_scale(problem, problem.magnitude) // (10 * people.number)
+        size = np.minimum(np.exp(people.random.normal(8, 1.2, people.number)), max(largest, 1))
+        values = [f"{number:.{data.decimals}f}" for number in size.tolist()]
+        table = table.append_column(theirs(data.value), pa.array(values))
+    return table

@@ -220,12 +220,12 @@ def _places(ptable: PTable, size: int, small_n: int) -> list[int]:
 
 
 def _wrong(what: str, found: str, expected: str) -> Finding:
-    return Finding("bad-abs-table", what, Place(path="cellkey"), found, expected, "correct the table, or make it anew")
+    return Finding("bad-abs-table", what, Place(path="cellkey"), found, expected, "correct the table, or make it again")
 
 
 def _bad_file(path: Path, line: int | None, what: str, found: str, expected: str) -> Finding:
     place = Place(file=str(path), line=line)
-    return Finding("bad-abs-table", what, place, found, expected, "correct the file, or export it anew")
+    return Finding("bad-abs-table", what, place, found, expected, "correct the file, or export it again")
 
 
 Integers = npt.NDArray[np.int64]

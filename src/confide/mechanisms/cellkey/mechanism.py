@@ -40,11 +40,12 @@ from confide.mechanisms.cellkey.output import (
 )
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
-from confide.mechanisms.cellkey.readers import codebook, figure_noise
 from confide.mechanisms.cellkey.secret_order import ORDER, new_order
 from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, CellKeySpec, cellkey_spec
 from confide.mechanisms.cellkey.statement import (
     cellkey_statement,
+    codebook,
+    figure_noise,
     in_words,
     magnitude_facts,
     magnitude_words,
@@ -247,7 +248,7 @@ class CellKey(Mechanism[CellKeyProblem]):
             part["shuffle"] = new_order().strip()
 
     def made_up_people(self, problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.cellkey.made_up import with_keys
+        from confide.mechanisms.cellkey.keyed_records import with_keys
 
         return with_keys(problem, people)
 

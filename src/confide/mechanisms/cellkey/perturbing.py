@@ -132,7 +132,7 @@ def _columns(source: Path, delimiter: str) -> list[str]:
     except (OSError, ValueError) as error:
         what, expected = "the table cannot be read", f"{form.upper()} with a first line of names"
         raise InputError(
-            "unreadable", what, Place(file=source.name), type(error).__name__, expected, "export it anew"
+            "unreadable", what, Place(file=source.name), type(error).__name__, expected, "export it again"
         ) from None
 
 

@@ -209,9 +209,7 @@ class CellKeyProblem:
         )
 
     def _explained(self) -> dict[str, Any]:
-        """What explains the release to its readers; cells that were given have no codes to explain."""
-        if self.given:
-            return {}
+        """What explains the release to its readers."""
         names = self.area_names
         return {
             "area_names": None if names is None else names.fingerprint,

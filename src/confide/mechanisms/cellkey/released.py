@@ -104,7 +104,7 @@ def _margin(
     if geolevel is not None:
         unit = pc.index_in(rows.area, pa.array(geolevel.codes, pa.string()))
         if unit.null_count:
-            raise unlike_plan(name, UnlikePlanError("an area is none of the frame"))
+            raise unlike_plan(name, UnlikePlanError("an area is not in the frame"))
         cell = unit.to_numpy().astype(np.int64) * query.cells + cell
     # Numbered as they were counted: a cross-classification is the same array in every table that has it.
     cell, true_cell = renumbered(cell, query, problem.canonical(query)), truth[0]

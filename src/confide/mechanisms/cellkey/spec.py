@@ -166,9 +166,9 @@ class CellKeySpec(Spec):
                     yield Problem(("tables", position), "given-cells", what, expected)
             if self.output.layout == FIRST:
                 yield Problem(("output", "layout"), "layout", "given cells have the layout 2", "2", "1")
-            if explained := [name for name in self.output.companions if name != "sdmx-csv"]:
-                what, expected = f"tables of given cells have no {explained[0]}", "parquet, csv or sdmx-csv"
-                yield Problem(("output", "formats"), "given-cells", what, expected, explained[0])
+            if "argus" in self.output.formats:
+                what, expected = "nobody says which codes of given cells are totals, as argus needs", "other formats"
+                yield Problem(("output", "formats"), "given-cells", what, expected, "argus")
         if data.value is not None and self.output.layout == FIRST:
             yield Problem(("output", "layout"), "layout", "magnitude tables have the layout 2", "2", "1")
 

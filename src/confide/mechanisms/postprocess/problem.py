@@ -16,7 +16,7 @@ from confide.documents import load_shipped
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine, build_spine
-from confide.inputs.frame import BLOCK, WHOLE, AreaRule, Frame, LevelRule, fingerprint, read_counts, read_frame
+from confide.inputs.frame import WHOLE, Frame, fingerprint, read_counts
 from confide.mechanisms.topdown.constraints import check_sizes
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
@@ -34,7 +34,7 @@ from confide.mechanisms.topdown.measurements.reading import (
 )
 from confide.mechanisms.topdown.measurements.words import SECOND, FileLayout
 from confide.mechanisms.topdown.output.settings import prepare_output
-from confide.mechanisms.topdown.problem import Integers, TopDownProblem
+from confide.mechanisms.topdown.problem import Integers, TopDownProblem, read_topdown_frame
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -102,6 +102,11 @@ class PostprocessSpec(TopDownSpec):
             for code, n in self.data.totals.items()
             if n < 0
         ]
+        if self.data.blocks is None and self.geography.has_names:
+            what, remedy = "names are columns of the block table, and there is none", "name the block table"
+            problems.append(
+                Problem(("geography",), "no-block-table", what, '[data] blocks = "..."', "no block table", remedy)
+            )
         if self.data.blocks is None:
             problems += [
                 Problem(
@@ -185,7 +190,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         {name: columns[name] for name in strategy.constraints.frame_columns},
         Source(folder.path, "parquet"),
         folder.path.name,
-        prepare_output(loaded, strategy, frame.spine),
+        prepare_output(loaded, strategy, frame),
         folder=folder,
         readers=readers,
         totals=totals,
@@ -198,7 +203,8 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
 
 def _strategy(loaded: LoadedSpec, spec: PostprocessSpec) -> Strategy:
     try:
-        return load_strategy(spec.topdown.strategy, loaded.path.parent, root=spec.topdown.root)
+        strategy = load_strategy(spec.topdown.strategy, loaded.path.parent, root=spec.topdown.root)
+        return strategy.with_smallest(spec.geography.smallest)
     except ConfideError as error:
         place = loaded.place("topdown", "strategy")
         raise SpecError(replace(f, where=f.where if f.where.file else place) for f in error.findings) from None
@@ -215,18 +221,11 @@ def _blocks(loaded: LoadedSpec, spec: PostprocessSpec) -> Source | None:
 
 def _frame(spec: PostprocessSpec, engine: Engine, blocks: Source | None, codes: NDArray[np.str_]) -> Frame:
     """The frame of the block table, or, without one, what the block codes tell."""
-    rules = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
     if blocks is not None:
-        present = engine.kinds(blocks)
-        areas = [
-            AreaRule(area.name, area.column, area.none, area.within)
-            for area in spec.geography.areas
-            if not area.optional or blocks.theirs(area.column) in present
-        ]
-        return read_frame(engine, blocks, spec.geography.block, rules, areas)
-    listed = codes.tolist()
-    levels = {rule.name: [code[: rule.digits] if rule.digits else WHOLE for code in listed] for rule in rules}
-    spine = build_spine(levels | {BLOCK: listed})
+        return read_topdown_frame(engine, blocks, spec)
+    listed, parts = codes.tolist(), spec.geography.levels
+    levels = {part.name: [code[: part.digits] if part.digits else WHOLE for code in listed] for part in parts}
+    spine = build_spine(levels | {spec.geography.smallest: listed})
     return Frame(spine, fingerprint(spine))
 
 

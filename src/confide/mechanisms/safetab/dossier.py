@@ -31,7 +31,8 @@ from confide.utility.metrics import bin_label
 Row = Mapping[str, Any]
 LABELS = tuple(bin_label(SIZES, number) for number in range(len(SIZES)))
 SUPPRESSED = "left out"
-COUNTS, WITHIN = "measured_counts", "measured_counts_within_noise_margin"
+COUNTS, HELD = "measured_counts", "measured_counts_within_interval"
+TOTALS = ("totals", "totals_within_interval")
 CLASSES_OF_CURVE = 12
 """Into how many classes of size the suppression curve is cut, from zero to twice the suppression number."""
 
@@ -88,15 +89,16 @@ def _headlines(numbers: Row) -> list[tuple[str, str]]:
     groups = sum(row["groups"] for row in people)
     large = [row for row in people if LABELS.index(row["true_size"]) >= LABELS.index("1,000 to 9,999")]
     with_ages = sum(row["groups"] - row["suppressed"] - row["tables"][WORKLOADS[0]]["groups"] for row in large)
-    counts, within = (sum(row[name] for row in rows) for name in (COUNTS, WITHIN))
     empty = [row for row in rows if row["true_size"] == LABELS[0] and _could_be_left_out(row)]
     result = [(_percent(published, groups), f"of {groups:,} groups that are not empty have a figure")]
     if large:
         of_large = sum(row["groups"] for row in large)
         result.append((_percent(with_ages, of_large), "of groups of 1,000 or more persons have sex by age"))
-    result.append(
-        (_percent(within, counts), "of measured counts are within their noise margin; promised: 95 % or more")
-    )
+    stated = [row for row in rows if row["totals"] is not None]
+    if stated:
+        counts, within, totals, held = (sum(row[name] for row in stated) for name in (COUNTS, HELD, *TOTALS))
+        result.append((_percent(within, counts), "of measured counts have the truth in their interval; promised: 95 %"))
+        result.append((_percent(held, totals), "of published totals, sums among them, have it; promised: 95 %"))
     if empty:
         of_empty = sum(row["groups"] for row in empty)
         out = of_empty - sum(row["suppressed"] for row in empty)

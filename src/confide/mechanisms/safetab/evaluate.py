@@ -7,8 +7,9 @@ Sums of them, by sex or altogether, are not measured and not compared, but for t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import ceil, sqrt
@@ -18,21 +19,21 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
+from confide.mechanisms.safetab.intervals import intervals, sum_intervals
 from confide.mechanisms.safetab.output.reading import (
     CODES,
-    TABLES,
     TableForPeople,
     area_of,
     code_of,
     find,
-    open_table,
-    read_table,
     region_of,
 )
+from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.mechanisms.safetab.tabulate import counts_file
 from confide.mechanisms.safetab.tallies import (
+    COVERAGE,
     SIZES,
     Errors,
     GroupSizeClass,
@@ -168,6 +169,7 @@ def _mass(law: NoiseDistribution, reach: int) -> Numbers:
 
 
 Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
 _CELLS = np.array(CELLS_OF_LEVEL)
 
 
@@ -175,11 +177,7 @@ def evaluate(
     problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None]
 ) -> Confidential[SafeTabEvaluation]:
     """A sealed release against the truth. The result tells of the truth and stays with the curator."""
-    margins = problem.spec.output.noise_margin is not None
-    manifest = read_manifest(workspace.release)
-    left_out = problem.spec.output.tabulation_suppression
-    opened = {name: open_table(workspace.release, manifest, name, margins=margins) for name in TABLES}
-    tables = {name: read_table(name, copies, margins=margins, left_out=left_out) for name, copies in opened.items()}
+    tables = released_tables(workspace.release, read_manifest(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
     for level in problem.levels:
@@ -239,6 +237,11 @@ class _Level:
         self._level = level
         self._theory = theory
         self._left_out = problem.spec.output.tabulation_suppression
+        self._clamped = not problem.settings.negative_counts
+        # Figures of other areas, or compared with others before they are shown: no interval is stated for them here.
+        self._shared = self._left_out or any(
+            level.settings.region_type == kind for areas in problem.coterminous for kind, _ in areas
+        )
         self._truth = TrueGroups.read(workspace, level)
         self._occupied, self._sizes = self._truth.sizes()
         self._numbers = _Numbers(problem, level)
@@ -253,9 +256,12 @@ class _Level:
             if (self._level.total_only == kind).any():
                 classes |= {(kind, size): size_class for size, size_class in self._classes(kind).items()}
         for number in range(len(CELLS_OF_LEVEL)):
-            for key, errors in self._errors(number, true, total_only).items():
+            for key, (errors, held) in self._errors(number, true, total_only).items():
                 empty = [Errors()] * len(CELLS_OF_LEVEL)
-                classes[key] += GroupSizeClass(errors=(*empty[:number], errors, *empty[number + 1 :]))
+                errors_by_table = (*empty[:number], errors, *empty[number + 1 :])
+                classes[key] += GroupSizeClass(errors=errors_by_table, counts_held=held)
+        for key, number, held in self._held_totals(true, total_only):
+            classes[key] += GroupSizeClass(totals=number, totals_held=held)
         return LevelTally(
             classes, Errors.of(self._totals - true), int(true.sum()), self._noise_alone(total_only), self._curve()
         )
@@ -297,30 +303,58 @@ class _Level:
         empty = universe - int(groups.sum())
         return np.concatenate([[0], sizes]), np.concatenate([[empty], groups]).astype(np.int64)
 
-    def _errors(self, number: int, true: Integers, total_only: npt.NDArray[np.bool_]) -> dict[tuple[bool, int], Errors]:
-        """The errors of measured counts in the tables of one statistics level, by class."""
+    def _held(self, figures: Integers, truth: Integers, number: int, cells: int, *, total_only: bool) -> Truths:
+        """Whether the truth is in the interval that a figure gives: a measured count, or a sum of so many."""
+        law = self._level.total if total_only else self._level.second
+        if cells > 1:
+            low, high = sum_intervals(law, figures, cells, Fraction(COVERAGE), clamped=self._clamped)
+        else:
+            above = self._level.suppressed_up_to if number == 0 and not total_only else None
+            low, high = intervals(law, figures, Fraction(COVERAGE), above)
+        return np.asarray((low <= truth) & (truth <= high))
+
+    def _held_totals(self, true: Integers, total_only: Truths) -> Iterator[tuple[tuple[bool, int], int, int]]:
+        """By class how many totals were published, and how many have the truth in their interval."""
+        size, held = bin_of(SIZES, true), np.zeros(len(true), np.bool_)
+        if self._shared:
+            return
+        for number, cells in enumerate(CELLS_OF_LEVEL):
+            for kind in (False, True):
+                at = np.flatnonzero((self._chosen == number) & (total_only == kind))
+                if len(at):
+                    held[at] = self._held(self._totals[at], true[at], number, cells, total_only=kind)
+        for kind in np.unique(total_only).tolist():
+            for each in np.unique(size[total_only == kind]).tolist():
+                here = (total_only == kind) & (size == each)
+                yield (kind, each), int(here.sum()), int(held[here].sum())
+
+    def _errors(self, number: int, true: Integers, total_only: Truths) -> dict[tuple[bool, int], tuple[Errors, int]]:
+        """By class the errors of measured counts in the tables of one statistics level, and how many have the truth in
+        their interval."""
         at = np.flatnonzero(self._chosen == number)
         size = bin_of(SIZES, true[at])
         published: npt.NDArray[np.bool_] = np.ones((len(at), 1), np.bool_)
         if number == 0:
-            error = (self._totals[at] - true[at])[:, None]
+            released, truth = self._totals[at][:, None], true[at][:, None]
         else:
             table = self._tables[GRIDS[number - 1].table]
             rows, groups = self._numbers.of(table)
             grid = GRIDS[number - 1]
             released = table.figures[rows].reshape(len(rows), len(SEXES), grid.ages + 1)[:, :, 1:]
             released = released.reshape(len(rows), grid.cells)
-            error = released - self._truth.cells(groups, number)
+            truth = self._truth.cells(groups, number)
             if self._left_out:
                 published = released >= 0
-        published = np.broadcast_to(published, error.shape)
-        return {
-            (kind, size_number): Errors.of(
-                error[published & ((total_only[at] == kind) & (size == size_number))[:, None]]
-            )
-            for kind in np.unique(total_only[at]).tolist()
-            for size_number in np.unique(size[total_only[at] == kind]).tolist()
-        }
+        published = np.broadcast_to(published, released.shape)
+        by_class = {}
+        for kind in np.unique(total_only[at]).tolist():
+            for size_number in np.unique(size[total_only[at] == kind]).tolist():
+                here = published & ((total_only[at] == kind) & (size == size_number))[:, None]
+                held = 0
+                if not self._shared:
+                    held = int(self._held(released[here], truth[here], number, 1, total_only=kind).sum())
+                by_class[kind, size_number] = Errors.of(released[here] - truth[here]), held
+        return by_class
 
     def _noise_alone(self, total_only: npt.NDArray[np.bool_]) -> float:
         alone = 0.0

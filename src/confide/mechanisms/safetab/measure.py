@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from confide.mechanisms.safetab.problem import CHOICE, TABLE, TOTAL_ONLY, GroupLevel, empty_rule, is_sparse, query_key
-from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, TOTAL_TABLE, Grid
+from confide.mechanisms.safetab.problem import GroupLevel, empty_rule, is_sparse, query_key
+from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, CHOICE, GRIDS, TABLE, TOTAL_ONLY, TOTAL_TABLE, Grid
 from confide.noise import NoiseDistribution, NoiseStream, draw, draw_at, draw_survivors, fits_table, rank_to_place
 from confide.releases.mechanism import NoiseSource
 

@@ -29,9 +29,6 @@ from confide.mechanisms.safetab.official import DATA, PARAMETERS
 from confide.mechanisms.safetab.output import verify as verification
 from confide.mechanisms.safetab.output.publish import measured_folder, publish
 from confide.mechanisms.safetab.problem import (
-    CHOICE,
-    TABLE,
-    TOTAL_ONLY,
     GroupLevel,
     SafeTabProblem,
     check_persons_of,
@@ -39,12 +36,16 @@ from confide.mechanisms.safetab.problem import (
     prepare,
     query_key,
 )
+from confide.mechanisms.safetab.readers import GroupFigures, codebook
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, PERSON_COLUMNS
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
+from confide.mechanisms.safetab.settings import CHOICE, TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
+from confide.releases.companions import Codebook
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import SILENT, Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
 from confide.releases.plan import Plan, Summary
@@ -108,6 +109,12 @@ class SafeTab(Mechanism[SafeTabProblem]):
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return statement.documents(manifest)
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
+        return GroupFigures.of(manifest["plan"])
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)

@@ -20,15 +20,31 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, stability
+from confide.mechanisms.safetab.output.planned import planned_iterations
 from confide.mechanisms.safetab.records import check_persons
-from confide.mechanisms.safetab.regions import CoterminousSet, Regions, coterminous_from_file, read_regions
-from confide.mechanisms.safetab.settings import AGE_23, ITERATION_LEVELS, LevelSettings, SafeTabSettings
+from confide.mechanisms.safetab.regions import (
+    CoterminousSet,
+    Regions,
+    area_names_from_file,
+    coterminous_from_file,
+    read_regions,
+)
+from confide.mechanisms.safetab.settings import (
+    AGE_23,
+    CHOICE,
+    ITERATION_LEVELS,
+    TABLE,
+    TOTAL_ONLY,
+    LevelSettings,
+    SafeTabSettings,
+)
 from confide.mechanisms.safetab.spec import SafeTabSpec
 from confide.noise import SPARSE_LAYOUT, NoiseDistribution, TwoStageRule, fits_table
 from confide.privacy import Neighbours, budget_of, calibrate
 from confide.releases.mechanism import Job
 from confide.releases.plan import Family, Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.tabular import SECOND, AreaNames
 
 GROUPS_PER_PART = 1 << 22
 """How many groups are measured at a time: enough to be quick, few enough to be held."""
@@ -96,6 +112,8 @@ class SafeTabProblem:
     levels: tuple[GroupLevel, ...]
     coterminous: tuple[CoterminousSet, ...] = ()
     """Sets of areas that get the same figures, if that was asked for."""
+    area_names: AreaNames | None = None
+    """What areas are called, where a file says it."""
 
 
 def group_level(
@@ -153,12 +171,20 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
         blocks = sources["blocks"]
         regions = _noting(findings, lambda: read_regions(engine, blocks, settings.states, settings.puerto_rico))
     sets = None if regions is None else _noting(findings, lambda: _coterminous(loaded, spec, regions))
+    names = None
+    if regions is not None and spec.data.area_names is not None:
+        file = loaded.resolve(spec.data.area_names)
+        names = _noting(findings, lambda: area_names_from_file(file, regions))
     if findings or lists is None or regions is None or sets is None:
         if "records" in sources:
             codes = None if lists is None else lists.codes
             findings += check_persons(engine, sources["records"], codes, None, settings)
         raise SpecError(findings)
-    return _problem(loaded, settings, lists, regions, sources["records"], sets)
+    problem = _problem(loaded, settings, lists, regions, sources["records"], sets)
+    if names is None:
+        return problem
+    types = {level.settings.region_type for level in problem.levels}
+    return replace(problem, area_names=AreaNames({kind: names[kind] for kind in regions.areas if kind in types}))
 
 
 def check_persons_of(problem: SafeTabProblem, job: Job) -> list[Finding]:
@@ -251,9 +277,6 @@ def way(level: GroupLevel) -> str:
     return SPARSE_LAYOUT if is_sparse(level) else ONE_BY_ONE
 
 
-CHOICE, TABLE, TOTAL_ONLY = "choice of table", "table", "total-only groups"
-"""The measurements of a level: stage 1, stage 2, and the total of groups that get nothing else."""
-
 CODES = "race and ethnicity"
 SPINES = {False: ("USA", "STATE", "COUNTY", "TRACT", "block"), True: ("PR-STATE", "PR-COUNTY", "PR-TRACT", "block")}
 
@@ -282,7 +305,7 @@ def plan_safetab(name: str, problem: SafeTabProblem) -> Plan:
         question=_facts(problem),
         paths=tuple(tuple(path) for path in paths.values()) if len(paths) > 1 else (),
         families=tuple(families),
-        free=("noise_margin", "tabulation_suppression"),
+        free=("noise_margin", "tabulation_suppression", "iterations", "area_names", "companions"),
     )
 
 
@@ -328,7 +351,7 @@ def _level(level: GroupLevel, problem: SafeTabProblem, number: int) -> tuple[lis
 def _facts(problem: SafeTabProblem) -> dict[str, Any]:
     """What else decides the output. All of it is public."""
     settings, output = problem.settings, problem.spec.output
-    return {
+    facts = {
         "record": "person",
         "attributes": {CODES: "race and ethnicity codes"},
         "codes": problem.lists.fingerprint,
@@ -346,6 +369,14 @@ def _facts(problem: SafeTabProblem) -> dict[str, Any]:
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
         "levels": {level.name: _level_facts(level) for level in problem.levels},
     }
+    if output.layout == SECOND:
+        names = problem.area_names
+        facts |= {
+            "iterations": planned_iterations(problem.lists.iterations),
+            "area_names": None if names is None else names.fingerprint,
+            "companions": output.explained,
+        }
+    return facts
 
 
 def _level_facts(level: GroupLevel) -> dict[str, Any]:

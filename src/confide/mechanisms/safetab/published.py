@@ -6,9 +6,9 @@ three groups comes out three times, once in each. Which areas are fitted togethe
 - Places and American Indian areas do not nest in counties and are left out.
 - Of two areas of the same extent, which have the same figures, the smaller is kept: a copy says nothing new.
 - A figure below zero counts as zero, published or left out. No number of people is closer to it than none, either way.
-- Files do not say of what kind a group is, regional or detailed, and so which of the plan's laws its noise has. Kinds
-  that its figures exclude are dropped (:mod:`confide.mechanisms.safetab.output.verify`); of those left, the widest
-  noise is taken.
+- The plan says of what kind a group is, regional or detailed, and so which law its noise has. Plans of the first layout
+  do not; kinds that its figures exclude are dropped there (:mod:`confide.mechanisms.safetab.output.verify`), and of
+  those left the widest noise is taken.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
+from confide.mechanisms.safetab.output.planned import PlannedLevel, read_iterations, read_planned
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
     CODES,
@@ -35,12 +36,11 @@ from confide.mechanisms.safetab.output.reading import (
     area_of,
     code_of,
     group_key,
-    open_table,
-    read_table,
     region_of,
 )
+from confide.mechanisms.safetab.output.released import is_coded, released_tables
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
-from confide.mechanisms.safetab.output.verify import KINDS, Fits, PlannedLevel, read_planned
+from confide.mechanisms.safetab.output.verify import KINDS, Fits
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.figure_law import AdditiveLaw
 from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
@@ -192,7 +192,7 @@ def read_published(
     kinds = [REGION_TYPES[region] for region in dict.fromkeys(level.region for level in planned)]
     levels = levels_of(kinds)
     copied, copies = _copies(facts["coterminous"], levels)
-    noise = GroupNoise.of(planned, _left(planned, tables, facts), copies)
+    noise = GroupNoise.of(planned, _left(planned, tables, manifest), copies)
     wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
     group_areas = GroupAreas.of(totals.key[wanted], levels)
     attributes = _schema()
@@ -215,21 +215,17 @@ def read_published(
 
 def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
     """The tables for people, the totals first."""
-    facts = manifest["plan"]["question"]
-    margins, left_out = facts["noise_margin"] is not None, bool(facts["tabulation_suppression"])
-    tables = []
-    for name in TABLES:
-        try:
-            copies = open_table(folder, dict(manifest), name, margins=margins)
-            if not copies.fits:
-                raise _unlike(name, "a table is not there, or has other columns than its layout")
-            table = read_table(name, copies, margins=margins, left_out=left_out)
-        except (OSError, pa.ArrowException):
-            raise _unlike(name, "a table is not there, or is damaged") from None
+    try:
+        tables = released_tables(folder, manifest)
+    except LookupError as error:
+        name = str(error.args[0])
+        raise _unlike(name, "a table is not there, or has other columns than its layout") from None
+    except (OSError, pa.ArrowException):
+        raise _unlike(TOTAL_TABLE, "a table is not there, or is damaged") from None
+    for name, table in tables.items():
         if (table.key < 0).any() or (table.level < 0).any() or (np.diff(table.key) <= 0).any():
             raise _unlike(name, "a table does not have each group once and in order")
-        tables.append(table)
-    return tables
+    return list(tables.values())
 
 
 def _unlike(table: str, what: str) -> ReleaseError:
@@ -317,13 +313,16 @@ def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) ->
     return np.array(left_out, np.int64), sources
 
 
-def _left(planned: list[PlannedLevel], tables: list[TableForPeople], facts: Mapping[str, Any]) -> Truths:
+def _left(planned: list[PlannedLevel], tables: list[TableForPeople], manifest: Mapping[str, Any]) -> Truths:
     """For each kind and iteration code whether no figure of the release speaks against it."""
+    facts = manifest["plan"]["question"]
     shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
     fits = Fits(planned, shared, tables)
     fits.of_plan()
     fits.of_suppression()
-    if facts["noise_margin"] is not None:
+    if is_coded(manifest):
+        fits.of_iterations(read_iterations(facts))
+    elif facts["noise_margin"] is not None:
         fits.of_margins(Fraction(facts["noise_margin"]))
     if fits.impossible:
         raise _unlike(TOTAL_TABLE, "groups have figures that no run of the plan gives")

@@ -302,6 +302,9 @@ def _so_many(number: int, one: str, many: str) -> str:
 
 
 COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
+NAME_COLUMNS = ("REGION_TYPE", "REGION_ID", "NAME")
+SET_FILE, NAME_FILE = ("coterminous", "the file of coterminous sets"), ("area-names", "the file of names of areas")
+"""For findings: the code, and what to correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,30 +361,55 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
     ]
 
 
-def _lines(path: Path, findings: list[Finding]) -> list[tuple[int, list[str]]]:
+def area_names_from_file(path: Path, regions: Regions) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
+    """What areas are called: for each region type the codes of its areas and their names, empty where the file has
+    none. Areas that are in no region of the release are passed over: such files are often of a whole country."""
+    findings: list[Finding] = []
+    names: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str], int] = {}
+    for line, (region_type, region_id, name) in _lines(path, findings, NAME_COLUMNS):
+        if region_type not in REGION_TYPES:
+            what = "this is no region type"
+            wanted = ", ".join(REGION_TYPES)
+            findings.append(_finding(path, line, "REGION_TYPE", what, repr(region_type[:40]), wanted, NAME_FILE))
+        before = seen.setdefault((region_type, region_id), line)
+        if before != line:
+            what, found = f"an area is given twice, here and in line {before:,}", f"{region_type} {region_id}"
+            findings.append(_finding(path, line, "REGION_ID", what, found, "each area once", NAME_FILE))
+        names[region_type, region_id] = name.strip()
+    if findings:
+        raise InputError(findings)
+    return {kind: (areas, [names.get((kind, area), "") for area in areas]) for kind, areas in regions.areas.items()}
+
+
+def _lines(path: Path, findings: list[Finding], columns: tuple[str, ...] = COLUMNS) -> list[tuple[int, list[str]]]:
     """The lines with three values, and their numbers; what is wrong with others is added to the findings."""
+    kind = SET_FILE if columns == COLUMNS else NAME_FILE
     try:
         if path.is_fifo():
             raise OSError(errno.ESPIPE, "a pipe")
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(_finding(path, None, None, "the file is not UTF-8 text", "other bytes", "UTF-8")) from None
+        what = "the file is not UTF-8 text"
+        raise InputError(_finding(path, None, None, what, "other bytes", "UTF-8", kind)) from None
     except OSError as error:
         found = error.strerror or type(error).__name__
         raise InputError(
-            _finding(path, None, None, "the file cannot be read", found, "a file that may be read")
+            _finding(path, None, None, "the file cannot be read", found, "a file that may be read", kind)
         ) from None
     header, *lines = text.split("\n")  # reading in text mode has turned CRLF into LF
-    if tuple(header.split("|")) != COLUMNS:
-        raise InputError(_finding(path, 1, None, "these are other columns", repr(header[:80]), "|".join(COLUMNS)))
+    if tuple(header.split("|")) != columns:
+        what = "these are other columns"
+        raise InputError(_finding(path, 1, None, what, repr(header[:80]), "|".join(columns), kind))
     result = []
     for number, line in enumerate(lines, start=2):
         values = line.split("|")
-        if len(values) == len(COLUMNS) and values[0]:
+        if len(values) == len(columns) and values[0]:
             result.append((number, values))
         elif line:
             what = "a line does not have three values with the name of a set first"
-            findings.append(_finding(path, number, None, what, repr(line[:80]), "|".join(COLUMNS)))
+            what = what if columns == COLUMNS else "a line does not have three values"
+            findings.append(_finding(path, number, None, what, repr(line[:80]), "|".join(columns), kind))
     return result
 
 
@@ -397,12 +425,20 @@ def _unknown(
     return None
 
 
-def _finding(path: Path, line: int | None, column: str | None, what: str, found: str, expected: str) -> Finding:
+def _finding(
+    path: Path,
+    line: int | None,
+    column: str | None,
+    what: str,
+    found: str,
+    expected: str,
+    kind: tuple[str, str] = SET_FILE,
+) -> Finding:
     return Finding(
-        code="coterminous",
+        code=kind[0],
         what=what,
         where=Place(file=path.name, line=line, column=column),
         found=found,
         expected=expected,
-        remedy="correct the file of coterminous sets",
+        remedy=f"correct {kind[1]}",
     )

@@ -30,16 +30,13 @@ from confide.mechanisms.safetab.evaluate import TrueGroups
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.output.reading import find
 from confide.mechanisms.safetab.problem import (
-    CHOICE,
-    TABLE,
-    TOTAL_ONLY,
     GroupLevel,
     SafeTabProblem,
     empty_rule,
     is_sparse,
     query_key,
 )
-from confide.mechanisms.safetab.settings import GRIDS, TOTAL_TABLE
+from confide.mechanisms.safetab.settings import CHOICE, GRIDS, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_survivors, rank_to_place
 from confide.releases.evaluate import require_sealed
 from confide.releases.mechanism import NoiseSource

@@ -29,6 +29,9 @@ STATES = tuple(f"{number:02d}" for number in range(1, 57) if number not in (3, 7
 ITERATION_LEVELS = {1: "regional", 2: "detailed"}
 """The characteristic iteration levels by number; level 0, the major races, is never tabulated."""
 
+CHOICE, TABLE, TOTAL_ONLY = "choice of table", "table", "total-only groups"
+"""The measurements of a level: stage 1, stage 2, and the total of groups that get nothing else."""
+
 MOST_RACE_CODES = 8
 LARGEST_THRESHOLD = 1 << 62
 

@@ -26,11 +26,12 @@ from confide.releases.spec import (
     FilePath,
     KeyPath,
     OneNumberPrivacy,
-    OutputPart,
     Part,
     Problem,
     Spec,
+    TabularOutput,
 )
+from confide.releases.tabular import FIRST
 from confide.report.render import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
@@ -49,6 +50,9 @@ class SafeTabData(DataPart):
     race_iterations: FilePath = Field(description="The characteristic iterations of race.")
     ethnicity_iterations: FilePath = Field(description="The characteristic iterations of ethnicity.")
     code_to_iteration: FilePath = Field(description="Which codes belong to which iteration.")
+    area_names: FilePath | None = Field(
+        None, description="The names of areas: REGION_TYPE|REGION_ID|NAME; absent: areas have codes alone."
+    )
     delimiter: str = Field("|", min_length=1, max_length=1, description="The delimiter of text files.")
 
 
@@ -89,9 +93,16 @@ class SafeTabLevel(Part):
     )
 
 
-class SafeTabOutput(OutputPart):
+class SafeTabOutput(TabularOutput):
     """What is written, and what is done to the noisy counts before."""
 
+    # No files of tau-ARGUS: detailed groups overlap, so nothing in them adds up to a table that it could read.
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
+        "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+    )
     coterminous: FilePath | None = Field(
         None,
         description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
@@ -148,7 +159,7 @@ class SafeTabSpec(Spec):
             remedy = 'write neighbours = "add-remove"; a ledger kept for changed records is charged twice as much'
             path: KeyPath = ("privacy", "neighbours")
             problems.append(Problem(path, "neighbours", what, '"add-remove"', repr(self.privacy.neighbours), remedy))
-        problems += self._passes() + self._levels()
+        problems += self._passes() + self._levels() + self._output()
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
@@ -161,6 +172,22 @@ class SafeTabSpec(Spec):
             problems.append(
                 Problem(("privacy", "budget"), "budget-sum", what, expected, str(self.privacy.budget), remedy)
             )
+        return problems
+
+    def _output(self) -> list[Problem]:
+        problems, output = [], self.output
+        if not set(output.formats) & {"parquet", "csv"}:
+            what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
+            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(output.formats)))
+        if output.layout == FIRST:
+            if "sdmx-csv" in output.formats:
+                what = "the format sdmx-csv belongs to the second layout"
+                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
+            if self.data.area_names is not None:
+                what = "names of areas belong to the second layout"
+                problems.append(
+                    Problem(("data", "area_names"), "layout", what, "layout = 2, or no names", "layout = 1")
+                )
         return problems
 
     def _passes(self) -> list[Problem]:

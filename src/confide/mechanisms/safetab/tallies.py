@@ -86,6 +86,11 @@ class GroupSizeClass:
     expected_error: float = 0.0
     """Summed over the totals that were published and are no sums."""
     variance_error: float = 0.0
+    counts_held: int = 0
+    """How many measured counts have the truth in the interval that their figure gives."""
+    totals: int = 0
+    totals_held: int = 0
+    """The same of all published totals, sums of cells among them."""
 
     def __add__(self, other: GroupSizeClass) -> GroupSizeClass:
         values: dict[str, Any] = {
@@ -115,6 +120,9 @@ class GroupSizeClass:
             },
             "measured_counts": together.number,
             "measured_counts_within_noise_margin": together.within(margin),
+            "measured_counts_within_interval": self.counts_held if theory else None,
+            "totals": self.totals if theory else None,
+            "totals_within_interval": self.totals_held if theory else None,
             "error_margin": together.margin(),
             "mean_error_of_totals": totals.mean,
             "expected_mean_error_of_totals": self.expected_error / totals.number if theory and totals.number else None,

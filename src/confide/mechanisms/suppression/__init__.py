@@ -12,7 +12,8 @@ the problem          ``problem``: primary rules, levels, weights; ``contributors
 the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows`` and ``lifting``,
                      ``optimal`` (with ``modular``)
 the attacker         ``attacker``: the interval of every hidden cell
-the release          ``mechanism`` ``statement`` ``published`` ``verify`` ``evaluate``
+the release          ``mechanism``; ``output``: its files in both layouts, and what explains them; ``statement``
+                     ``published`` ``verify`` ``evaluate``
 ===================  ================================================================================================
 """
 

@@ -19,7 +19,7 @@ import numpy as np
 from confide.errors import SpecError
 from confide.geography import Geolevel
 from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, Integers
-from confide.mechanisms.suppression.variables import Variable, VariableGrouping
+from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping
 from confide.releases.tabular import AREA, TOTAL_CODE
 from confide.schema import Recode, Schema
 
@@ -52,6 +52,37 @@ def of_attribute(recodes: Sequence[Recode], tables: Sequence[Sequence[str]] = ()
     groupings.sort(key=lambda each: len(each[1]))
     variable = _variable(name, groupings, prefixed=False)
     return replace(variable, bottoms=tuple(each[0] for each in bottoms)) if variable.tree.others else variable
+
+
+def published_codes(variable: Variable, recodes: Sequence[Recode]) -> PublishedCodes:
+    """The codes and labels of the groups of an attribute in the second layout.
+
+    A group that several recodes have takes those of the finest. Where groups of two recodes would have one code, which
+    numbered groups have, the name of the recode goes before it, such as ``size-1``.
+
+    Args:
+        variable: The variable that :func:`of_attribute` made of the recodes.
+        recodes: The recodes.
+    """
+    by_name = {recode.name: recode for recode in recodes}
+    texts: dict[int, tuple[str, str, str]] = {}
+    for grouping in variable.groupings:  # from coarse to fine
+        if grouping.name in by_name:
+            recode = by_name[grouping.name]
+            short = grouping.name.partition(":")[2] or grouping.name
+            for code, text, label in zip(grouping.codes.tolist(), recode.codes, recode.labels, strict=True):
+                texts[code] = short, text, label
+    texts.pop(ROOT, None)
+    times = Counter(text for _, text, _ in texts.values())
+    codes = {at: text if times[text] == 1 else f"{short}-{text}" for at, (short, text, _) in texts.items()}
+    if len(set(codes.values())) < len(codes):
+        codes = {at: f"{text}-{at}" for at, text in codes.items()}
+    numbers = range(1, variable.tree.size)
+    return PublishedCodes(
+        recodes[0].attribute.title,
+        (TOTAL_CODE, *(codes.get(at, "") for at in numbers)),
+        (TOTAL_CODE, *(texts[at][2] if at in texts else "" for at in numbers)),
+    )
 
 
 def of_levels(levels: Sequence[Geolevel]) -> Variable:

@@ -22,14 +22,9 @@ from confide.errors import Finding
 from confide.mechanisms.suppression.attacker import Intervals
 from confide.mechanisms.suppression.heuristic import Protection
 from confide.mechanisms.suppression.mechanism import count, fingerprint_of, posed_by
+from confide.mechanisms.suppression.output import ONE, read_table
 from confide.mechanisms.suppression.problem import PatternProblem, in_steps, step_of
-from confide.mechanisms.suppression.programme import (
-    ONE,
-    HierarchicalTable,
-    SuppressionProblem,
-    SuppressionProgramme,
-    read_table,
-)
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem, SuppressionProgramme
 from confide.mechanisms.suppression.structure import ROOT, Flags, Floats, Integers
 from confide.mechanisms.suppression.unions import sensitive_unions
 from confide.mechanisms.suppression.units import in_unit

@@ -29,16 +29,17 @@ from confide.mechanisms.suppression.counting import Truth, check_figures, pose_p
 from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
 from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
-from confide.mechanisms.suppression.problem import PatternProblem
-from confide.mechanisms.suppression.programme import (
-    SuppressionProblem,
-    described,
+from confide.mechanisms.suppression.output import (
+    codebook,
+    coded_table,
+    figure_noise,
     plain_rows,
     plain_schema,
-    prepare,
     sdmx_rows,
     sdmx_schema,
 )
+from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.programme import SuppressionProblem, described, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec, suppression_spec
 from confide.mechanisms.suppression.statement import (
     in_words,
@@ -49,14 +50,16 @@ from confide.mechanisms.suppression.statement import (
 )
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import solve
+from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, no_product
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.office_draft import office_files, office_values
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import publish
+from confide.releases.tabular import FIRST, SECOND, publish, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -138,14 +141,26 @@ class Suppression(Mechanism[SuppressionProblem]):
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
                 values = table, figures[at], suppressed[at]
-                columns = plain_schema(table, magnitude=magnitude, unit=unit)
-                plain = columns, plain_rows(*values, magnitude=magnitude, unit=unit)
-                sdmx = sdmx_schema(table, unit=unit), sdmx_rows(*values, output.agency, unit=unit)
-                publish(release, table.name, table.title, output.formats, plain, sdmx)
+                if output.layout == FIRST:
+                    columns = plain_schema(table, magnitude=magnitude, unit=unit)
+                    plain = columns, plain_rows(*values, magnitude=magnitude, unit=unit)
+                    sdmx = sdmx_schema(table, unit=unit), sdmx_rows(*values, output.agency, unit=unit)
+                    publish(release, table.name, table.title, output.formats, plain, sdmx)
+                else:
+                    coded = coded_table(*values, magnitude=magnitude, unit=unit)
+                    coded.publish(release, output.formats, problem.area_names, output.agency)
                 advance(1)
+            if output.layout == SECOND and programme.areas:
+                publish_areas(release, programme.areas, problem.area_names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: suppression_statement(manifest)}
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
+        return figure_noise(manifest["plan"]["question"])
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
@@ -160,7 +175,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         return Draft(suppression_spec(SPEC, tables, **values))
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        text = render("own_suppression.toml.j2", **office_values(office, folder, self.name, values, named=False))
+        text = render("own_suppression.toml.j2", **office_values(office, folder, self.name, values))
         return Draft(text, files=office_files(office), secret=True)
 
     def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
-from confide.inputs.frame import Frame, LevelRule, read_frame
+from confide.inputs.frame import Frame, read_frame
 from confide.inputs.spelled import reading_facts
-from confide.mechanisms.suppression.crossing import of_attribute, of_levels
+from confide.mechanisms.suppression.crossing import of_attribute, of_levels, published_codes
 from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import (
@@ -28,22 +27,26 @@ from confide.mechanisms.suppression.structure import (
     LinkedTables,
     TableDimensions,
 )
-from confide.mechanisms.suppression.units import figure_type, published_figures, units_of
 from confide.mechanisms.suppression.variables import Variable, read_variable
 from confide.releases import tabular
-from confide.releases.spec import LoadedSpec, find_source
+from confide.releases.spec import LoadedSpec, find_source, frame_rules
 from confide.releases.tabular import (
     AREA,
     COUNT,
     DATAFLOW,
+    FIRST,
     LEVEL,
     OBSERVATION,
     SDMX,
+    SECOND,
+    STATUS,
+    STATUS_CODES,
     TOTAL_CODE,
-    UnlikePlanError,
-    figure_column,
+    AreaNames,
+    CodedColumns,
+    area_names,
     placed,
-    text_column,
+    sdmx_name,
 )
 from confide.schema import Attribute, Schema
 
@@ -62,6 +65,24 @@ class HierarchicalTable:
     title: str
     variables: tuple[Variable, ...]
     listed: tuple[tuple[str, ...], ...]
+    version: int = FIRST
+    """The layout of its files."""
+    named: bool = False
+    """Whether areas have names, in the second layout."""
+
+    @cached_property
+    def coded(self) -> CodedColumns:
+        """The columns of its files in the second layout."""
+        pairs = zip(self.variables, self.listed, strict=True)
+        variables = tuple(variable.coded(names) for variable, names in pairs if not variable.areas)
+        areas = any(variable.areas for variable in self.variables)
+        return CodedColumns(variables, areas, areas and self.named)
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels that its rows have, that of all areas together with them where it is one of its own."""
+        along = [v.entries(names) for v, names in zip(self.variables, self.listed, strict=True) if v.areas]
+        return list(dict.fromkeys(level for entries in along for level, _, _ in entries))
 
     @cached_property
     def layout(self) -> TableDimensions:
@@ -120,6 +141,15 @@ class SuppressionProgramme:
     variables: Mapping[str, Variable]
     tables: tuple[HierarchicalTable, ...]
 
+    @property
+    def areas(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The levels of all tables, each with the codes of its areas; all areas together are a level of their own where
+        no level of a table has them."""
+        levels = set().union(*(table.levels for table in self.tables))
+        together = [(TOTAL_CODE, (TOTAL_CODE,))] if TOTAL_CODE in levels else []
+        places = [variable for variable in self.variables.values() if variable.areas]
+        return together + [(each.name, each.labels) for v in places for each in v.groupings if each.name in levels]
+
     @cached_property
     def linked(self) -> LinkedTables:
         return linked_people([table.layout for table in self.tables])
@@ -151,6 +181,8 @@ def described(question: Mapping[str, Any]) -> SuppressionProgramme:
             plain["title"],
             tuple(variables[name] for name in plain["variables"]),
             tuple(tuple(names) for names in plain["variables"].values()),
+            question.get("layout", FIRST),
+            question.get("area_names") is not None,
         )
         for plain in question["tables"]
     )
@@ -196,7 +228,30 @@ class SuppressionProblem:
             }
             | ({} if joint is None else {"joint": joint})
             | reading_facts(self.schema, self.records, None if self.frame is None else self.spec.geography.block)
+            | self._explained()
         )
+
+    def _explained(self) -> dict[str, Any]:
+        """What the second layout has besides, for readers."""
+        if self.spec.output.layout == FIRST:
+            return {}
+        names = self.area_names
+        return {
+            "layout": SECOND,
+            "area_names": None if names is None else names.fingerprint,
+            "companions": self.spec.output.explained,
+        }
+
+    @cached_property
+    def area_names(self) -> AreaNames | None:
+        """The names of the areas of all tables, where the frame has any."""
+        if self.frame is None:
+            return None
+        levels = dict(self.programme.areas)
+        together = {TOTAL_CODE: (levels.pop(TOTAL_CODE), ("",))} if TOTAL_CODE in levels else {}
+        spine = [self.frame.spine.level(name) for name in levels]
+        names = area_names(self.frame, spine, named=self.spec.geography.has_names)
+        return None if names is None else AreaNames({**together, **names.levels})
 
     def _of_values(self) -> dict[str, Any]:
         """What stands in the plan of magnitudes besides: what is declared of values, and against whom it protects."""
@@ -225,24 +280,58 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
     wanted = {level for part in spec.tables for level in part.levels}
     if frame is not None and wanted:
         variables[AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
+        if SDMX in spec.output.formats and spec.output.layout == SECOND:
+            tabular.check_area_codes(code for grouping in variables[AREA].groupings for code in grouping.labels)
     for attribute in schema.attributes:
         if attribute.name in used:
             try:
                 tabular.check_column_names([attribute], COLUMNS)
                 recodes = used[attribute.name]
                 by_table = [[name for name in part.variables if name in recodes] for part in spec.tables]
-                variables[attribute.name] = of_attribute(list(recodes.values()), [names for names in by_table if names])
+                variable = of_attribute(list(recodes.values()), [names for names in by_table if names])
+                if spec.output.layout == SECOND:
+                    variable = replace(variable, published=published_codes(variable, list(recodes.values())))
+                variables[attribute.name] = variable
             except ConfideError as error:
                 findings += error.findings
     if findings:
         raise SpecError(findings)
-    tables = tuple(_table(part.name, part.title, part.variables, part.levels, variables) for part in spec.tables)
+    version, named = spec.output.layout, spec.geography.has_names
+    tables = tuple(
+        replace(_table(part.name, part.title, part.variables, part.levels, variables), version=version, named=named)
+        for part in spec.tables
+    )
+    for position, table in enumerate(tables):
+        try:
+            check_columns(table)
+        except ConfideError as error:
+            findings += placed(error, loaded.place("tables", position, "variables"))
+    if findings:
+        raise SpecError(findings)
     cells = sum(prod(table.layout.shape) for table in tables)
     if cells > MOST_CELLS:
         what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
         remedy = "use coarser recodes or fewer levels, or split the release"
         raise SpecError("table-too-large", what, loaded.place("tables"), f"{cells:,} cells", expected, remedy)
     return SuppressionProgramme(variables, tables)
+
+
+def check_columns(table: HierarchicalTable) -> None:
+    """Refuses codes, and names of columns, that a table of the second layout could not have."""
+    if table.version == FIRST:
+        return
+    table.coded.check(("count", "value", STATUS))
+    names = [sdmx_name(name) for name in table.coded.keys]
+    times = Counter([*names, OBSERVATION, *STATUS_CODES])
+    twice = [name for name, own in zip(table.coded.keys, names, strict=True) if times[own] > 1]
+    if twice:
+        raise ConfideError(
+            "same-column",
+            "two columns of the table would have one name in SDMX-CSV",
+            found=", ".join(twice),
+            expected="names that differ in letters and digits, none of " + ", ".join((OBSERVATION, *STATUS_CODES)),
+            remedy="rename a variable, and map it in [data] columns",
+        )
 
 
 def _table(
@@ -297,8 +386,17 @@ def _frame(loaded: LoadedSpec, spec: SuppressionSpec, engine: Engine) -> Frame:
     source = find_source(loaded, "blocks")
     if isinstance(source, Finding):
         raise SpecError(source)
-    levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
-    return read_frame(engine, source, spec.geography.block, levels, [], smallest=spec.geography.smallest)
+    geography = spec.geography
+    levels, _ = frame_rules(geography)
+    return read_frame(
+        engine,
+        source,
+        geography.block,
+        levels,
+        [],
+        smallest=geography.smallest,
+        block_names=geography.block_names,
+    )
 
 
 def _names(variables: tuple[object, ...]) -> list[str]:
@@ -320,101 +418,3 @@ def margins_unknown(loaded: LoadedSpec, spec: SuppressionSpec, tables: list[set[
         for text in spec.suppression.keep
         if text != "total" and not any(set(text.split("*")) <= names for names in tables)
     ]
-
-
-# The tables of a release: every cell with its figure, or without one where it is suppressed.
-#
-# Every cell is listed, zeros too. A suppressed cell has no figure and the status ``suppressed``; why it is suppressed
-# is
-# not said, and must not be: which cells are primary is part of what is protected.
-
-
-ONE = Fraction(1)
-PUBLISHED, SUPPRESSED = "published", "suppressed"
-VALUE, STATUS = "value", "status"
-OBSERVATION_STATUS = "OBS_STATUS"
-NORMAL, MISSING = "A", "Q"
-"""Codes of the SDMX list of observation status: a normal value, a missing one that is suppressed."""
-
-
-def plain_schema(table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE) -> pa.Schema:
-    """The columns of a table for its readers."""
-    columns = [text_column(name, f"{name}; {TOTAL_CODE}: all together") for name in table.columns]
-    what = "the sum of the records' values" if magnitude else "records"
-    description = f"{what}; empty where suppressed"
-    figure = figure_column(VALUE if magnitude else COUNT, description, figure_type(unit), gaps=True)
-    return pa.schema([*columns, figure, text_column(STATUS, f"{PUBLISHED} or {SUPPRESSED}")])
-
-
-def sdmx_schema(table: HierarchicalTable, *, unit: Fraction = ONE) -> pa.Schema:
-    """The columns of SDMX-CSV."""
-    figure = figure_column(OBSERVATION, kind=figure_type(unit), gaps=True)
-    return tabular.sdmx_schema(table.columns, figure, text_column(OBSERVATION_STATUS, ""))
-
-
-def plain_rows(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool, unit: Fraction = ONE
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a table; ``figures``, in units, and ``suppressed`` are those of its layout's cells."""
-    values = _values(table, figures, suppressed, PUBLISHED, SUPPRESSED, unit)
-    yield tabular.plain_rows(plain_schema(table, magnitude=magnitude, unit=unit), _labels(table), values)
-
-
-def sdmx_rows(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, agency: str, *, unit: Fraction = ONE
-) -> Iterator[pa.RecordBatch]:
-    """The same rows as SDMX-CSV."""
-    values = _values(table, figures, suppressed, NORMAL, MISSING, unit)
-    yield tabular.sdmx_rows(sdmx_schema(table, unit=unit), agency, table.name, _labels(table), values)
-
-
-def read_table(
-    path: Path, format_: str, table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE
-) -> tuple[Integers, Flags]:
-    """The figures, in units, and flags of a written table, for the cells of its layout; cells that are not listed are
-    suppressed.
-
-    Raises :class:`UnlikePlanError`.
-    """
-    sdmx = format_ == SDMX
-    schema = sdmx_schema(table, unit=unit) if sdmx else plain_schema(table, magnitude=magnitude, unit=unit)
-    rows = tabular.read_columns(path, {field.name: field.type for field in schema}, gaps=True)
-    if sdmx:
-        tabular.check_flow(rows, table.name)
-    labels, cells = table.lines
-    if rows.num_rows != len(labels):
-        raise UnlikePlanError("there are more rows, or fewer, than the table has cells")
-    columns = [name.upper() for name in table.columns] if sdmx else table.columns
-    for at, name in enumerate(columns):
-        if rows.column(name).to_pylist() != [label[at] for label in labels]:
-            raise UnlikePlanError(f"{name} does not have the labels of the plan in their order")
-    status = np.array(rows.column(OBSERVATION_STATUS if sdmx else STATUS).to_pylist(), object)
-    normal, missing = (NORMAL, MISSING) if sdmx else (PUBLISHED, SUPPRESSED)
-    if not np.isin(status, [normal, missing]).all():
-        raise UnlikePlanError("a status is none that a cell can have")
-    figure = rows.column(len(schema) - 2).combine_chunks()
-    absent: Flags = np.asarray(figure.is_null().to_numpy(zero_copy_only=False), np.bool_)
-    if not np.array_equal(absent, status == missing):
-        raise UnlikePlanError("a cell is suppressed and has a figure, or is published and has none")
-    values = units_of(figure, unit)
-    if values is None:
-        raise UnlikePlanError("a figure is no multiple of the unit")
-    figures, suppressed = np.zeros(table.layout.cells, np.int64), np.ones(table.layout.cells, np.bool_)
-    figures[cells], suppressed[cells] = values, absent
-    # Areas may stand on two levels: both rows are one cell.
-    if not (np.array_equal(figures[cells], values) and np.array_equal(suppressed[cells], absent)):
-        raise UnlikePlanError("one cell that stands in two rows has two figures")
-    return figures, suppressed
-
-
-def _labels(table: HierarchicalTable) -> list[pa.Array]:
-    labels, _ = table.lines
-    return [pa.array([label[at] for label in labels], pa.string()) for at in range(len(table.columns))]
-
-
-def _values(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, normal: str, missing: str, unit: Fraction
-) -> list[pa.Array]:
-    _, cells = table.lines
-    status = np.where(suppressed[cells], missing, normal).tolist()
-    return [published_figures(figures[cells], unit, suppressed[cells]), pa.array(status, pa.string())]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
-from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, OutputPart, Part, PrivacyPart, Problem, Spec
+from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, Part, PrivacyPart, Problem, Spec, TabularOutput
 from confide.report.render import render
 
 NOTHING = "-"
@@ -98,13 +98,9 @@ class SuppressionTable(Part):
     levels: list[str] = Field(default_factory=list, description="The geolevels the table is published for.")
 
 
-class SuppressionOutput(OutputPart):
+class SuppressionOutput(TabularOutput):
     """What is written."""
 
-    formats: list[Literal["parquet", "csv", "sdmx-csv"]] = Field(  # type: ignore[assignment]
-        ["parquet", "csv"], min_length=1, description="The file formats of the tables."
-    )
-    agency: str = Field("CONFIDE", pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", description="The agency in SDMX-CSV.")
     noise_margin: ClassVar[None] = None  # type: ignore[misc]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, Flags, Integers
-from confide.releases.tabular import TOTAL_CODE
+from confide.releases.tabular import TOTAL_CODE, CodedVariable
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,20 @@ class VariableGrouping:
     name: str
     labels: tuple[str, ...]
     codes: Integers
+
+
+@dataclass(frozen=True)
+class PublishedCodes:
+    """How the codes of a variable stand in tables of the second layout: each by a short code and a label, in the order
+    of the hierarchy, the total first. Codes that no table lists have neither."""
+
+    title: str
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the plan."""
+        return {"title": self.title, "codes": list(self.codes), "labels": list(self.labels)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +60,8 @@ class Variable:
     """The groupings that tables go down to, where some cross; they nest. None: any."""
     full: bool = False
     """Of a given variable: whether every table goes down to all codes, since tables list codes that cross."""
+    published: PublishedCodes | None = None
+    """None: in the first layout, and for areas, which are known by level and code."""
 
     @property
     def name(self) -> str:
@@ -129,14 +145,58 @@ class Variable:
         entries: list[tuple[str, str, int]] = []
         codes = set()
         if self.summed and not (self.areas and any(ROOT in grouping.codes for grouping in chosen)):
-            entries.append((TOTAL_CODE, self.total, ROOT))
+            entries.append((TOTAL_CODE, self.total if self.published is None else TOTAL_CODE, ROOT))
             codes.add(ROOT)
         for grouping in chosen:
             for label, code in zip(grouping.labels, grouping.codes.tolist(), strict=True):
                 if self.areas or code not in codes:
-                    entries.append((grouping.name, label, number[code]))
+                    text = label if self.published is None else self.tree.codes[code]
+                    entries.append((grouping.name, text, number[code]))
                 codes.add(code)
         return entries
+
+    def coded(self, names: Sequence[str]) -> CodedVariable:
+        """The variable in a table of the second layout that lists some groupings. Its codes are those of all tables of
+        the release, so that they are one code list; what differs is which of them are cells of this table."""
+        assert self.published is not None
+        written = [at for at in range(1, self.tree.size) if self.published.codes[at]]
+        kinds = self._given_kinds(names) if self.given else self._kinds(names)
+        return CodedVariable(
+            self.name,
+            tuple(self.published.codes[at] for at in written),
+            tuple(self.published.labels[at] for at in written),
+            self.published.title,
+            tuple(kinds.get(at, (self.name, False))[0] for at in written),
+            tuple(kinds.get(at, (self.name, False))[1] for at in written),
+            tuple(self.tree.codes[at] for at in written),
+        )
+
+    def _kinds(self, names: Sequence[str]) -> dict[int, tuple[str, bool]]:
+        """For each code the finest listed grouping that has it, and whether that is the last one, whose groups are the
+        cells of the table: of groupings that cross, no other would leave everybody counted once."""
+        chosen = [grouping for grouping in self.groupings if grouping.name in names]
+        return {
+            code: (grouping.name, grouping is chosen[-1] or code in chosen[-1].codes)
+            for grouping in chosen
+            for code in grouping.codes.tolist()
+        }
+
+    def _given_kinds(self, names: Sequence[str]) -> dict[int, tuple[str, bool]]:
+        """The same for the codes of given tables: cells are the codes without parts in the first hierarchy, the others
+        are named by their depth in the first hierarchy that has them."""
+        kept, dimension = self.kept(names).tolist(), self.cut(names)
+        kinds: dict[int, tuple[str, bool]] = {}
+        for number, way in enumerate(dimension.hierarchies):
+            called = f"{dimension.called[number]} " if number and dimension.called else ""
+            depth: dict[int, int] = {ROOT: 0}
+            for at, above in enumerate(way):
+                if above < 0:
+                    continue
+                depth[at] = depth[above] + 1
+                leaf = at not in way
+                name = self.name if leaf and not number else f"{self.name}:{called}level {depth[at]}"
+                kinds.setdefault(kept[at], (name, leaf and not number))
+        return kinds
 
     def listed(self, names: Sequence[str]) -> Flags:
         """The codes of a table's dimension that are listed when it lists some groupings."""
@@ -159,7 +219,7 @@ class Variable:
             plain |= {"full": self.full} if self.given else {"bottoms": list(self.bottoms)}
         if self.given:
             plain |= {"given": True, "total": self.total, "summed": self.summed}
-        return plain
+        return plain | ({} if self.published is None else {"published": self.published.as_dict()})
 
 
 def strata(variable: Variable, names: Sequence[str]) -> dict[str, Integers]:
@@ -226,4 +286,10 @@ def read_variable(name: str, plain: Mapping[str, Any]) -> Variable:
     given = bool(plain.get("given", False))
     total, summed = plain.get("total", TOTAL_CODE), plain.get("summed", True)
     bottoms, full = tuple(plain.get("bottoms", ())), bool(plain.get("full", False))
-    return Variable(tree, groupings, plain["areas"], total, given, summed, bottoms, full)
+    stated = plain.get("published")
+    published = None if stated is None else PublishedCodes(stated["title"], *map(tuple, _texts(stated)))
+    return Variable(tree, groupings, plain["areas"], total, given, summed, bottoms, full, published)
+
+
+def _texts(stated: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    return stated["codes"], stated["labels"]

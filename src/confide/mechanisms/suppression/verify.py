@@ -18,14 +18,9 @@ from scipy import sparse
 
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import TOLERANCE, Attacker
+from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.problem import step_of
-from confide.mechanisms.suppression.programme import (
-    HierarchicalTable,
-    SuppressionProgramme,
-    described,
-    read_table,
-    unit_of,
-)
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, unit_of
 from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
 from confide.releases import tabular
 from confide.releases.mechanism import Check
@@ -51,6 +46,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     read: list[TableContent] = []
     for table in programme.tables:
         yield from _table(folder, files, table, read, question)
+    if question.get("layout") == tabular.SECOND:
+        levels = {level: len(codes) for level, codes in programme.areas}
+        yield from tabular.second_layout(folder, names, files, levels, question["area_names"])
     if len(read) == len(programme.tables):
         yield from _together(programme, read, question)
 
@@ -63,10 +61,23 @@ def _table(
     reading = partial(read_table, table=table, magnitude=question["value"] is not None, unit=unit_of(question))
     contents, problem = tabular.read_formats(folder, table.name, files, reading)
     yield Check(f"{table.name}: columns, labels and statuses", not problem, problem or f"{len(table.lines[0]):,} rows")
-    yield tabular.unique_keys(table.name, table.columns, table.lines[0])
+    yield tabular.unique_keys(table.name, table.columns, _keys(table))
     if not problem:
         yield tabular.same_formats(table.name, contents, _same_content)
         read.append(next(iter(contents.values())))
+
+
+def _keys(table: HierarchicalTable) -> list[tuple[str, ...]]:
+    """What tells the rows of a table apart: level, area and codes, or in the first layout labels."""
+    if table.version == tabular.FIRST:
+        return table.lines[0]
+    codes = {
+        variable.column: dict(zip(variable.keys, variable.codes, strict=True)) for variable in table.coded.variables
+    }
+    return [
+        tuple(codes.get(name, {}).get(text, text) for name, text in zip(table.columns, line, strict=True))
+        for line in table.lines[0]
+    ]
 
 
 def _same_content(one: TableContent, other: TableContent) -> bool:

@@ -41,7 +41,7 @@ def residuals(problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> 
     if noise is None or not moved_file(job.workspace).exists():
         raise RunError(
             "no-measurements",
-            "what this swap drew is kept nowhere any more",
+            "what this swap drew is no longer stored",
             where=Place(file=str(job.workspace.root)),
             found="no key",
             expected="a key that is not destroyed yet",

@@ -38,6 +38,7 @@ from confide.mechanisms.swapping.output import (
     microdata_rows,
     microdata_schema,
     plain_records,
+    publish_labelled,
     table_rows,
     table_schema,
 )
@@ -157,6 +158,7 @@ class Swapping(Mechanism[SwappingProblem]):
                 if "csv" in formats:
                     rows = microdata_rows(problem, people, block, codes)
                     release.text(MICRODATA, schema, rows, title, ",", quoted=True)
+                publish_labelled(problem, release, lambda: microdata_rows(problem, people, block, codes))
             advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -189,9 +191,9 @@ class Swapping(Mechanism[SwappingProblem]):
         if office.household is None:
             raise InputError(
                 "no-household",
-                "no column of the records says who lives together",
+                "no column of the records identifies households",
                 Place(file=office.records.source.file),
-                f"{len(office.records.columns)} columns, none of which is called like a household",
+                f"{len(office.records.columns)} columns, and none has the name of a household",
                 "a column with the same value for all members of a household",
                 "name it: --household COLUMN",
             )
@@ -218,7 +220,7 @@ class Swapping(Mechanism[SwappingProblem]):
         )
 
     def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.swapping.made_up import in_households
+        from confide.mechanisms.swapping.records import in_households
 
         return in_households(problem, people)
 
@@ -255,7 +257,7 @@ def _nobody(people: People, swap: Swap) -> Finding:
     found = "no partner for anybody" if asked else "nobody to be swapped" if people.households else "no households"
     return Finding(
         code="nobody-moved",
-        what="no household was swapped: the tables would be those of the records as they are",
+        what="no household was swapped, so the tables would show the records unchanged",
         found=found,
         expected="at least one exchange",
         remedy="nothing was released; run it again under a new name, with a new key; where that does not help, take a "

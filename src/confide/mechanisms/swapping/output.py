@@ -9,8 +9,9 @@ household are, then household by household; people outside of households last. H
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,14 @@ from confide.mechanisms.swapping.people import People, combined
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.spec import HOUSEHOLD
 from confide.releases.companions import Codebook, DescribedTable, asked
+from confide.releases.companions.labelled import LABELLED, labelled_check, write_labelled
+from confide.releases.folder import ReleaseWriter
+from confide.releases.mechanism import Check
 from confide.releases.tabular import (
     COUNT,
     SDMX,
     CodedColumns,
+    CodedVariable,
     QueryTable,
     Table,
     TableRows,
@@ -194,6 +199,59 @@ def read_table(path: Path, table: Table, format_: str = "") -> TableRows:
     return read_plain(path, table, {COUNT: pa.int64()})
 
 
+def labels_of(question: Mapping[str, Any]) -> dict[str, CodedVariable]:
+    """The attributes of the records, with codes and labels, where files for Stata or SPSS were asked for."""
+    return {
+        name: CodedVariable(name, tuple(str(code) for code in said["codes"]), tuple(said["labels"]), said["title"])
+        for name, said in question.get("labels", {}).items()
+    }
+
+
+def publish_labelled(
+    problem: SwappingProblem, release: ReleaseWriter, batches: Callable[[], Iterator[pa.RecordBatch]]
+) -> None:
+    """The swapped records for Stata and SPSS, where they are asked for. They are held as a whole."""
+    formats = [format_ for format_ in LABELLED if format_ in problem.spec.output.formats]
+    if not formats:
+        return
+    records = pa.Table.from_batches(batches(), schema=microdata_schema(problem))
+    columns = {field.name: (field.metadata or {}).get(b"description", b"").decode() for field in records.schema}
+    variables = labels_of(problem.facts())
+    for format_ in formats:
+        write = partial(write_labelled, records=records, variables=variables, title="Swapped records", format_=format_)
+        release.foreign(f"{LABELLED[format_]}/{PERSONS}", format_, records.num_rows, columns, write)
+
+
+def labelled_files(files: Iterable[str]) -> dict[str, str]:
+    """The files for Stata and SPSS by their format."""
+    stems = {f"{place}/{PERSONS}": format_ for format_, place in LABELLED.items()}
+    return {stems[path.split(".")[0]]: path for path in files if path.split(".")[0] in stems}
+
+
+def labelled_checks(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+    """The files for Stata and SPSS, read again and compared with the records."""
+    question = manifest["plan"]["question"]
+    described = {str(file["path"]): file.get("columns", {}) for file in manifest["files"]}
+    paths, variables = labelled_files(described), labels_of(question)
+    wanted = [format_ for format_ in LABELLED if format_ in question.get("companions", {}).get("formats", ())]
+    if not wanted:
+        return
+    facts = question["microdata"]
+    kinds = dict.fromkeys([*facts["levels"], *facts["areas"], facts["block"]], pa.string())
+    kinds = {HOUSEHOLD: pa.int64()} | kinds
+    for name, said in question["labels"].items():
+        kinds[name] = pa.int64() if isinstance(said["codes"][0], int) else pa.string()
+    own = next(path for path in described if path.split(".")[0] == MICRODATA)
+    records = read_records(folder / own, kinds)
+    for format_ in wanted:
+        if format_ not in paths:
+            yield Check(f"{PERSONS}: there for {format_}", False, "the file is missing")
+            continue
+        words = described[paths[format_]]
+        fields = [pa.field(name, kind, True, {"description": words.get(name, "")}) for name, kind in kinds.items()]
+        yield labelled_check(folder / paths[format_], records.cast(pa.schema(fields)), variables, format_, PERSONS)
+
+
 # What is said to the readers of a release.
 
 
@@ -209,14 +267,15 @@ UNKNOWN = "how far swapping moved a figure is not published"
 
 
 def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout, and none where there are no tables."""
-    stated = asked(question)
-    if stated is None or not question["tables"]:
+    """What the tables of a release hold; none in the first layout, and none where there is nothing to explain: records
+    alone, unless they are asked for in the form of tau-ARGUS too."""
+    stated, records = asked(question), None if question["microdata"] is None else MICRODATA
+    if stated is None or not (question["tables"] or (records and "argus" in stated[0])):
         return None
     tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
     levels = {level: question["levels"][level] for table in tables for level in table.levels}
     formats, agency = stated
-    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES)
+    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES, records, consistent=True)
 
 
 def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -151,7 +151,7 @@ def arrange(
 def _torn(number: int) -> Finding:
     return Finding(
         code="household-in-two-blocks",
-        what=f"members of one household lie in different blocks ({number:,} households)",
+        what=f"members of one household are in different blocks ({number:,} households)",
         found=CONFIDENTIAL,
         expected="one block for all members of a household",
         remedy="correct the block codes, or give the households ids that no other household has",

@@ -62,7 +62,7 @@ def strata_findings(people: People, settings: SwapSettings, values: Mapping[str,
         return [
             Finding(
                 "nobody-moves",
-                "no two households are of one stratum: nobody could move",
+                "no two households are in the same stratum, so nobody could move",
                 Place(path="swapping.match"),
                 CONFIDENTIAL,
                 "at least two households that are alike in match, in one unit of within",

@@ -24,6 +24,7 @@ from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.settings import SwapSettings, foreign_to, settings_values, swap_settings
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec
 from confide.mechanisms.swapping.statement import stated_guarantee
+from confide.releases.companions.labelled import LABELLED, absent
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import (
     AREA,
@@ -122,6 +123,18 @@ class SwappingProblem:
         return {
             "area_names": None if names is None else names.fingerprint,
             "companions": self.spec.output.explained,
+            **({"labels": self._labels()} if any(name in self.spec.output.formats for name in LABELLED) else {}),
+        }
+
+    def _labels(self) -> dict[str, Any]:
+        """What files for Stata and SPSS say of the codes of records."""
+        return {
+            attribute.name: {
+                "title": attribute.title,
+                "codes": [level.code for level in attribute.levels],
+                "labels": [level.label for level in attribute.levels],
+            }
+            for attribute in self.attributes
         }
 
     @cached_property
@@ -187,6 +200,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
         settings = _settings(loaded, spec)
     except ConfideError as error:
         findings += [placed_in_spec(loaded, finding) for finding in error.findings]
+    findings += absent(spec.output.formats, loaded.place("output", "formats"))
     tables: list[QueryTable] = []
     geography = spec.geography
     units = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]

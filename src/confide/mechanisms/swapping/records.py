@@ -12,6 +12,7 @@ from confide.engines.groups import private_folder, write_parquet
 from confide.engines.protocol import identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.inputs.made_up import MadeUpPeople
 from confide.inputs.records import (
     ROWS_NAMED,
     bad_record,
@@ -74,10 +75,11 @@ def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
     return [
         Finding(
             "rate-is-a-floor",
-            "the rate is a floor: who shares the risk variables with too few people is swapped beyond it",
+            "more households may move than the rate says: those who share the risk variables with too few people are "
+            "always swapped",
             job.loaded.place("swapping", "k_anonymity"),
             f"k_anonymity = {settings.k_anonymity}, with a rate of {settings.rate}",
-            "that far more households may move than the rate says; the run tells how many did",
+            "possibly far more moves than the rate says; the run reports how many there were",
             "take fewer or coarser risk variables, coarser levels or a smaller k_anonymity, if that is too many",
             severity="warning",
         )
@@ -101,7 +103,7 @@ def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     )
     rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
     if rows:
-        what, expected = "members of one household lie in different blocks", "one block for all members of a household"
+        what, expected = "members of one household are in different blocks", "one block for all members of a household"
         findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
     for carried in () if findings else problem.settings.carry:
         differs = (
@@ -167,3 +169,46 @@ def _bad(problem: SwappingProblem, code: str, what: str, expected: str, rows: li
     remedy = "correct the records; who lives in no household is told by [data] in_households"
     household = problem.spec.data.household
     return bad_record(problem.records, household, what, expected, rows, code=code, remedy=remedy)
+
+
+# Made-up records of a swap: people who live together.
+
+
+IN_HOUSEHOLDS = 0.95
+"""The share of people in households, where no margin speaks of it."""
+ALONE = 0.4
+"""With this probability the next person of a block begins a household: it has 2.5 members in the mean."""
+
+
+def in_households(problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
+    """The records with ids of households: their members lie in one block, and share what belongs to the place.
+
+    Args:
+        problem: The prepared problem.
+        people: The drawn people; who is in a household is changed.
+
+    Returns:
+        The table of records.
+    """
+    attributes = {attribute.name: attribute for attribute in people.form.attributes}
+    inside = np.ones(people.number, np.bool_)
+    housed = people.random.random(people.number) < IN_HOUSEHOLDS
+    for name, code in problem.spec.data.in_households.items():
+        level = attributes[name].index[code]
+        if name not in people.from_margins:
+            people.levels[name] = np.where(housed, level, people.levels[name])
+        inside &= people.levels[name] == level
+    assert people.block is not None
+    members = np.flatnonzero(inside)
+    members = members[np.argsort(people.block[members], kind="stable")]
+    begins = people.random.random(len(members)) < ALONE
+    begins |= np.diff(people.block[members], prepend=-1) != 0
+    household = np.cumsum(begins) - 1
+    first = members[begins]
+    for name in problem.settings.carry:
+        people.levels[name][members] = people.levels[name][first[household]]
+    ids = np.full(people.number, -1, np.int64)
+    ids[members] = household
+    column = pa.array([None if number < 0 else f"H{number + 1}" for number in ids.tolist()], pa.string())
+    theirs = problem.records.theirs
+    return people.table(theirs).append_column(theirs(problem.spec.data.household), column)

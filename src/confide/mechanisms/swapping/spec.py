@@ -12,6 +12,7 @@ from confide.exact import exact
 from confide.releases.spec import (
     DataPart,
     FilePath,
+    GeographyPart,
     KeyPath,
     Name,
     Part,
@@ -137,8 +138,22 @@ class SwappingTable(Part):
 class SwappingOutput(TabularOutput):
     """What is written."""
 
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus", "dta", "sav"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of the tables: parquet, csv, sdmx-csv; what is made of them for readers: xlsx (a "
+        "workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments), argus (files of "
+        "tau-ARGUS); and the swapped records for Stata and SPSS, with labels: dta, sav (the extra `formats`).",
+    )
     microdata: bool = Field(False, description="Whether the swapped records themselves are published.")
     noise_margin: ClassVar[None] = None  # type: ignore[misc]
+
+    def problems(self, geography: GeographyPart) -> list[Problem]:
+        problems = super().problems(geography)
+        if {"dta", "sav"} & {*self.formats} and not self.microdata:
+            what, expected = "dta and sav are formats of records, which are not published", "microdata = true"
+            problems.append(Problem(("output", "formats"), "no-records", what, expected, "microdata = false"))
+        return problems
 
 
 class SwappingSpec(Spec):

@@ -20,7 +20,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.mechanisms.swapping.output import MICRODATA, plain_records, read_records, read_table
+from confide.mechanisms.swapping.output import (
+    MICRODATA,
+    labelled_checks,
+    labelled_files,
+    plain_records,
+    read_records,
+    read_table,
+)
 from confide.mechanisms.swapping.permutation import PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS
 from confide.mechanisms.swapping.settings import swap_settings
@@ -60,7 +67,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table by itself, then what tables and records have in common."""
     question = manifest["plan"]["question"]
     files = [file["path"] for file in manifest["files"]]
-    yield no_other_files([values["name"] for values in question["tables"]], files, _microdata(files))
+    yield no_other_files(
+        [values["name"] for values in question["tables"]], files, [*_microdata(files), *labelled_files(files).values()]
+    )
     yield _settings(question)
     people = None
     if question["microdata"] is not None:
@@ -68,6 +77,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield check
         if people is not None and "guarantee" in question["swapping"]:
             yield from _invariants(people, question, manifest["statistics"])
+        yield from labelled_checks(folder, manifest)
     shared: Shared = {}
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)

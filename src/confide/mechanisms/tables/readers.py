@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,3 +73,7 @@ class MeasuredNoise:
         measurement = measurements[Margin(kept).name]
         cell = tuple(row[variable.column] for variable in kept)
         return Draw((row[LEVEL], measurement, row[AREA], cell), self.laws[row[LEVEL], measurement])
+
+    def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
+        """That of the row: every count was measured by itself."""
+        return [self.draw(table, row)]

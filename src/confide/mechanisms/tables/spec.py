@@ -244,7 +244,7 @@ class NoiseChoice:
         if not loss <= self._budget:
             raise ParameterError(
                 "noise-too-small",
-                "the noise asked for costs more than the budget of the release",
+                "this noise costs more than the budget of the release",
                 found=_numbers(loss),
                 expected=f"at most {_numbers(self._budget)}",
                 remedy="ask for more noise or a larger bound, decide on a larger budget, or publish fewer tables",

@@ -89,6 +89,7 @@ from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
 
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 MOST_CELLS = 4_096
 """The largest histogram that is inverted."""
@@ -143,11 +144,21 @@ class NoiseAlone:
         block = np.flatnonzero(area != OUTSIDE)
         vectors: dict[bytes, Floats] = {}  # gᵀVg by sector, for each core vector g that is asked for
 
+        of_spine = _level_of(spine, area)
+
         def forms(core: Floats) -> Floats:
             key = core.tobytes()
             if key not in vectors:
-                found = self._tree.covariances.area_forms(block, area[block], geography.units, core[None])
-                vectors[key] = np.maximum(found[:, :, 0, 0], 0)
+                found = np.zeros((geography.units, len(sectors.sectors)))
+                if of_spine is None:
+                    of_areas = self._tree.covariances.area_forms(block, area[block], geography.units, core[None])
+                    found = of_areas[:, :, 0, 0]
+                else:  # units of one level are alike by the thousand
+                    position, area_of_unit = of_spine
+                    inside = area_of_unit != OUTSIDE
+                    of_units = self._tree.covariances.unit_forms(self._tree.position[position], core)
+                    found[area_of_unit[inside]] = of_units[inside]
+                vectors[key] = np.maximum(found, 0)
             return vectors[key]
 
         result = {
@@ -174,6 +185,17 @@ class NoiseAlone:
         stacked = self._theory.variances(np.concatenate(sets))
         parts = np.split(stacked, np.cumsum([len(part) for part in sets])[:-1])
         return {one.name: part for one, part in zip(self._characteristics, parts, strict=True)}
+
+
+def _level_of(spine: TopDownSpine, area: Integers) -> tuple[int, Integers] | None:
+    """The level of the spine whose units are the areas of these blocks, and the area of each of its units; None if the
+    areas are not units of one level."""
+    for position, level in enumerate(spine.levels):
+        area_of_unit = area[level.first_block[:-1]]
+        inside = area_of_unit[area_of_unit != OUTSIDE]
+        if len(np.unique(inside)) == len(inside) and (area_of_unit[spine.unit_of_block(level.name)] == area).all():
+            return position, area_of_unit
+    return None
 
 
 def _variance(law: NoiseDistribution) -> float:
@@ -350,8 +372,6 @@ def _scales(level_strategy: LevelStrategy, level: TopDownLevel) -> Floats:
     return np.array(table)[level.shares.index]
 
 
-Integers = NDArray[np.int64]
-
 FIXED = frozenset({"areas", "number_of_cells", "zeros", "mean_truth", "noise_alone", "units", "least_people"})
 """Names of what is the same for every key."""
 
@@ -501,7 +521,8 @@ def residuals(
     if not published and drawn_again is None:
         raise RunError(
             "no-measurements",
-            "the measurements of this run are kept nowhere: they are neither published nor can they be drawn again",
+            "the measurements of this run do not exist any more: they were not published, and the key that could "
+            "draw them again is gone",
             where=Place(file=str(job.workspace.root)),
             found="a release without measurements, and no key",
             expected="output.measurements = true, or a key that is not destroyed yet",
@@ -571,7 +592,7 @@ def _published_measurements(
     if (times != 1).any():
         raise ReleaseError(
             "measurements",
-            f"{int((times != 1).sum()):,} measurements are missing or there twice",
+            f"{int((times != 1).sum()):,} measurements are missing or duplicated",
             where=Place(file=str(workspace.release / FOLDER / level_folder(level.name))),
             found="other rows",
             expected="every query once in every measured unit",
@@ -658,7 +679,7 @@ def _records(workspace: Workspace) -> Source:
             return Source(file, format_)
     raise ReleaseError(
         "no-records",
-        "the release has no records that could be compared with the true ones",
+        "the release has no records to compare with the true ones",
         where=Place(file=str(workspace.release)),
         found=f"no file tables/{RECORDS}.*",
         expected="the release as it was sealed",

@@ -43,16 +43,16 @@ from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts,
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
-from confide.mechanisms.topdown.office_strategy import strategy_files
 from confide.mechanisms.topdown.output import verify as verification
-from confide.mechanisms.topdown.output.publish import publish
+from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
-from confide.mechanisms.topdown.records import check_input, number_of_records, write_histogram
+from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
-from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
+from confide.mechanisms.topdown.strategy_file import BLOCK, PRODUCTS, load_strategy, strategy_files, topdown_spec
 from confide.noise import NoiseDistribution
+from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, one_of
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
@@ -116,7 +116,7 @@ class TopDown(Mechanism[TopDownProblem]):
                 into = _counts_file(job.workspace, level)
                 if not into.exists():
                     job.engine.write(
-                        f'SELECT frame."unit_{level.name}" AS unit, histogram.cell AS cell, '
+                        f'SELECT frame."{unit_column(problem, level.name)}" AS unit, histogram.cell AS cell, '
                         "CAST(sum(histogram.n) AS BIGINT) AS n "
                         "FROM histogram JOIN frame ON histogram.code = frame.code GROUP BY 1, 2 ORDER BY 1, 2",
                         into,
@@ -162,15 +162,19 @@ class TopDown(Mechanism[TopDownProblem]):
         return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        named = office_values(office, folder, self.name, values, named=False)
-        named |= {"schema": False, "smallest": "block"}
-        named["level_names"] = [*named["level_names"][:-1], "block"]
+        named = office_values(office, folder, self.name, values) | {"schema": False}
         return Draft(
             render("own_topdown.toml.j2", **named),
             Fraction(BUDGET),
-            files=strategy_files(office, named),
+            files=strategy_files(office, named | {"level_names": [*named["level_names"][:-1], BLOCK]}),
             secret=True,
         )
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest)
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return UNKNOWN
 
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"
@@ -343,6 +347,6 @@ def _write_frame(problem: TopDownProblem, folder: Path) -> Path:
     for name in spine.names:
         units = np.full(len(codes), -1, np.int64)
         units[spine.rows] = spine.unit_of_block(name)
-        columns[f"unit_{name}"] = pa.array(units)
+        columns[unit_column(problem, name)] = pa.array(units)
     write_parquet(pa.table(columns), path)
     return path

@@ -20,7 +20,7 @@ from confide.documents import load_shipped
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import AreaRule, Frame, LevelRule, read_counts, read_frame
+from confide.inputs.frame import Frame, read_counts, read_frame
 from confide.inputs.spelled import reading_facts
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level, check_sizes
@@ -40,8 +40,8 @@ from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy, check_l
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.releases.spec import KeyPath, LoadedSpec, find_sources
-from confide.releases.tabular import check_column_names, placed
+from confide.releases.spec import KeyPath, LoadedSpec, find_sources, frame_rules
+from confide.releases.tabular import AreaNames, area_names, check_column_names, placed
 from confide.schema import Query
 
 Integers = NDArray[np.int64]
@@ -78,6 +78,12 @@ class TopDownProblem:
         if query not in self._groups:
             self._groups[query] = groups_of(self.strategy.schema, self.strategy.query(query))
         return self._groups[query]
+
+    @cached_property
+    def area_names(self) -> AreaNames | None:
+        """The names of all units and areas, where the frame has any."""
+        levels = (*self.frame.spine.levels, *self.frame.spine.areas)
+        return area_names(self.frame, levels, named=self.spec.geography.has_names)
 
     @cached_property
     def _groups(self) -> dict[str, Integers]:
@@ -245,7 +251,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
     try:
         strategy = load_strategy(
             spec.topdown.strategy, loaded.path.parent, root=spec.topdown.root, budget=spec.privacy.budget
-        )
+        ).with_smallest(spec.geography.smallest)
     except ConfideError as error:
         place = loaded.place("topdown", "strategy")
         raise SpecError(
@@ -258,15 +264,8 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
     findings += _column_names(loaded, spec, strategy)
     if findings:
         raise SpecError(findings)
-    levels = [LevelRule(level.name, level.digits, level.column) for level in spec.geography.levels]
     blocks = sources["blocks"]
-    present = engine.kinds(blocks)
-    areas = [
-        AreaRule(area.name, area.column, area.none, area.within)
-        for area in spec.geography.areas
-        if not area.optional or blocks.theirs(area.column) in present
-    ]
-    frame = read_frame(engine, blocks, spec.geography.block, levels, areas)
+    frame = read_topdown_frame(engine, blocks, spec)
     counts = read_counts(engine, blocks, strategy.frame_columns)
     counts |= {name: np.minimum(counts[name], 1) for name in spec.data.presence if name in counts}
     if findings := check_sizes(strategy.constraints, counts, blocks.file):
@@ -279,8 +278,17 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
     if findings := check_invariant_level(strategy, spine, loaded.place("topdown", "strategy")):
         raise SpecError(findings)
     columns = {name: values[spine.rows] for name, values in counts.items()}
-    output = prepare_output(loaded, strategy, frame.spine)
+    output = prepare_output(loaded, strategy, frame)
     return TopDownProblem(spec, strategy, frame, spine, columns, sources["records"], blocks.file, output)
+
+
+def read_topdown_frame(engine: Engine, blocks: Source, spec: TopDownSpec) -> Frame:
+    """The frame of a block table, without the optional areas that it lacks."""
+    geography, present = spec.geography, engine.kinds(blocks)
+    levels, areas = frame_rules(geography)
+    absent = {area.name for area in geography.areas if area.optional and blocks.theirs(area.column) not in present}
+    areas = [rule for rule in areas if rule.name not in absent]
+    return read_frame(engine, blocks, geography.block, levels, areas, geography.block_names, geography.smallest)
 
 
 def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
@@ -303,7 +311,7 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
                     remedy='take spine = "plain" under [topdown]',
                 )
             ]
-    return [replace(finding, where=place) for finding in check_levels(strategy, [*names, "block"])]
+    return [replace(finding, where=place) for finding in check_levels(strategy, [*names, spec.geography.smallest])]
 
 
 def check_kinds(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> Iterator[Finding]:

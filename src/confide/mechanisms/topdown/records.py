@@ -52,7 +52,7 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
     """Every problem of counted records. ``frame`` is a Parquet file of ours with the column ``code`` of all blocks."""
     parts = spec.data.counted
     names = sorted({part.column for part in parts} | {part.less for part in parts if part.less is not None})
-    block = spec.geography.block
+    block, smallest = spec.geography.block, spec.geography.smallest
     findings = missing_columns(engine, source, [block, *names], confidential=True)
     if findings:
         return findings
@@ -63,8 +63,8 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
     in_frame = f"{read} IS NOT NULL AND {read} IN (SELECT code FROM frame)"
     twice = f"{read} IN (SELECT {read} FROM records GROUP BY 1 HAVING count(*) > 1)"
     rules = {
-        f"NOT ({in_frame})": ("counts are of a block that the frame lacks", block, "a block of the frame"),
-        twice: ("a block has more than one row", block, "one row for each block"),
+        f"NOT ({in_frame})": (f"counts are of a {smallest} that the frame lacks", block, f"a {smallest} of the frame"),
+        twice: (f"a {smallest} has more than one row", block, f"one row for each {smallest}"),
     }
     for name in names:
         value = _whole(engine, source, name)
@@ -104,9 +104,9 @@ def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[F
         if kinds[source.theirs(name)] == "other":
             yield Finding(
                 code="column-type",
-                what="the column's type cannot hold counts",
+                what="the column has the wrong type for counts",
                 where=Place(file=source.file, column=source.theirs(name)),
-                found="a column of floating-point numbers or of another type that is no whole number",
+                found="floating-point numbers, or another type that is not a whole number",
                 expected="whole numbers",
                 remedy="write the column with the right type",
             )
@@ -164,7 +164,7 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
     row_list = ", ".join(f"{row:,}" for row in rows)
     return Finding(
         code="record-against-frame",
-        what=f"a record is of a kind that {name!r} rules out where it lies (the first such rows: {row_list})",
+        what=f"{name!r} rules out a record of this kind in its block (the first such rows: {row_list})",
         where=Place(file=problem.records.file, row=rows[0]),
         found=CONFIDENTIAL,
         expected="records that keep the constraints of the strategy",
@@ -236,7 +236,7 @@ def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str, ask
     row_list = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
     return Finding(
         code="constraints-clash",
-        what=f"{names} cannot be kept in {in_plural(len(blocks), 'block')} (the first such rows: {row_list})",
+        what=f"{names} cannot be kept in {_places(problem, len(blocks))} (the first such rows: {row_list})",
         where=Place(file=problem.blocks_file, row=int(rows[0])),
         found=asked,
         expected="constraints that some table keeps",
@@ -244,7 +244,19 @@ def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str, ask
     )
 
 
+def _places(problem: TopDownProblem, number: int) -> str:
+    """So many of the smallest places, in the office's word for them."""
+    word = problem.spec.geography.smallest
+    return in_plural(number, word) if word == "block" else f"{number:,} units of {word!r}"
+
+
 HISTOGRAM = "histogram.parquet"
+
+
+def unit_column(problem: TopDownProblem, level: str) -> str:
+    """The column of the frame with the units of a level: the smallest places have ``unit_block``, whatever the office
+    calls them."""
+    return "unit_block" if level == problem.spine.names[-1] else f"unit_{level}"
 
 
 def check_input(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
@@ -340,13 +352,13 @@ def _histogram_of_check(problem: TopDownProblem, job: Job) -> Path:
 
 def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
     row_list = ", ".join(f"{row:,}" for row in rows)
-    block = problem.spec.geography.block
+    block, smallest = problem.spec.geography.block, problem.spec.geography.smallest
     return Finding(
         code="bad-record",
-        what=f"a record lies in a block where the frame has no unit to live in (the first such rows: {row_list})",
+        what=f"a record is in a {smallest} without housing units and facilities (the first such rows: {row_list})",
         where=Place(file=problem.records.file, column=problem.records.theirs(block), row=rows[0]),
         found=CONFIDENTIAL,
-        expected="a block of the spine: with a housing unit or a group quarters facility",
+        expected=f"a {smallest} of the spine: with a housing unit or a group quarters facility",
         remedy="correct the records, or the counts of units in the block table",
     )
 
@@ -354,7 +366,7 @@ def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
 def _broken_invariant(problem: TopDownProblem, name: str, columns: tuple[str, ...], blocks: int) -> Finding:
     return Finding(
         code="invariant-broken",
-        what=f"{blocks:,} blocks do not have the records that {name!r} says they have",
+        what=f"the records of {_places(problem, blocks)} are not as many as {name!r} says",
         where=Place(file=problem.records.file),
         found=CONFIDENTIAL,
         expected="as many records as the block table says: " + ", ".join(columns),
@@ -450,14 +462,14 @@ def _records_by_block(problem: TopDownProblem, job: Job, frame: Path, query: str
 
 def _telling(problem: TopDownProblem, column: str, label: str) -> Finding:
     whose = f"of {label!r}" if label else "of all kinds"
-    named = problem.spec.data.columns | problem.spec.data.block_columns
+    named, smallest = problem.spec.data.columns | problem.spec.data.block_columns, problem.spec.geography.smallest
     return Finding(
         code="frame-tells-records",
-        what=f"the column agrees nearly everywhere with the number of records {whose} in the block, and would be "
+        what=f"the column agrees nearly everywhere with the number of records {whose} in the {smallest}, and would be "
         "published as it is, without noise",
         where=Place(file=problem.blocks_file, column=named.get(column, column)),
         found=CONFIDENTIAL,
-        expected="what is publicly known of a block, such as the number of its facilities or their capacity",
-        remedy=f"write presence = ['{column}'] under [data], so that only whether a block has any is used and "
-        "published; or give a column with the capacity of the block",
+        expected=f"what is publicly known of a {smallest}, such as the number of its facilities or their capacity",
+        remedy=f"write presence = ['{column}'] under [data], so that only whether a {smallest} has any is used and "
+        f"published; or give a column with the capacity of the {smallest}",
     )

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
-from confide.releases.spec import AreaPart, DataPart, FilePath, GeographyPart, OutputPart, Part, Problem, Spec
+from confide.releases.spec import AreaPart, DataPart, ExplainedOutput, FilePath, GeographyPart, Part, Problem, Spec
 
 
 class CountedPart(Part):
@@ -69,9 +69,43 @@ class TopDownPart(Part):
     )
 
 
-class TopDownOutput(OutputPart):
+MOST_ROWS = 10_000_000
+"""The most rows, empty ones with them, that a one- or two-way table has on a level unless the spec says otherwise."""
+
+
+class TopDownOutput(ExplainedOutput):
     """What is made of the estimates, and where it is written."""
 
+    formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "dta", "sav"]] = Field(  # type: ignore[assignment]
+        ["parquet", "csv"],
+        min_length=1,
+        description="The file formats of records and tables: parquet, csv; and what is made of them for readers: dta "
+        "and sav (records for Stata and SPSS, with labels; the extra `formats`), and of the one- and two-way tables "
+        "sdmx-csv, xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
+    )
+
+    LAYOUT: ClassVar[str] = "release_layout"
+    TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv")
+    IN_FIRST: ClassVar[tuple[str, ...]] = TABLES
+
+    release_layout: Literal[1, 2] = Field(
+        2,
+        description="2: one- and two-way tables with codes and labels, and files that explain the release; 1: records, "
+        "layouts and tabulations alone, as first releases had them.",
+    )
+    crossed_tables: Literal[0, 1, 2] | None = Field(
+        None,
+        description="2: a table of each variable and one of each pair; 1: of each variable alone; 0: neither. "
+        "Variables are the attributes of the schema, and the recodes that the strategy measures. Default: 2, and 0 "
+        "where `tables` is an empty list.",
+    )
+    crossed_rows: int = Field(
+        MOST_ROWS,
+        ge=1,
+        le=10**10,
+        description="The most rows, empty ones with them, that such a table may have on a level: where it would have "
+        "more, it leaves the level out, and README.txt says so.",
+    )
     microdata: list[Literal["records", "mdf"]] | None = Field(
         None,
         description="records: one line for each record, in the codes of the schema; always there. mdf: the same lines "
@@ -96,11 +130,16 @@ class TopDownOutput(OutputPart):
         "releases.",
     )
 
+    @property
+    def ways(self) -> int:
+        """How many variables a table crosses at most: none where the spec asks for no tables at all."""
+        if self.crossed_tables is None:
+            return 0 if self.tables == [] else 2
+        return self.crossed_tables
+
 
 class TopDownSpec(Spec):
     """Consistent, whole, non-negative records from noisy measurements along a spine (Abowd et al. 2022)."""
-
-    names_smallest: ClassVar[bool] = False
 
     data: TopDownData
     geography: TopDownGeography = TopDownGeography()
@@ -125,7 +164,11 @@ class TopDownSpec(Spec):
 
     def _table_levels(self) -> list[Problem]:
         geography = self.geography
-        names = ["block", *(level.name for level in geography.levels), *(area.name for area in geography.areas)]
+        names = [
+            geography.smallest,
+            *(level.name for level in geography.levels),
+            *(area.name for area in geography.areas),
+        ]
         return [
             Problem(
                 ("output", "table_levels", position),

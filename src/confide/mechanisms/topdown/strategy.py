@@ -160,6 +160,16 @@ class Strategy:
         """The same shares of another budget."""
         return replace(self, budget=positive(budget, "budget"))
 
+    def with_smallest(self, name: str) -> Strategy:
+        """The same with the office's word for the smallest places, which strategy files call ``block``."""
+        *above, last = self.levels
+        invariants = tuple(
+            replace(invariant, level=name) if invariant.level == last.name else invariant
+            for invariant in self.constraints.invariants
+        )
+        constraints = replace(self.constraints, invariants=invariants)
+        return replace(self, levels=(*above, replace(last, name=name)), constraints=constraints)
+
     def as_dict(self) -> dict[str, Any]:
         """Everything that decides measurements and estimates, as plain exact text: part of the plan's question."""
         return {
@@ -248,7 +258,7 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
     if not measured_share:
         raise ParameterError(
             "nothing-measured",
-            f"as a root, the level {top!r} has nothing left to measure: the invariants tell it all",
+            f"the level {top!r} cannot be the root: the invariants already give everything that it would measure",
             found=", ".join(a.name for a in first.queries),
             expected="a query that no invariant answers",
             remedy=f"measure a finer query on {top!r}, or cut at another level",

@@ -19,6 +19,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
 from confide.errors import ConfideError, ParameterError, Place
 from confide.exact import Exact, positive_within
+from confide.inputs.proposals import OfficeFiles
+from confide.inputs.proposals.column_proposal import free_name
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
     DELTA,
@@ -37,9 +39,10 @@ from confide.mechanisms.topdown.strategy import (
 )
 from confide.privacy import Definition, Neighbours
 from confide.releases.draft import LEDGER
+from confide.releases.office_draft import SCHEMA, office_files, schema_text
 from confide.releases.spec import ExactNumber, KeyPath, Name, Part, Problem
 from confide.report.render import render
-from confide.schema import DETAILED, Query, Recode, Schema
+from confide.schema import DETAILED, TOTAL, Query, Recode, Schema
 
 # The form of a strategy file: its tables and keys, as models. What the keys mean together is for ``build``.
 #
@@ -49,7 +52,7 @@ from confide.schema import DETAILED, Query, Recode, Schema
 
 NOT_MEASURED = "-"
 BLOCK = "block"
-"""The name of the lowest level of every spine."""
+"""What strategy files call the smallest places, whatever a spec calls them."""
 
 QueryName = Annotated[str, AfterValidator(lambda text: "*".join(part.strip() for part in text.split("*")))]
 LevelName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
@@ -576,7 +579,9 @@ def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
         schema, problems = build_schema(given)
         loaded.refuse(replace(problem, path=("schema", *problem.path)) for problem in problems)
         return schema
-    return load_schema(given, base, loaded.place("schema"))
+    # A rehearsal has its spec in a folder of its own: the schema then lies beside the strategy.
+    folder = base if (base / given).is_file() else loaded.path.parent
+    return load_schema(given, folder, loaded.place("schema"))
 
 
 def account_strategy(
@@ -641,3 +646,33 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
         budget=str(strategy.budget),
         file=file,
     )
+
+
+# A strategy for an office's own schema: every attribute, and all of them crossed, with one share on every level.
+
+
+OWN_STRATEGY, FEWER = "strategy.toml", "estimated.toml"
+
+
+def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, str]:
+    """The files beside a spec of TopDown: schema, strategy and, where a histogram of all attributes would be too large
+    for every place, a second schema with those that are estimated.
+
+    Args:
+        office: The files, with what is proposed of them.
+        named: What the spec is filled with.
+    """
+    files = office_files(office)
+    kept = office.few_attributes
+    others = [each for each in office.attributes if each not in kept]
+    if others:
+        files[FEWER] = schema_text(office.records, kept)
+    variables = [free_name(each.name) for each in kept]
+    queries = [TOTAL, *(variables if len(variables) > 1 else ()), DETAILED]
+    facts = {
+        "schema_file": FEWER if others else SCHEMA,
+        "not_estimated": [each.name for each in others],
+        "queries": queries,
+        "chain": variables[0] if len(variables) > 1 else None,
+    }
+    return files | {OWN_STRATEGY: render("own_strategy.toml.j2", **{**named, **facts})}

@@ -160,7 +160,9 @@ def _row(pcv: int, noise: Integers) -> LookupRow:
 
 
 def _finding(code: str, what: str, file: str, line: int, found: str, expected: str) -> Finding:
-    return Finding(code, what, Place(file=file, line=line), found[:40], expected, "correct the file, or export it anew")
+    return Finding(
+        code, what, Place(file=file, line=line), found[:40], expected, "correct the file, or export it again"
+    )
 
 
 Form = Literal["tau-argus", "sas", "csv"]

@@ -63,7 +63,7 @@ class _Problems:
     def add(self, code: str, what: str, line: int, column: str | None, found: str, expected: str) -> None:
         place = Place(file=self.file, line=line, column=column)
         self.findings.append(
-            Finding(code, what, place, found[:_LONGEST], expected, "correct the file, or export it anew")
+            Finding(code, what, place, found[:_LONGEST], expected, "correct the file, or export it again")
         )
 
     def stop(self) -> None:

@@ -126,7 +126,7 @@ def _row_findings(table: PTableLike, number: int, row: PTableRowLike, where: Whe
             where=where(number, 0),
             found=f"a mean of {float(Fraction(bias, table.modulus * table.step)):.6g}",
             expected="a mean of zero",
-            remedy="expect totals over many small cells to be biased, or make the table anew",
+            remedy="expect totals over many small cells to be biased, or make a new table",
             severity="warning",
         )
 
@@ -140,7 +140,7 @@ def _signed(value: int, table: PTableLike) -> str:
 
 
 def _finding(code: str, what: str, found: str, expected: str, where: Place) -> Finding:
-    return Finding(code, what, where, found, expected, "correct the table, or make it anew with confide ptable")
+    return Finding(code, what, where, found, expected, "correct the table, or make a new one with confide ptable")
 
 
 DECIMAL = 10**8

@@ -8,6 +8,7 @@
 ``sdmx/structure.json``    SDMX 3.0: concepts, code lists, data structures; with ``sdmx-csv``
 ``tables.xlsx``            a workbook, unless the tables are too large; with ``xlsx``
 ``registry.json``          a record for a registry of deployments; with ``registry``
+``argus/``                 tables, hierarchies and labels for tau-ARGUS; with ``argus``
 =========================  ==================================================================
 
 The runner makes them when the tables are written; ``verify`` makes them anew and compares them byte by byte.
@@ -19,15 +20,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from confide.releases.companions.argus_files import argus_files
 from confide.releases.companions.codebook import Codebook as Codebook
+from confide.releases.companions.codebook import CodeHierarchy as CodeHierarchy
 from confide.releases.companions.codebook import DescribedColumn as DescribedColumn
+from confide.releases.companions.codebook import DescribedFile as DescribedFile
 from confide.releases.companions.codebook import DescribedTable as DescribedTable
+from confide.releases.companions.codebook import GivenColumns as GivenColumns
 from confide.releases.companions.codebook import asked as asked
 from confide.releases.companions.explanations import codebook_page, readme
-from confide.releases.companions.packages import csv_on_the_web, data_package
-from confide.releases.companions.registry import registry_record
-from confide.releases.companions.sheets import tables_workbook
+from confide.releases.companions.packages import csv_on_the_web, data_package, registry_record
 from confide.releases.companions.structure import sdmx_structure
+from confide.releases.companions.workbook import tables_workbook
 
 
 def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) -> dict[str, bytes]:
@@ -45,12 +49,14 @@ def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) ->
     texts = {"datapackage.json": data_package(manifest, files, codebook)}
     if "csvw" in codebook.formats:
         texts["csvw-metadata.json"] = csv_on_the_web(manifest, files, codebook)
-    if "sdmx-csv" in codebook.formats:
+    if "sdmx-csv" in codebook.formats and codebook.coded:
         texts["sdmx/structure.json"] = sdmx_structure(folder, manifest, files, codebook)
     if "registry" in codebook.formats:
         texts["registry.json"] = registry_record(manifest, codebook)
     contents = {path: text.encode() for path, text in texts.items()}
     if "xlsx" in codebook.formats and (book := tables_workbook(folder, manifest, files, codebook)) is not None:
         contents["tables.xlsx"] = book
+    if "argus" in codebook.formats:
+        contents |= argus_files(folder, manifest, files, codebook)
     contents["codebook.html"] = codebook_page(folder, manifest, files, codebook).encode()
     return contents | {"README.txt": readme(manifest, files, codebook, sorted(contents)).encode()}

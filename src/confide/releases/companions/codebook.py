@@ -15,7 +15,8 @@ import pyarrow as pa
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, MARGIN, CodedColumns, CodedVariable, Table
 
 Kind = Literal["string", "integer", "number"]
-Role = Literal["level", "area", "name", "margin", "code", "label", "figure"]
+Role = Literal["level", "area", "name", "margin", "code", "label", "figure", "member"]
+"""``member`` is the code of a record: one of those of its variable, and never that of a total."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +33,66 @@ class DescribedColumn:
 
 
 @dataclass(frozen=True, eq=False)
+class CodeHierarchy:
+    """What the codes of a column are parts of, for formats that know hierarchies. Areas are one column there."""
+
+    codes: Mapping[tuple[str, ...], str]
+    """What stands in a row, a code or a level and an area, and the code for it. Rows that are not in it have none."""
+    parent: Mapping[str, str]
+    """Of each code but the total, a code after those that it is a part of."""
+    total: str
+
+    @property
+    def parts(self) -> dict[str, list[str]]:
+        """The parts of the total and of every other code that has some."""
+        parts: dict[str, list[str]] = {self.total: []}
+        for code, above in self.parent.items():
+            parts.setdefault(above, []).append(code)
+        return parts
+
+    @classmethod
+    def flat(cls, codes: Sequence[str], total: str, levels: Sequence[str] | None = None) -> CodeHierarchy:
+        """Codes that are parts of the total alone; of areas with their levels."""
+        keys = [(code,) for code in codes] if levels is None else list(zip(levels, codes, strict=True))
+        known = {(total,): total} | dict(zip(keys, codes, strict=True))
+        return cls(known, dict.fromkeys(codes, total), total)
+
+
+@dataclass(frozen=True)
+class GivenColumns:
+    """The columns of a table whose codes are those of a file that an office gave: no plan has them, and which of them
+    are totals is not known."""
+
+    names: tuple[str, ...]
+    variables: tuple[CodedVariable, ...] = ()
+    areas: bool = False
+    named: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class DescribedTable:
-    """A table of a release, in the second layout."""
+    """A table of a release, in the second layout, or of given cells."""
 
     name: str
     title: str
-    columns: CodedColumns
+    columns: CodedColumns | GivenColumns
     figures: tuple[pa.Field, ...]
     levels: tuple[str, ...] = ()
+    hierarchies: Mapping[str, CodeHierarchy] = field(default_factory=dict)
+    """Of columns whose codes are not all parts of the total alone."""
 
     @property
     def described(self) -> tuple[DescribedColumn, ...]:
         """Its columns, in order."""
         roles: dict[str, Role] = {LEVEL: "level", AREA: "area", AREA_NAME: "name", MARGIN: "margin"}
+        roles = {} if isinstance(self.columns, GivenColumns) else roles
         named = {variable.column: variable for variable in self.columns.variables}
         labels = {variable.label_column: variable for variable in self.columns.variables}
         columns = [
             DescribedColumn(
                 name,
                 "string",
-                "code" if name in named else "label" if name in labels else roles[name],
+                "code" if name in named else "label" if name in labels else roles.get(name, "code"),
                 named.get(name) or labels.get(name),
             )
             for name in self.columns.names
@@ -62,6 +103,23 @@ class DescribedTable:
     def of(cls, table: Table, figures: Sequence[pa.Field]) -> DescribedTable:
         """A table as a plan describes it."""
         return cls(table.name, table.title, CodedColumns.of(table), tuple(figures), table.levels)
+
+
+@dataclass(frozen=True, eq=False)
+class DescribedFile:
+    """A file of a release that has columns of its own: records, what the frame says of places, tables of lines."""
+
+    path: str
+    """Without its ending: ``tables/records``."""
+    title: str
+    described: tuple[DescribedColumn, ...]
+    key: tuple[str, ...] = ()
+    """The columns that tell its rows apart, if any do."""
+
+    @property
+    def name(self) -> str:
+        """What it is called after its folder."""
+        return self.path.rpartition("/")[2]
 
 
 def _figure(figure: pa.Field) -> DescribedColumn:
@@ -79,17 +137,44 @@ class Codebook:
     levels: Mapping[str, int] = field(default_factory=dict)
     """The levels and areas of the tables, with their numbers of areas."""
     formats: tuple[str, ...] = ()
-    """What was asked for besides: ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
+    """What was asked for besides: ``argus``, ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
     agency: str = "CONFIDE"
     protection: str = ""
     """How the figures are protected, in one sentence."""
     notes: tuple[str, ...] = ()
     """What a reader has to know of the figures, a sentence or two each."""
+    records: str | None = None
+    """The file of released records, without its ending, where there is one."""
+    adding: tuple[str, ...] = ()
+    """How counts are added up, where that is not the same as in all tables of counts."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Folders with the same figures in the layout of another system, and what they are."""
+    files: tuple[DescribedFile, ...] = ()
+    """Files beside the tables of the second layout."""
+    consistent: bool = False
+    """Whether a margin that several tables have is the same in all of them."""
+    area_names: bool | None = None
+    """Whether areas have names; without it, as the first table has them."""
+
+    @property
+    def named(self) -> bool:
+        """Whether areas have names."""
+        return self.tables[0].columns.named if self.area_names is None else self.area_names
+
+    @property
+    def coded(self) -> bool:
+        """Whether tables have codes and labels, and say which rows are totals."""
+        return not any(isinstance(table.columns, GivenColumns) for table in self.tables)
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:
-        """The variables of all tables, each once."""
-        return tuple(dict.fromkeys(variable for table in self.tables for variable in table.columns.variables))
+        """The variables of all tables and records, each once: a column has the same codes and labels in all of them."""
+        of_files = [column.variable for file in self.files for column in file.described if column.variable is not None]
+        of_tables = [variable for table in self.tables for variable in table.columns.variables]
+        known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], CodedVariable] = {}
+        for each in (*of_files, *of_tables):
+            known.setdefault((each.column, each.codes, each.labels), each)
+        return tuple(known.values())
 
 
 def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from confide.releases.companions.codebook import Codebook, DescribedColumn, DescribedTable
+from confide.releases.companions.codebook import (
+    Codebook,
+    DescribedColumn,
+    DescribedFile,
+    DescribedTable,
+    GivenColumns,
+)
+from confide.releases.companions.labelled import PROGRAMS
+from confide.releases.companions.workbook import MOST_ROWS
 from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE
 from confide.report.render import render
 
@@ -23,6 +31,7 @@ FILES = {
     "csvw-metadata.json": "the same as CSV on the Web",
     "sdmx/structure.json": "SDMX 3.0: concepts, code lists and data structures of the files in sdmx/",
     "tables.xlsx": "the tables as a workbook for Excel or LibreOffice, with codes as text",
+    "argus/": "the tables for tau-ARGUS: cells (.tab), columns (.rda), hierarchies (.hrc) and labels (.cdl)",
     "registry.json": "a record for a registry of deployments of differential privacy",
 }
 
@@ -59,11 +68,36 @@ def readme(
         paths=paths,
         cells=any(path.startswith("cells/") for path in paths),
         sdmx=any(path.startswith("sdmx/") for path in paths),
-        companions={path: FILES[path] for path in companions},
-        example=next((path for path in paths if path.startswith("cells/") and path.endswith(".csv")), ""),
+        companions={path: FILES[path] for path in dict.fromkeys(_listed(path) for path in companions)},
+        other_files=dict(_other_files(paths)),
+        example=_example(paths),
+        width=max([20, *(len(f"tables/{table.name}.*") for table in codebook.tables if codebook.files)]),
+        no_workbook="xlsx" in codebook.formats and bool(codebook.tables) and "tables.xlsx" not in companions,
+        most_rows=f"{MOST_ROWS:,}",
         citation=citation(manifest),
         total=TOTAL_CODE,
     )
+
+
+def _listed(path: str) -> str:
+    """What a reader is told of: a file, or the folder of those for tau-ARGUS."""
+    return "argus/" if path.startswith("argus/") else path
+
+
+def _other_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Files of data in formats of particular programs, and what each is."""
+    for path in paths:
+        ending = path.rpartition(".")[2]
+        if path.startswith("geo/"):
+            yield path, "outlines of the areas with their figures, in GeoParquet 1.1"
+        elif ending in PROGRAMS:
+            yield path, f"the records for {PROGRAMS[ending]}, with labels of variables and values"
+
+
+def _example(paths: Sequence[str]) -> str:
+    """The file that is opened by way of example: cells of a table, or else records."""
+    texts = [path for path in paths if path.endswith(".csv")]
+    return next((path for start in ("cells/", "tables/") for path in texts if path.startswith(start)), "")
 
 
 def codebook_page(
@@ -84,6 +118,14 @@ def codebook_page(
         }
         for table in codebook.tables
     ]
+    described = [
+        {
+            "file": file,
+            "columns": [(column, descriptions.get(file.path, {}).get(column.name, "")) for column in file.described],
+            "commands": command_lines(file, files),
+        }
+        for file in codebook.files
+    ]
     return render(
         "codebook.html.j2",
         title=f"Codebook: {manifest['title']}",
@@ -91,22 +133,28 @@ def codebook_page(
         manifest=manifest,
         codebook=codebook,
         tables=tables,
+        described=described,
         areas=_areas(folder, files),
         total=TOTAL_CODE,
     )
 
 
-def command_lines(table: DescribedTable, files: Sequence[Mapping[str, Any]]) -> CommandLines | None:
-    """How R and DuckDB read the cells of a table; None where there is no CSV."""
+def command_lines(table: DescribedTable | DescribedFile, files: Sequence[Mapping[str, Any]]) -> CommandLines | None:
+    """How R and DuckDB read the cells of a table, or a file; None where there is no CSV."""
+    if isinstance(table, DescribedFile):
+        own, stem = "rows", table.path
+    else:
+        own = "rows" if isinstance(table.columns, GivenColumns) else "cells"
+        stem = f"{'tables' if own == 'rows' else own}/{table.name}"
     paths = [str(file["path"]) for file in files]
-    path = next((each for each in paths if each.startswith(f"cells/{table.name}.") and each.endswith(".csv")), None)
+    path = next((each for each in paths if each.startswith(f"{stem}.") and each.endswith(".csv")), None)
     if path is None:
         return None
     columns = [column for column in table.described if column.role != "margin"]
     classes = ", ".join(f'"{R_CLASSES[column.kind]}"' for column in columns)
     types = ", ".join(f"'{_quoted(column)}': '{SQL_TYPES[column.kind]}'" for column in columns)
     return CommandLines(
-        f'cells <- read.csv("{path}", colClasses = c({classes}), check.names = FALSE, na.strings = "", '
+        f'{own} <- read.csv("{path}", colClasses = c({classes}), check.names = FALSE, na.strings = "", '
         'encoding = "UTF-8")',
         f"SELECT * FROM read_csv('{path}', types = {{{types}}}, nullstr = '')",  # noqa: S608 - shown, and not run
     )

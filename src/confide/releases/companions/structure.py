@@ -23,9 +23,12 @@ from confide.releases.tabular import (
     AREAS,
     LEVEL,
     OBSERVATION,
+    STATUS,
+    STATUS_CODES,
     TOTAL_CODE,
     CodedVariable,
     flow_name,
+    sdmx_attributes,
     sdmx_codes,
     sdmx_name,
 )
@@ -36,6 +39,14 @@ NO_DATE = "1970-01-01T00:00:00Z"
 """When it was prepared must be said, and a release has no date: the same release is the same file at any time."""
 SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
 CONCEPTS = "CONCEPTS"
+STATUSES = {"OBS_STATUS": "Observation status", "CONF_STATUS": "Confidentiality status"}
+STATUS_NAMES = {
+    "A": "Normal value",
+    "Q": "Missing value; suppressed",
+    "F": "Free (free for publication)",
+    "C": "Confidential statistical information",
+}
+"""As the code lists CL_OBS_STATUS and CL_CONF_STATUS of SDMX have them."""
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_@$-]+")
 _TYPES = {"string": "String", "integer": "BigInteger", "number": "Double"}
 
@@ -50,10 +61,16 @@ def sdmx_structure(
         **({sdmx_name(LEVEL): "Geographic level", sdmx_name(AREA): "Area"} if codebook.levels else {}),
     }
     concepts |= {sdmx_name(each.column): each.title or each.column for each in codebook.variables}
-    concepts |= {sdmx_name(each.name): each.name for table in codebook.tables for each in table.figures[1:]}
+    figures = dict.fromkeys(each.name for table in codebook.tables for each in table.figures[1:])
+    concepts |= {name: STATUSES.get(name, figure) for figure in figures for name in sdmx_attributes(figure)}
     lists = {_list_of(variable): _codes(variable) for variable in codebook.variables}
     if codebook.levels:
         lists["CL_LEVEL"] = [(level, level) for level in codebook.levels]
+    if STATUS in figures:
+        lists |= {
+            f"CL_{name}": [(code, STATUS_NAMES[code]) for code in codes.values()]
+            for name, codes in STATUS_CODES.items()
+        }
     areas = _areas(folder, files)
     if areas:
         lists["CL_AREA"] = areas
@@ -103,15 +120,17 @@ def _data_structure(table: DescribedTable, agency: str, lists: set[str]) -> dict
         },
     }
     if others:
+        related = {"attributeRelationship": {"observation": {}}, "measureRelationship": [OBSERVATION]}
         attributes = [
-            _component(agency, each.name)
-            | {
-                "localRepresentation": _plain(kinds[each.name]),
-                "attributeRelationship": {"observation": {}},
-                "measureRelationship": [OBSERVATION],
-                "usage": "optional",
-            }
+            (
+                _component(agency, name, f"CL_{name}")
+                if each.name == STATUS
+                else _component(agency, each.name) | {"localRepresentation": _plain(kinds[each.name])}
+            )
+            | related
+            | {"usage": "optional"}
             for each in others
+            for name in sdmx_attributes(each.name)
         ]
         components["attributeList"] = {"id": "AttributeDescriptor", "attributes": attributes}
     return _named(agency, flow_name(table.name), table.title) | {"dataStructureComponents": components}

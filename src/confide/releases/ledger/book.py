@@ -230,7 +230,7 @@ def read_witness(records: Path) -> tuple[Sighting, ...]:
     except (OSError, ValueError, LookupError, TypeError):
         raise LedgerError(
             "ledger-witness",
-            "the witness of the ledger, which lies beside the records, cannot be read",
+            "the witness file of the ledger, next to the records, cannot be read",
             where=Place(file=str(file)),
             found="another content",
             expected="the file as Confide wrote it",
@@ -270,7 +270,7 @@ def _contradicted(
                 what="the ledger has forgotten entries that a run over these records has seen: it is an older copy",
                 where=Place(file=str(path), path=f"entry {len(chain)}"),
                 found=f"a chain of {len(chain)} entries without the one noted in {sighting.where}",
-                expected="a ledger that only grows",
+                expected="a ledger with all its earlier entries",
                 remedy="release nothing from these records; find the newest copy of the ledger and reconcile it with "
                 f"all run folders. If this is the newest that is left, and what is missing is written off: {ACCEPT}",
             )
@@ -280,7 +280,8 @@ def _contradicted(
             continue
         yield Finding(
             code="ledger-second",
-            what="these records have another ledger already: what two ledgers spend adds up, and neither knows it",
+            what="these records already have another ledger; the spending of two ledgers adds up, and neither would "
+            "know the total",
             where=Place(file=str(path)),
             found=f"the ledger of {opened.data_set!r}; another is noted in {sighting.where}",
             expected="one ledger for each data set",
@@ -494,7 +495,7 @@ class Ledger:
     def _exposed(self, mode: int) -> Finding:
         return Finding(
             code="ledger-exposed",
-            what="others than the owner may open the ledger, which is confidential",
+            what="other users can open the ledger, which is confidential",
             where=Place(file=str(self.path)),
             found=f"permissions {mode:04o}",
             expected="0600",

@@ -363,7 +363,7 @@ def moment_after(last: Entry | None, now: datetime, tolerance: timedelta = CLOCK
     if last.time - now > tolerance:
         raise LedgerError(
             "ledger-clock",
-            "the clock of this machine is behind the last entry of the ledger; nothing was written",
+            "the clock of this machine shows a time before the last entry of the ledger; nothing was written",
             where=Place(path=f"entry {last.sequence}"),
             found=stamp(now),
             expected=f"{stamp(last.time)} or later (up to {tolerance} earlier is tolerated)",

@@ -14,6 +14,7 @@ speaks of cells by labels in either layout.
 """
 
 from confide.releases.tabular.checks import (
+    as_text,
     every_format,
     labels_tell_apart,
     no_other_files,
@@ -22,6 +23,7 @@ from confide.releases.tabular.checks import (
     same_formats,
     second_layout,
     table_files,
+    text_batches,
     unique_keys,
     unlike_plan,
 )
@@ -29,6 +31,9 @@ from confide.releases.tabular.coded import (
     AREA_NAME,
     CELL,
     MARGIN,
+    PUBLISHED,
+    STATUS,
+    SUPPRESSED,
     AreaNames,
     CodedColumns,
     CodedVariable,
@@ -62,9 +67,13 @@ from confide.releases.tabular.rows import (
     sdmx_schema,
 )
 from confide.releases.tabular.sdmx import (
+    STATUS_CODES,
     check_area_codes,
     read_observations,
+    sdmx_attributes,
+    sdmx_batches,
     sdmx_codes,
+    sdmx_columns,
     sdmx_name,
 )
 from confide.releases.tabular.table import (
@@ -104,8 +113,12 @@ __all__ = [
     "LEVEL",
     "MARGIN",
     "OBSERVATION",
+    "PUBLISHED",
     "SDMX",
     "SECOND",
+    "STATUS",
+    "STATUS_CODES",
+    "SUPPRESSED",
     "TOTAL_CODE",
     "AreaNames",
     "Batches",
@@ -120,6 +133,7 @@ __all__ = [
     "TableVariable",
     "UnlikePlanError",
     "area_names",
+    "as_text",
     "cells_alone",
     "check_area_codes",
     "check_column_names",
@@ -146,12 +160,16 @@ __all__ = [
     "released_file",
     "repeated",
     "same_formats",
+    "sdmx_attributes",
+    "sdmx_batches",
     "sdmx_codes",
+    "sdmx_columns",
     "sdmx_name",
     "sdmx_rows",
     "sdmx_schema",
     "second_layout",
     "table_files",
+    "text_batches",
     "text_column",
     "too_large",
     "unique_keys",

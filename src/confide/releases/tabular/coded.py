@@ -38,7 +38,9 @@ from confide.schema import TOTAL, TOTAL_CODE
 
 Integers = npt.NDArray[np.int64]
 
-AREA_NAME, MARGIN = "area_name", "margin"
+AREA_NAME, MARGIN, STATUS = "area_name", "margin", "status"
+PUBLISHED, SUPPRESSED = "published", "suppressed"
+"""What the column ``status`` says, of tables from which figures are left out."""
 CELL = "cell"
 """What stands in the column ``margin`` for the cells of the table itself."""
 OWN_COLUMNS = (LEVEL, AREA, AREA_NAME, MARGIN)
@@ -59,6 +61,8 @@ class CodedVariable:
     title: str = ""
     groupings: tuple[str, ...] = ()
     finest: tuple[bool, ...] = ()
+    keys: tuple[str, ...] = ()
+    """What its mechanism calls the groups, where labels do not tell them apart; otherwise by their labels."""
 
     def __post_init__(self) -> None:
         if TOTAL_CODE in self.codes:
@@ -74,6 +78,11 @@ class CodedVariable:
     def label_column(self) -> str:
         """The column of the labels."""
         return self.column + LABEL_ENDING
+
+    @property
+    def known_by(self) -> tuple[str, ...]:
+        """What tells the groups apart: labels, unless there are keys."""
+        return self.keys or self.labels
 
     @cached_property
     def kinds(self) -> tuple[tuple[str, bool], ...]:
@@ -176,14 +185,14 @@ class CodedColumns:
 
     def coded(self, rows: pa.RecordBatch, names: AreaNames | None, schema: pa.Schema) -> pa.RecordBatch:
         """Rows with labels as rows of the second layout; ``schema`` is what :meth:`schema` gives."""
-        places = [_places(rows.column(each.column), each.labels, each.column) for each in self.variables]
+        places = [_places(rows.column(each.column), each.known_by, each.column) for each in self.variables]
         columns: dict[str, pa.Array] = {MARGIN: self._margins(places, rows.num_rows)}
         if self.named:
             assert names is not None
             columns[AREA_NAME] = names.column(rows.column(LEVEL), rows.column(AREA))
         for variable, place in zip(self.variables, places, strict=True):
             columns[variable.column] = pa.array([TOTAL_CODE, *variable.codes], pa.string()).take(pa.array(place))
-            columns[variable.label_column] = rows.column(variable.column)
+            columns[variable.label_column] = _labels(variable).take(pa.array(place))
         arrays = [columns[name] if name in columns else rows.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -196,12 +205,15 @@ class CodedColumns:
         places = []
         for variable in self.variables:
             place = _places(rows.column(variable.column), variable.codes, variable.column)
-            if not np.array_equal(place, _places(rows.column(variable.label_column), variable.labels, variable.column)):
+            if not rows.column(variable.label_column).combine_chunks().equals(_labels(variable).take(pa.array(place))):
                 raise UnlikePlanError(f"codes and labels of {variable.column} do not belong together")
             places.append(place)
         if rows.column(MARGIN).combine_chunks().to_pylist() != self._margins(places, rows.num_rows).to_pylist():
             raise UnlikePlanError("a margin is not that of its row")
-        own = {variable.column: rows.column(variable.label_column) for variable in self.variables}
+        own = {
+            variable.column: pa.array([TOTAL_CODE, *variable.known_by], pa.string()).take(pa.array(place))
+            for variable, place in zip(self.variables, places, strict=True)
+        }
         figures = [name for name in rows.column_names if name not in self.names]
         return pa.table({name: own.get(name, rows.column(name)) for name in (*self.keys, *figures)})
 
@@ -220,6 +232,11 @@ class CodedColumns:
             number = number * (len(variable.kinds) + 1) + variable.kind_of_place[place]
         texts = pa.array([text for _, text in self.margin_texts()], pa.string())
         return texts.take(pa.array(number))
+
+
+def _labels(variable: CodedVariable) -> pa.Array:
+    """The label of the total, and those of the groups."""
+    return pa.array([TOTAL_CODE, *variable.labels], pa.string())
 
 
 def _places(column: pa.Array | pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:

@@ -79,7 +79,7 @@ def publish(
     release: ReleaseWriter, name: str, title: str, formats: Sequence[str], plain: Batches, sdmx: Batches | None = None
 ) -> None:
     """Writes a table in every format asked for: plain ones in one pass over its rows, SDMX-CSV in another."""
-    readers = [format_ for format_ in formats if format_ != SDMX]
+    readers = [format_ for format_ in formats if format_ in ("parquet", "csv")]
     if readers:
         release.table(name, *plain, readers, title)
     if SDMX in formats and sdmx is not None:

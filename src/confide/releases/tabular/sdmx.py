@@ -5,8 +5,10 @@
 A dimension is the level, the area, or a variable. Heads and values of dimensions have identifier and name, such as
 ``01: North`` (the form ``labels=both`` of the standard): so no program takes ``01`` for a number. Identifiers are the
 codes of the second layout as far as SDMX takes them (letters, digits, ``_ @ $ -``), with ``_`` in place of what it does
-not take. The figure of a table is the observation; what stands beside it (noise margin, variance, status) are its
-attributes. References: SDMX 3.0, section 3 (SDMX-CSV 2.0).
+not take. The figure of a table is the observation; what stands beside it (noise margin, variance) are its attributes.
+A status becomes two attributes with the codes of SDMX: ``OBS_STATUS`` (``A`` normal, ``Q`` missing because it is
+suppressed) and ``CONF_STATUS`` (``F`` free, ``C`` confidential; for whose sake is not said). References: SDMX 3.0,
+section 3 (SDMX-CSV 2.0).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import ConfideError
-from confide.releases.tabular.coded import AreaNames, CodedColumns, CodedVariable
+from confide.releases.tabular.coded import PUBLISHED, STATUS, SUPPRESSED, AreaNames, CodedColumns, CodedVariable
 from confide.releases.tabular.rows import OBSERVATION, flow_name, read_columns, repeated
 from confide.releases.tabular.table import AREA, LEVEL, UnlikePlanError
 from confide.schema import TOTAL, TOTAL_CODE
@@ -32,6 +34,12 @@ KIND = "datastructure"
 """What rows refer to: a table has a data structure of its own."""
 INFORMATION = "I"
 """The action of rows that inform: whoever loads them decides whether they replace others."""
+OBSERVATION_STATUS, CONFIDENTIALITY = "OBS_STATUS", "CONF_STATUS"
+STATUS_CODES: Mapping[str, Mapping[str, str]] = {
+    OBSERVATION_STATUS: {PUBLISHED: "A", SUPPRESSED: "Q"},
+    CONFIDENTIALITY: {PUBLISHED: "F", SUPPRESSED: "C"},
+}
+"""For each attribute that a status becomes its codes."""
 _NO_CODE, _NO_NAME = re.compile(r"[^A-Za-z0-9_@$-]"), re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -61,8 +69,15 @@ def sdmx_columns(columns: CodedColumns, figures: Sequence[pa.Field]) -> pa.Schem
     dimensions = [f"{sdmx_name(name)}{BETWEEN}{titles.get(name) or name}" for name in columns.keys]
     text = [STRUCTURE, STRUCTURE_ID, ACTION, *dimensions]
     first, *others = figures
-    fields = [pa.field(OBSERVATION, first.type), *(pa.field(sdmx_name(each.name), each.type) for each in others)]
+    fields = [pa.field(OBSERVATION, first.type)]
+    for each in others:
+        fields += [pa.field(name, each.type) for name in sdmx_attributes(each.name)]
     return pa.schema([*(pa.field(name, pa.string(), nullable=False) for name in text), *fields])
+
+
+def sdmx_attributes(figure: str) -> list[str]:
+    """The attributes that a column of figures becomes: one of its name, or those of a status."""
+    return [*STATUS_CODES] if figure == STATUS else [sdmx_name(figure)]
 
 
 def sdmx_batches(
@@ -83,14 +98,21 @@ def sdmx_batches(
             named = pc.if_else(pc.equal(named, ""), area, named)
             arrays += [_both(level, level), _both(area, named)]
         for variable in columns.variables:
-            place = pc.index_in(batch.column(variable.column), pa.array([TOTAL_CODE, *variable.labels], pa.string()))
+            place = pc.index_in(batch.column(variable.column), pa.array([TOTAL_CODE, *variable.known_by], pa.string()))
             arrays.append(pa.array(_both_texts(variable), pa.string()).take(place))
-        arrays += [batch.column(name) for name in batch.schema.names if name not in columns.keys]
+        for name in [name for name in batch.schema.names if name not in columns.keys]:
+            figures = batch.column(name)
+            arrays += [_translated(figures, codes) for codes in STATUS_CODES.values()] if name == STATUS else [figures]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _both(codes: pa.Array, names: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(codes, names, BETWEEN)
+
+
+def _translated(texts: pa.Array | pa.ChunkedArray, codes: Mapping[str, str]) -> pa.Array | pa.ChunkedArray:
+    """Each text by its code; none for one that has no code."""
+    return pc.take(pa.array(list(codes.values()), pa.string()), pc.index_in(texts, pa.array(list(codes), pa.string())))
 
 
 def _both_texts(variable: CodedVariable) -> list[str]:
@@ -126,7 +148,9 @@ def read_observations(
     for name, text in ((STRUCTURE, KIND), (ACTION, INFORMATION)):
         if any(other != text for other in rows.column(name).unique().to_pylist()):
             raise UnlikePlanError(f"{name} is not {text}")
-    rows = rows.select(range(3, len(schema))).rename_columns([*columns.keys, *figures])
+    if STATUS in figures:
+        rows = _with_status(rows)
+    rows = rows.select(range(3, len(rows.column_names))).rename_columns([*columns.keys, *figures])
     for name in (LEVEL, AREA) if columns.areas else ():
         codes = pc.list_element(pc.split_pattern(rows.column(name), BETWEEN, max_splits=1), 0)
         rows = rows.set_column(rows.column_names.index(name), name, codes)
@@ -135,6 +159,18 @@ def read_observations(
         place = pc.index_in(rows.column(at), pa.array(_both_texts(variable), pa.string()))
         if place.null_count:
             raise UnlikePlanError(f"{variable.column} has a code that the plan lacks")
-        labels = pa.array([TOTAL_CODE, *variable.labels], pa.string())
-        rows = rows.set_column(at, variable.column, pc.take(labels, place))
+        known_by = pa.array([TOTAL_CODE, *variable.known_by], pa.string())
+        rows = rows.set_column(at, variable.column, pc.take(known_by, place))
     return rows
+
+
+def _with_status(rows: pa.Table) -> pa.Table:
+    """Observations with one column of statuses in place of the attributes of SDMX, which must agree."""
+    statuses = [
+        _translated(rows.column(name), {code: status for status, code in codes.items()})
+        for name, codes in STATUS_CODES.items()
+    ]
+    if any(status.null_count or not status.equals(statuses[0]) for status in statuses):
+        raise UnlikePlanError("a status is none that a cell can have, or the two of an observation do not agree")
+    at = rows.column_names.index(OBSERVATION_STATUS)
+    return rows.drop_columns([CONFIDENTIALITY]).set_column(at, STATUS, statuses[0])

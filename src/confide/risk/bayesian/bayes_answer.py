@@ -243,7 +243,7 @@ def _law(law: BudgetedLaw, rho: Exact | None, epsilon: Exact | None, neighbours:
     if budget is None or other is not None:
         raise ParameterError(
             "no-budget",
-            f"{law.value} noise is given by --{name} alone",
+            f"{law.value} noise needs --{name} and no other parameter",
             where=Place(path=f"--{name}"),
             found="none" if budget is None else "--rho and --epsilon",
             expected=f"--{name} with an exact number",

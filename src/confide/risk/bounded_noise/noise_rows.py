@@ -156,7 +156,7 @@ def checked_level(level: float) -> float:
     if not 0 < level < 1:
         raise ParameterError(
             "bad-level",
-            "a confidence level lies between 0 and 1",
+            "a confidence level must be between 0 and 1",
             found=repr(level),
             expected="such as 0.68",
             remedy="correct the level",

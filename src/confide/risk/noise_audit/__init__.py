@@ -27,7 +27,6 @@ Read from :mod:`~confide.risk.noise_audit.audit_of_noise`.
 from __future__ import annotations
 
 from confide.risk.noise_audit.audit_of_noise import audit
-from confide.risk.noise_audit.noise_audit_answer import MeasurementAudit, NoiseAudit
-from confide.risk.noise_audit.noise_audit_page import noise_audit_page
+from confide.risk.noise_audit.noise_audit_answer import MeasurementAudit, NoiseAudit, noise_audit_page
 
 __all__ = ["MeasurementAudit", "NoiseAudit", "audit", "noise_audit_page"]

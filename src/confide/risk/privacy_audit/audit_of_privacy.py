@@ -52,7 +52,7 @@ def audit_privacy(
     if runs < 20:
         raise ParameterError(
             "audit-runs",
-            "so few runs tell nothing",
+            "so few runs show nothing",
             where=Place(path="--runs"),
             found=str(runs),
             expected="at least 20",
@@ -84,7 +84,7 @@ def audit_canaries(
     if canaries < 10:
         raise ParameterError(
             "audit-canaries",
-            "so few canaries tell nothing",
+            "so few canaries show nothing",
             where=Place(path="--canaries"),
             found=str(canaries),
             expected="at least 10",

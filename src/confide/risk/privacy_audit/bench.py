@@ -26,10 +26,9 @@ from confide.privacy import Definition
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
-from confide.releases.spec import LoadedSpec
+from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import Workspace
 from confide.risk.privacy_audit.bounds import epsilon_of
-from confide.risk.privacy_audit.few_blocks import MOST_BLOCKS, cut_blocks
 from confide.risk.privacy_audit.touched import Key, Outcome, same_outcome
 
 
@@ -59,6 +58,10 @@ class InProcess:
                 self._rows[rows, key, group] = pq.read_table(rows, filters=[(key, "=", group)])
         self.mapped[into] = [function(group, self._rows[rows, key, group]) for group in groups]
         return []
+
+
+MOST_BLOCKS = 24
+"""A longer block table is cut: noise is the same in all blocks, and a run has to be quick."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,3 +190,26 @@ class Bench:
 
 def _same_places(one: Integers, other: Integers) -> bool:
     return len(one) > 0 and np.array_equal(one, other)
+
+
+# The frame, cut to a few blocks.
+
+
+def cut_blocks(loaded: LoadedSpec, folder: Path, most: int = MOST_BLOCKS) -> LoadedSpec | None:
+    """The spec with the first and the last rows of a long block table; none where it is short, or cannot be cut."""
+    source = find_sources(loaded)[0].get("blocks")
+    if source is None:
+        return None
+    file, half = folder / source.path.name, most // 2
+    if source.format == "parquet":
+        blocks = pq.read_table(source.path)
+        if blocks.num_rows <= most:
+            return None
+        ends = pa.concat_tables([blocks.slice(0, half), blocks.slice(blocks.num_rows - half)])
+        pq.write_table(ends, file)
+        return loaded.with_data(blocks=str(file))
+    lines = source.path.read_bytes().splitlines(keepends=True)
+    if len(lines) <= most + 1 or any(b'"' in line for line in lines):
+        return None
+    file.write_bytes(b"".join([lines[0], *lines[1 : half + 1], *lines[-half:]]))
+    return loaded.with_data(blocks=str(file))

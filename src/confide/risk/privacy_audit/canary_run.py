@@ -180,8 +180,8 @@ def _at(outcome: Outcome, key: Key, part: int, coordinates: Integers) -> Floats:
 def _nothing_own() -> RunError:
     return RunError(
         "no-own-counts",
-        "no canary has a count of its own, so there is nothing to guess from",
+        "no canary has its own count, so there is nothing to guess from",
         found="counts that several canaries share",
-        expected="areas and cells enough for the canaries to stand apart",
+        expected="enough areas and cells to keep the canaries apart",
         remedy="ask for fewer canaries, or audit with many runs: leave out --canaries",
     )

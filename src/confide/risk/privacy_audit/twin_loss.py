@@ -86,7 +86,7 @@ class TwinLoss:
                 "audit-too-large",
                 "the loss of this release is too large for an audit",
                 found=f"a mean of {mean:.3g}",
-                expected="a release that leaves anything to tell",
+                expected="a release from which something can be learned",
                 remedy="audit a release with a smaller budget",
             )
         spectrum = np.ones(size // 2 + 1, np.complex128)

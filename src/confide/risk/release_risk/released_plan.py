@@ -125,6 +125,7 @@ def _strategy(folder: Path, facts: dict[str, Any], spec: Path | None, settings: 
     base = Path() if spec is None else spec.parent
     try:
         strategy = load_strategy(name, base, root=described["root"], budget=Fraction(described["budget"]))
+        strategy = strategy.with_smallest(described["levels"][-1]["name"])
         same = strategy.as_dict() == described
     except ConfideError:
         same = False

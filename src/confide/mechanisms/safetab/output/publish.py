@@ -8,13 +8,14 @@ None of the steps looks at a record, so none costs anything (paper, Lemma 4).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from confide.mechanisms.safetab.codes import CodeLists
+from confide.mechanisms.safetab.output.coded import TITLES, CodedGroups, CodedLayout
 from confide.mechanisms.safetab.output.rows import (
     T1,
     T2,
@@ -31,15 +32,14 @@ from confide.mechanisms.safetab.output.rows import (
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.regions import CoterminousSet
 from confide.mechanisms.safetab.settings import (
-    GRIDS,
     ITERATION_LEVELS,
     LARGE_REGIONS,
     PR_REGIONS,
     REGION_TYPES,
-    TOTAL_TABLE,
 )
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
+from confide.releases.tabular import SECOND, publish_areas
 from confide.releases.workspace import Workspace
 
 # Areas of the same extent get the same figures (paper, Algorithm 4).
@@ -143,7 +143,6 @@ def suppress(counts: GroupCounts, twins: Integers) -> GroupCounts:
     return counts.take(np.flatnonzero((totals >= 0) & ~exceeds))
 
 
-TITLES = {TOTAL_TABLE: "Total population"} | {grid.table: grid.title for grid in GRIDS}
 Counts = dict[tuple[str, int], GroupCounts]
 """The counts of each level, by region type and iteration level."""
 
@@ -170,6 +169,10 @@ def publish(problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
             if "parquet" in formats:
                 release.part(f"{name}/{name}", schema, rows, f"{title} of population groups")
             advance(1)
+        if problem.spec.output.layout == SECOND:
+            _publish_coded(problem, job, release, by_region)
+            advance(len(TITLES))
+            return
         margin = problem.spec.output.noise_margin
         margins = None if margin is None else Margins(margin, problem.levels)
         for table, title in TITLES.items():
@@ -179,6 +182,20 @@ def publish(problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
             )
             release.table(table, table_schema(table, margins=margins is not None), batches, formats, title)
             advance(1)
+
+
+def _publish_coded(
+    problem: SafeTabProblem, job: Job, release: ReleaseWriter, by_region: Mapping[str, GroupCounts]
+) -> None:
+    """The tables for people in the second layout, and the areas."""
+    layout, output, areas = CodedLayout.of(job.plan.as_dict()), problem.spec.output, problem.regions.areas
+
+    def groups() -> Iterator[CodedGroups]:
+        return (CodedGroups.of(region, areas[region], counts) for region, counts in by_region.items())
+
+    for number in range(len(TITLES)):
+        layout.table(number, groups).publish(release, output.formats, problem.area_names, output.agency)
+    publish_areas(release, [(region, areas[region]) for region in layout.areas], problem.area_names)
 
 
 def read_counts(problem: SafeTabProblem, workspace: Workspace) -> Counts:

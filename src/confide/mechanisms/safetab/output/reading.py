@@ -124,7 +124,7 @@ class GroupTableCopies:
             yield first
 
 
-def paths_of(manifest: dict[str, Any], place: str) -> list[str]:
+def paths_of(manifest: Mapping[str, Any], place: str) -> list[str]:
     """The files that the manifest lists for a table, such as ``t1/t1``, stamped or not."""
     return [file["path"] for file in manifest["files"] if file["path"].startswith(f"{place}.")]
 
@@ -213,13 +213,18 @@ def is_sum(cell: Integers) -> npt.NDArray[np.bool_]:
     return np.asarray(cell % len(AGES) == 0)
 
 
-def open_release(folder: Path, manifest: dict[str, Any], *, margins: bool) -> dict[str, GroupTableCopies]:
-    """Every table that a release has, by name."""
-    opened = {
+def open_official(folder: Path, manifest: Mapping[str, Any]) -> dict[str, GroupTableCopies]:
+    """``t1`` and ``t2``, in the Census Bureau's layout."""
+    return {
         name: GroupTableCopies.open(folder, paths_of(manifest, f"{name}/{name}"), schema, "|")
         for name, schema in (("t1", T1), ("t2", T2))
     }
-    return opened | {name: open_table(folder, manifest, name, margins=margins) for name in TABLES}
+
+
+def open_release(folder: Path, manifest: dict[str, Any], *, margins: bool) -> dict[str, GroupTableCopies]:
+    """Every table that a release of the first layout has, by name."""
+    tables = {name: open_table(folder, manifest, name, margins=margins) for name in TABLES}
+    return open_official(folder, manifest) | tables
 
 
 def open_table(folder: Path, manifest: dict[str, Any], name: str, *, margins: bool) -> GroupTableCopies:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.mechanisms.safetab.codes import CodeLists
+from confide.mechanisms.safetab.intervals import margin_of_sum
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, SEXES, TOTAL_TABLE, Grid
-from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
 
 # The noisy counts of many groups, with tables of different sizes, as flat arrays.
 
@@ -114,18 +113,8 @@ def read_level(files: Sequence[Path], level: GroupLevel, origin: int) -> GroupCo
     )
 
 
-# Noise margins of published figures: of cells that were measured, and of sums of them.
-#
-# The margin of a measured cell is exact (:meth:`confide.noise.NoiseDistribution.noise_margin`). A sum of k cells has
-# the sum of k independent draws as its noise; its law is found by convolution, and the margin is the smallest m with
-# ``P(|sum| <= m) >= p``, up to the rounding of floating-point numbers, for which the probability is asked to be larger
-# by one in a billion. Very wide noise is scaled down first, and the margin of a sum then rounded up, by less than a
-# hundredth. A margin speaks of the noise alone; what suppression and clamping add is not in it.
-
-
-ROUNDING = 1e-9
-WIDEST = 1 << 12
-"""How far from zero noise may reach that is convolved value by value."""
+# Noise margins of published figures: of cells that were measured, and of sums of them. A margin speaks of the noise
+# alone; what suppression and clamping add is not in it.
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,32 +141,6 @@ class Margins:
         alone = np.array([margin_of_sum(level.total, 1, self.probability) for level in self.levels])
         result[total_only] = alone[counts.origin[total_only]]
         return result
-
-
-@lru_cache(maxsize=256)
-def margin_of_sum(law: NoiseDistribution, cells: int, probability: Fraction) -> int:
-    """The noise margin of a sum of independent draws."""
-    if cells == 1:
-        return law.noise_margin(probability)
-    reach = law.noise_margin(1 - Fraction(1, 10**13) / cells)
-    if reach > WIDEST:
-        step = -(-reach // WIDEST)
-        return step * (margin_of_sum(_scaled_down(law, step), cells, probability) + 1)
-    one = np.array([law.pmf(x) for x in range(reach + 1)])
-    one = np.concatenate([one[:0:-1], one])
-    size = 1 << (cells * (len(one) - 1) + 1).bit_length()
-    summed = np.fft.irfft(np.fft.rfft(one, size) ** cells, size)
-    middle = cells * reach
-    folded = summed[middle : 2 * middle + 1] + np.concatenate([[0.0], summed[middle - 1 :: -1]])
-    return int(np.searchsorted(np.cumsum(folded), float(probability) + ROUNDING))
-
-
-def _scaled_down(law: NoiseDistribution, step: int) -> NoiseDistribution:
-    """The law of the same kind whose noise is narrower by a factor."""
-    if isinstance(law, DiscreteGaussian):
-        return DiscreteGaussian(law.sigma2 / step**2)
-    assert isinstance(law, TwoSidedGeometric)
-    return TwoSidedGeometric(law.epsilon * step)
 
 
 ANY_AGE = "*"

@@ -7,7 +7,7 @@ combination, since they do not say which iterations are twins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from confide.mechanisms.safetab.output.planned import PlannedIteration, PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
@@ -29,16 +30,16 @@ from confide.mechanisms.safetab.output.reading import (
     code_of,
     find,
     is_sum,
+    open_official,
     open_release,
     read_rows,
     read_table,
     region_of,
     width_of,
 )
-from confide.mechanisms.safetab.output.rows import margin_of_sum
-from confide.mechanisms.safetab.problem import TABLE, TOTAL_ONLY
+from confide.mechanisms.safetab.output.released import is_coded, open_coded, read_measured
+from confide.mechanisms.safetab.output.verify_coded import verify_coded
 from confide.mechanisms.safetab.settings import (
-    CELLS_OF_LEVEL,
     GRIDS,
     ITERATION_LEVELS,
     PR_REGIONS,
@@ -47,7 +48,6 @@ from confide.mechanisms.safetab.settings import (
     SEXES,
     TOTAL_TABLE,
 )
-from confide.noise import NoiseDistribution
 from confide.releases.mechanism import Check
 
 # Whether released groups fit a plan: kinds of iterations that no figure of theirs speaks against.
@@ -62,56 +62,6 @@ Truths = npt.NDArray[np.bool_]
 
 KINDS = tuple((level, total_only) for level in ITERATION_LEVELS for total_only in (False, True))
 """An iteration level, and whether a group gets a total alone."""
-
-
-@dataclass(frozen=True)
-class PlannedLevel:
-    """A population group level as the plan in the manifest describes it."""
-
-    region: int
-    iteration_level: int
-    areas: int
-    iterations: int
-    total_only: int
-    suppressed_up_to: int | None
-    law: NoiseDistribution | None
-    total_law: NoiseDistribution | None
-
-    def number(self, total_only: bool) -> int:
-        """How many iterations of one kind there are."""
-        return self.total_only if total_only else self.iterations - self.total_only
-
-    def margins(self, probability: Fraction, statistics_level: int, *, total_only: bool = False) -> list[int]:
-        """The noise margins of a group's total, and with a table of a sex and of a cell; none if there is none."""
-        law = self.total_law if total_only else self.law
-        if law is None or (total_only and statistics_level):
-            return []
-        grid = [] if statistics_level == 0 else [GRIDS[statistics_level - 1].ages, 1]
-        sums = [CELLS_OF_LEVEL[statistics_level], *grid]
-        return [margin_of_sum(law, cells, probability) for cells in sums]
-
-
-def read_planned(plan: Mapping[str, Any]) -> list[PlannedLevel]:
-    """The levels of a plan."""
-    laws = {
-        (measure["level"], measure["query"]): NoiseDistribution.from_dict(measure["law"])
-        for measure in plan["measures"]
-    }
-    return [
-        PlannedLevel(
-            REGION_TYPES.index(level["region_type"]),
-            level["iteration_level"],
-            level["areas"],
-            level["iterations"],
-            level["total_only_iterations"],
-            level["suppressed_up_to"],
-            *(
-                laws.get((level["region_type"], f"{ITERATION_LEVELS[level['iteration_level']]}: {query}"))
-                for query in (TABLE, TOTAL_ONLY)
-            ),
-        )
-        for level in plan["question"]["levels"].values()
-    ]
 
 
 @dataclass
@@ -160,6 +110,12 @@ class Fits:
                     continue
                 least = min(planned_level for planned_level in numbers if planned_level is not None)
                 self._forbid(number, code_of(self.tables[0].key[at]), alone & (total <= least))
+
+    def of_iterations(self, iterations: Sequence[PlannedIteration]) -> None:
+        """Only the kind that the plan says, where it lists iterations."""
+        for each in iterations:
+            of_plan = np.array([kind == (each.level, each.total_only) for kind in KINDS])
+            self.remaining[:, int(each.code)] &= of_plan
 
     def of_margins(self, probability: Fraction) -> None:
         """Only kinds with the noise margins that are stated."""
@@ -223,6 +179,10 @@ Integers = npt.NDArray[np.int64]
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table: there, the same in every format, in order, whole, and as the others and the plan have it."""
+    return _verify_coded(folder, manifest) if is_coded(manifest) else _verify_first(folder, manifest)
+
+
+def _verify_first(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     facts = manifest["plan"]["question"]
     margins = facts["noise_margin"] is not None
     opened = open_release(folder, manifest, margins=margins)
@@ -262,6 +222,33 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield _as_t2(number, t2, tables, left_out=left_out)
     yield _names(tables)
     yield from _kinds(Fits(planned, shared, list(tables.values())), facts)
+
+
+def _verify_coded(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """The same in the second layout: ``t1`` and ``t2`` first, then the tables for people, made anew from them."""
+    facts = manifest["plan"]["question"]
+    opened = open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
+    if missing := [name for name, copies in opened.items() if not copies.fits]:
+        yield from (_columns(name, opened[name]) for name in missing)
+        return
+    t1, t2 = read_rows(opened["t1"]), read_rows(opened["t2"])
+    for name in ("t1", "t2"):
+        yield _columns(name, opened[name])
+        yield Check(f"{name}: the same in every format", opened[name].same, opened[name].formats)
+    ordered = [
+        _in_order("t1: each group once, in order", t1, "groups"),
+        _in_order("t2: each cell once, in order", t2, "cells"),
+    ]
+    yield from ordered
+    if not all(check.ok for check in ordered):
+        return
+    planned = read_planned(manifest["plan"])
+    shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
+    yield _groups(t1, planned, facts, shared)
+    yield from _signs(t1, t2, {}, facts)
+    if not facts["tabulation_suppression"]:
+        yield from _grids(t1, t2)
+    yield from verify_coded(folder, manifest, t1, t2, read_measured(opened[TOTAL_TABLE]))
 
 
 def _columns(name: str, copies: GroupTableCopies) -> Check:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil, exp, expm1, sqrt
 from typing import Any
 
 import numpy as np
 
 from confide.errors import ParameterError, Place
+from confide.mechanisms.safetab.intervals import count_interval, inverted, margin_of_sum
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
 from confide.mechanisms.safetab.tuning.question import (
     COVERAGE,
@@ -39,38 +39,9 @@ from confide.privacy import Definition, Event
 # relative error is the noise margin of that sum over n.
 
 
-_WIDEST = 1000
-"""Sums of noise with a larger standard deviation are computed for this one and scaled: right to one in a thousand."""
-
-
 def size_for(margin: int, cells: int, relative_error: Fraction) -> int:
     """The smallest population with ``margin * cells / population <= relative_error``."""
     return ceil(margin * cells / relative_error)
-
-
-@lru_cache(maxsize=1024)
-def sum_margin(law: NoiseDistribution, cells: int) -> int:
-    """The 95 % noise margin of the sum of ``cells`` independent draws, to double precision."""
-    if cells == 1:
-        return margin_of(law)
-    deviation = sqrt(law.variance())
-    if deviation > _WIDEST:
-        factor = ceil(deviation / _WIDEST)
-        narrow = (
-            DiscreteGaussian(law.parameter / factor**2)
-            if isinstance(law, DiscreteGaussian)
-            else TwoSidedGeometric(law.parameter * factor)
-        )
-        return factor * sum_margin(narrow, cells)
-    # On a circle of twelve standard deviations of the sum, and of 45 of a cell, what goes round is below 1e-17.
-    size = 1 << ceil(24 * deviation * sqrt(cells) + 90 * deviation + 16).bit_length()
-    x = np.minimum(np.arange(size), size - np.arange(size)).astype(np.float64)
-    parameter = float(law.parameter)
-    exponent = x * x / (2 * parameter) if isinstance(law, DiscreteGaussian) else parameter * x
-    mass = np.exp(-exponent)
-    mass = np.fft.irfft(np.fft.rfft(mass / np.sum(mass)) ** cells, size)
-    within = mass[0] + 2 * np.cumsum(mass[1 : size // 2])
-    return 0 if mass[0] >= float(COVERAGE) else int(np.argmax(within >= float(COVERAGE))) + 1
 
 
 # Suppression: threshold, probability and bias (paper, section 5.3.2), from the discrete laws themselves.
@@ -159,6 +130,24 @@ class LevelTuning:
         return margin_of(self.stage_2)
 
     @property
+    def total_margins(self) -> dict[str, int]:
+        """For each table the noise margin of a group's total: measured itself, or the sum of the table's cells."""
+        return {name: margin_of_sum(self.stage_2, cells, COVERAGE) for name, cells in TABLES.items()}
+
+    def interval_of(self, figure: int) -> tuple[int, int]:
+        """What a total that stands alone means, given that it was published: the least and the largest count."""
+        above = None if self.level_question.is_large else self.threshold
+        return count_interval(self.stage_2, figure, COVERAGE, above)
+
+    @property
+    def shown_figures(self) -> list[int]:
+        """Totals to explain: the smallest one that is published, and some up to where suppression is forgotten."""
+        if self.level_question.is_large or self.threshold is None:
+            return []
+        first, last = self.threshold + 1, inverted(self.stage_2, COVERAGE, self.threshold).settled_from
+        return sorted({first + (last - first) * part // 4 for part in (0, 1, 2, 4)})
+
+    @property
     def target_holds(self) -> bool | None:
         """Whether a released cell is within the target with a probability of at least 95 %."""
         return None if self.level_question.target is None else self.margin <= self.level_question.target
@@ -180,7 +169,7 @@ class LevelTuning:
             name: {
                 "cells": cells,
                 "cell": size_for(self.margin, cells, wanted),
-                "total": size_for(sum_margin(self.stage_2, cells), 1, wanted),
+                "total": size_for(margin_of_sum(self.stage_2, cells, COVERAGE), 1, wanted),
             }
             for name, cells in TABLES.items()
         }
@@ -225,6 +214,7 @@ class LevelTuning:
             f"{unit}_exact": str(self.budget),
             "moe": self.margin,
             "moe_floor": floor_margin(self.stage_2),
+            "moe_of_totals": self.total_margins,
             "moe_total_only": None if self.total_only is None else margin_of(self.total_only),
             "moe_target": target,
             "target_holds": self.target_holds,
@@ -232,6 +222,10 @@ class LevelTuning:
             "budgets_for_target": self.budgets_for_target(),
             "suppression_threshold": self.threshold,
             "suppression_applies": self.threshold is not None and not asked.is_large,
+            "published_totals": [
+                dict(zip(("figure", "low", "high"), (figure, *self.interval_of(figure)), strict=True))
+                for figure in self.shown_figures
+            ],
             "noise": {name: None if law is None else law.as_dict() for name, law in laws.items()},
             "population_for_relative_error": self.sizes(),
             "groups": [self.group_of(size) for size in self.question.sizes],

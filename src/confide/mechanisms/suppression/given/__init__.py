@@ -6,8 +6,7 @@
 ``cell_rows``      the rows of a file by their codes; the codes of all files as variables
 ``tables``         the question: tables, variables, rules; no figure
 ``cells``          the figures, and what stands beside them; confidential
-``contributors``   who contributes to cells of which only the largest contributions are known
-``problem``        primary cells, by rules and decisions; what is left for the curator
+``problem``        primary cells, by rules and decisions; who contributes to cells; what is left for the curator
 ``draft``          the spec and the description that ``confide suppress`` writes
 =================  ==================================================================================================
 

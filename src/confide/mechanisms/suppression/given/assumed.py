@@ -28,6 +28,7 @@ from confide.mechanisms.suppression.given.description import (
     with_hierarchies,
 )
 from confide.mechanisms.suppression.structure import Floats
+from confide.releases.tabular import AREA_NAME, LABEL_ENDING, MARGIN
 
 DELIMITERS = (",", ";", "\t", "|")
 """What commonly separates columns, in the order of preference."""
@@ -92,7 +93,8 @@ def assumed(
     else:
         status = first_of(STATUSES, there)
         table, used = TableText(name=path.stem, value=value or "count", status=status), {value, status}
-    variables = [name for name in there if name not in used and name.lower() not in PASSED_OVER]
+    beside = _describing(there)
+    variables = [name for name in there if name not in used | beside and name.lower() not in PASSED_OVER]
     if value is None or not variables:
         raise ParameterError(
             "no-description",
@@ -119,6 +121,12 @@ def assumed(
         if findings:
             raise InputError(findings)
     return with_hierarchies(TableInput(described, path.parent, path, path, assumed=True))
+
+
+def _describing(there: Sequence[str]) -> set[str]:
+    """Columns of a released table (:mod:`confide.releases.tabular.coded`) that say of its codes what they mean."""
+    labels = {name for name in there if name.endswith(LABEL_ENDING) and name.removesuffix(LABEL_ENDING) in there}
+    return labels | {MARGIN, AREA_NAME} if labels else set()
 
 
 def _others(rows: Mapping[str, Sequence[str]], variables: Sequence[str], name: str) -> list[tuple[str, ...]]:

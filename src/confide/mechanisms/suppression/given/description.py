@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from confide.documents import FileKind, Part, load
 from confide.errors import Finding, InputError, ParameterError, Place
-from confide.inputs.argus import levels_of_digits, read_hierarchy, read_metadata, read_tab
+from confide.inputs.argus import levels_of_digits, read_hierarchy, read_labels, read_metadata, read_tab
 
 MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
 """What commonly stands for a suppressed cell."""
@@ -51,6 +51,10 @@ class VariableText(Part):
     """Codes of the hierarchy that no file has, and that are meant so."""
     adds_up: bool = True
     """Whether figures are added up along this variable at all."""
+    title: str = Field("", max_length=200)
+    """What people call it."""
+    labels: dict[str, str] | str = Field(default_factory=dict)
+    """For each code its label: as they stand here, or in a file of tau-ARGUS (.cdl)."""
 
     @model_validator(mode="after")
     def one_hierarchy(self) -> VariableText:
@@ -137,6 +141,8 @@ class TableInput:
     """Whether nobody wrote it: the table was taken for what such tables commonly are."""
     hierarchies: Mapping[str, Mapping[str, Parts]] = field(default_factory=dict)
     """For each variable its hierarchies by name, those of files with them; the first is the one called as nothing."""
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """For each variable the labels of its codes, those of files with them."""
 
     @property
     def files(self) -> list[Path]:
@@ -144,6 +150,7 @@ class TableInput:
         paths = [self.file] if self.file.is_file() and self.file.suffix in (".toml", ".rda") else []
         for variable in self.description.variables.values():
             named = [variable.hierarchy, *(each for each in variable.also.values() if isinstance(each, str))]
+            named.append(variable.labels if isinstance(variable.labels, str) else None)
             paths += [self.beside(name) for name in named if name is not None]
         for table in self.description.tables:
             named = [table.metadata, table.apriori]
@@ -191,9 +198,11 @@ def describe(path: Path) -> TableInput:
 
 
 def with_hierarchies(given: TableInput) -> TableInput:
-    """The same with the hierarchies of its files read."""
+    """The same with the hierarchies and labels of its files read."""
     hierarchies: dict[str, dict[str, Parts]] = {}
+    labels: dict[str, Mapping[str, str]] = {}
     for name, text in given.description.variables.items():
+        labels[name] = read_labels(given.beside(text.labels)) if isinstance(text.labels, str) else text.labels
         first = text.parts
         if text.hierarchy is not None:
             first = read_hierarchy(given.beside(text.hierarchy), text.total, text.lead)
@@ -203,7 +212,7 @@ def with_hierarchies(given: TableInput) -> TableInput:
                 parts = read_hierarchy(given.beside(parts), text.total, text.lead)
             of_variable[other or "also"] = dict(parts)
         hierarchies[name] = {**of_variable, "": {**of_variable[""], **given.hierarchies.get(name, {}).get("", {})}}
-    return TableInput(given.description, given.folder, given.file, given.data, given.assumed, hierarchies)
+    return TableInput(given.description, given.folder, given.file, given.data, given.assumed, hierarchies, labels)
 
 
 def describe_argus(path: Path) -> TableInput:
@@ -231,6 +240,7 @@ def describe_argus(path: Path) -> TableInput:
                 total=column.total or total_of(rows[column.name]) or "Total",
                 hierarchy=column.hierarchy,
                 lead=column.lead,
+                labels=column.labels or {},
             )
             for column in variables
         },

@@ -131,6 +131,8 @@ def _moved(given: TableInput, text: VariableText, out: Path) -> VariableText:
     update: dict[str, Any] = {}
     if text.hierarchy is not None:
         update["hierarchy"] = _relative(given.beside(text.hierarchy), out)
+    if isinstance(text.labels, str):
+        update["labels"] = _relative(given.beside(text.labels), out)
     if any(isinstance(each, str) for each in text.also.values()):
         update["also"] = {
             name: _relative(given.beside(each), out) if isinstance(each, str) else each

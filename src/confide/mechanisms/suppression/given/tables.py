@@ -30,13 +30,14 @@ from confide.mechanisms.suppression.programme import (
     HierarchicalTable,
     SuppressionProblem,
     SuppressionProgramme,
+    check_columns,
     margins_unknown,
 )
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import ROOT
-from confide.mechanisms.suppression.variables import Variable, VariableGrouping
+from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import AREA, LEVEL
+from confide.releases.tabular import AREA, LEVEL, SECOND, TOTAL_CODE
 from confide.schema import Schema
 from confide.schema.schema import check_labels, check_name
 
@@ -74,7 +75,10 @@ class GivenTablesProblem(SuppressionProblem):
             "costs": any(text.cost or text.apriori for text in texts),
             "levels": any(text.lower or text.upper or text.sliding or text.apriori for text in texts),
         }
-        names = {name: name for name in self.programme.variables}
+        names = {
+            name: name if variable.published is None else variable.published.title
+            for name, variable in self.programme.variables.items()
+        }
         return {**facts, "schema": None, "attributes": names, "given": beside}
 
 
@@ -102,20 +106,25 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
         raise InputError(findings)
     _require_rule(loaded, spec, rows)
     variables = {name: _whole(variable) for name, variable in variables_of(given, rows).items()}
-    for name, variable in variables.items():
-        try:
-            check_labels([*variable.tree.codes[1:]], f"the variable {name!r}")
-        except ConfideError as error:
-            raise InputError(error.findings) from None
+    if spec.output.layout == SECOND:
+        variables = {name: replace(each, published=_published(given, each)) for name, each in variables.items()}
     tables = tuple(
         HierarchicalTable(
             table.name,
             table.text.title or table.name,
             tuple(variables[name] for name in table.variables),
             tuple((table.name,) for _ in table.variables),
+            spec.output.layout,
         )
         for table in rows
     )
+    try:
+        for name, variable in variables.items():
+            check_labels([*variable.tree.codes[1:]], f"the variable {name!r}")
+        for table in tables:
+            check_columns(table)
+    except ConfideError as error:
+        raise InputError(error.findings) from None
     cells = sum(prod(table.layout.shape) for table in tables)
     if cells > MOST_CELLS:
         what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
@@ -128,6 +137,14 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     nobody = Schema("given", "tables of cells", (), ())
     source = Source(rows[0].path, "csv")
     return GivenTablesProblem(spec, nobody, source, None, SuppressionProgramme(variables, tables), given, rows)
+
+
+def _published(given: TableInput, variable: Variable) -> PublishedCodes:
+    """The codes of a variable as the files have them, with the labels of the description."""
+    text = given.description.variables[variable.name]
+    codes = (TOTAL_CODE, *variable.tree.codes[1:])
+    labels = given.labels.get(variable.name, {})
+    return PublishedCodes(text.title or variable.name, codes, tuple(labels.get(code, code) for code in codes))
 
 
 def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:

@@ -198,6 +198,8 @@ def find_measurements(path: Path, levels: tuple[str, ...], where: Place) -> Meas
     files, findings = {}, []
     for level in levels:
         folder = folders.get(f"{level}.parquet")
+        if folder is None and level == levels[-1]:  # measurements of others call the smallest places blocks
+            folder = folders.get("block.parquet")
         if folder is None or not _parquet(folder / DP_QUERY) + _parquet(folder / CONSTRAINT):
             what, expected = f"the level {level!r} has no measurements here", f"{level_folder(level)}/{DP_QUERY}/…"
             remedy = "give the folder that has a folder for each level of the strategy, or another root"

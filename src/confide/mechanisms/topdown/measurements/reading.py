@@ -95,7 +95,7 @@ class LevelReader:
             times = (
                 f"{self.layouts[query].query_name!r} {int(seen[unit, query])} times for {str(self.units.ids[unit])!r}"
             )
-            what = f"{int(wrong.sum()):,} measurements are missing or there twice"
+            what = f"{int(wrong.sum()):,} measurements are missing or duplicated"
             raise InputError(_finding(self.units.name, what, times, "every query once in every measured unit"))
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
@@ -331,7 +331,7 @@ def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Colu
         return int(totals[root].column("n")[0].as_py())
     raise InputError(
         "no-total",
-        "the number of records is an invariant of the strategy, and nobody tells it",
+        "the strategy publishes the number of records exactly, but the number is missing",
         where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"),
         found=f"no row {KNOWN_TOTAL!r}",
         expected="the number of records of the root",

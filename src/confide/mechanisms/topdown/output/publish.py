@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from confide.engines.protocol import Advance
 from confide.geography import Geolevel, Spine
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.measurements.writing import publish_measurements
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout
+from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, CrossedTables
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
 from confide.mechanisms.topdown.problem import Integers, TopDownProblem
+from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
+from confide.releases.companions.labelled import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
 from confide.releases.plan import Plan
@@ -37,6 +41,7 @@ from confide.releases.published_release import (
     release_schema,
     released_records,
 )
+from confide.releases.tabular import CodedTable, publish_areas
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
 
@@ -47,7 +52,7 @@ ROWS_AT_ONCE = 1 << 18
 def microdata_schema(problem: TopDownProblem) -> pa.Schema:
     """The columns: the block, then the attributes in the order of the schema."""
     columns = [
-        pa.field(problem.spec.geography.block, pa.string(), False, {"description": "code of the block"}),
+        pa.field(problem.spec.geography.block, pa.string(), False, {"description": _of_blocks(problem)}),
         *(
             pa.field(
                 attribute.name,
@@ -59,6 +64,10 @@ def microdata_schema(problem: TopDownProblem) -> pa.Schema:
         ),
     ]
     return pa.schema(columns)
+
+
+def _of_blocks(problem: TopDownProblem) -> str:
+    return f"code of the {problem.spec.geography.smallest}"
 
 
 def microdata_batches(problem: TopDownProblem, estimates: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -90,16 +99,18 @@ def units_table(problem: TopDownProblem) -> pa.Table:
     Public knowledge, published as it is. Blocks are in the order of their codes; those off the spine, which have no
     unit to live in, count zero. An area is empty where a block lies in none.
     """
-    frame = problem.frame.spine
+    frame, explained = problem.frame.spine, problem.output.explained is not None
     order = np.argsort(frame.blocks.unit_of_block)
 
     def column(name: str, kind: pa.DataType, description: str) -> pa.Field:
         return pa.field(name, kind, False, {"description": description})
 
-    fields = [column(problem.spec.geography.block, pa.string(), "code of the block")]
+    fields = [column(problem.spec.geography.block, pa.string(), _of_blocks(problem))]
     columns = [pa.array(frame.blocks.codes, pa.string())]
     for level in (*frame.levels[:-1], *frame.areas):
         kind = "geounit" if level.on_spine else "area, empty outside of all"
+        if explained:
+            kind = level.name if level.on_spine else f"{level.name}; empty: in none"
         fields.append(column(level.name, pa.string(), f"code of the {kind}"))
         units = level.unit_of_block[order]
         codes = pa.array([*level.codes, ""], pa.string())
@@ -115,22 +126,48 @@ def units_table(problem: TopDownProblem) -> pa.Table:
 def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWriter) -> None:
     """Every table of the release."""
     files = sorted((job.workspace.measured / problem.spine.names[-1]).glob("*.parquet"))
-    formats, title = problem.spec.output.formats, problem.strategy.title
+    formats, title = _readers(problem), problem.strategy.title
     with job.progress.stage("Writing records", len(files)) as advance:
         batches = _records(problem, files, advance)
         release.table(RECORDS, microdata_schema(problem), batches, formats, f"{title}: protected records")
+    _publish_labelled(problem, files, job, release)
     layout = problem.output.microdata
     if layout is not None:
         with job.progress.stage(f"Writing {layout.file.id}", len(files)) as advance:
             lines = _in_layout(problem, layout, _records(problem, files, advance))
             release.table(MDF, layout.schema, lines, formats, layout.file.title)
     units = units_table(problem)
-    description = "What the frame says of every block: its units, its areas, and the counts that the records keep to"
+    description = (
+        f"What the frame says of every {problem.spec.geography.smallest}: its units, its areas, and the counts that "
+        "the records keep to"
+    )
     release.table(UNITS, units.schema, units.to_batches(), formats, description)
-    if problem.output.tabulation is not None:
+    if problem.output.tabulation is not None or problem.output.explained is not None:
         _publish_tables(problem, files, job, release)
     if problem.spec.output.measurements:
         publish_measurements(problem, plan, job, release)
+
+
+def _publish_labelled(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
+    """The records for Stata and SPSS, where they are asked for. They are held as a whole."""
+    explained = problem.output.explained
+    formats = [] if explained is None else [format_ for format_ in LABELLED if format_ in explained.formats]
+    if not formats or explained is None:
+        return
+    schema = microdata_schema(problem)
+    columns = {field.name: (field.metadata or {}).get(b"description", b"").decode() for field in schema}
+    with job.progress.stage("Writing records with labels", len(files) + len(formats)) as advance:
+        records = pa.Table.from_batches(_records(problem, files, advance), schema=schema)
+        for format_ in formats:
+            write = partial(
+                write_labelled,
+                records=records,
+                variables=explained.by_name,
+                title=problem.strategy.title,
+                format_=format_,
+            )
+            release.foreign(f"{LABELLED[format_]}/{RECORDS}", format_, records.num_rows, columns, write)
+            advance(1)
 
 
 def _records(problem: TopDownProblem, files: list[Path], advance: Advance) -> Iterator[pa.RecordBatch]:
@@ -155,15 +192,29 @@ def _in_layout(
 
 def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
     output, spine = problem.output, problem.frame.spine
-    tables = output.tables
+    tables, choices = output.tables, problem.spec.output
+    crossed = () if output.explained is None else output.explained.crossed.tables
     order = spine.blocks.unit_of_block[problem.spine.rows]
     counts = histograms(spine.blocks.units, problem.cells, estimated(files, order))
-    tabulator = Tabulator(counts, tuple(by_code(spine, name) for name in output.levels))
-    with job.progress.stage("Writing tables", len(tables)) as advance:
+    levels = {name: by_code(spine, name) for name in spine.names}
+    tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
+    everywhere = replace(tabulator, levels=tuple(levels.values()))
+    with job.progress.stage("Writing tables", len(tables) + len(crossed)) as advance:
         for table in tables:
-            batches = tabulator.batches(table)
-            release.table(table.name, table_schema(table), batches, problem.spec.output.formats, table.title)
+            release.table(table.name, table_schema(table), tabulator.batches(table), _readers(problem), table.title)
             advance(1)
+        for each in crossed:
+            rows = partial(each.batches, everywhere, output.axes)
+            coded = CodedTable(each.layout.name, each.layout.title, each.columns, FIGURES, rows)
+            coded.publish(release, choices.formats, problem.area_names, choices.agency)
+            advance(1)
+    if output.explained is not None:
+        publish_areas(release, [(level.name, level.codes) for level in levels.values()], problem.area_names)
+
+
+def _readers(problem: TopDownProblem) -> list[str]:
+    """The formats of records and tables of lines."""
+    return [format_ for format_ in problem.spec.output.formats if format_ in problem.spec.output.TABLES]
 
 
 def by_code(spine: Spine, name: str) -> Geolevel:
@@ -193,3 +244,110 @@ def read_published(
     facts = manifest["plan"]["question"]
     named = facts.get("schema") or facts.get("strategy", {}).get("schema")
     return released_records(folder, manifest, records, release_schema(named, schema))
+
+
+# What is said to the readers of a release: what each file holds, what is left out, and what figures mean.
+
+
+PROTECTION = (
+    "Records and tables are estimates. They were made from counts with random noise, so that they agree with one "
+    "another. The certificate states what this promises to everybody in the data."
+)
+NOTES = (
+    "tables/records.* has a row for each protected record, with the codes of its attributes. codebook.html and "
+    "datapackage.json have the labels of the codes.",
+    "Everything adds up: totals are the sums of their cells, areas are the sums of their parts, and every table counts "
+    "the rows of tables/records.*.",
+    "How far a figure is from the true one is not published. Figures of large areas and totals are relatively closer "
+    "to the truth than those of small areas and rare groups.",
+)
+LINES_NOTE = (
+    "Tables of lines ({}) have a column for each line, such as {}. Its description in codebook.html and "
+    "datapackage.json says whom the line counts."
+)
+ZEROS_NOTE = (
+    f"On a level where a table would have more than {ROWS_WITH_ZEROS:,} rows, cells that are not listed are zero; "
+    "totals of areas are always listed. That is so here: {}."
+)
+LEFT_OUT_NOTE = (
+    "Left out, since a table would have too many rows there: {}. The figures can be counted from tables/records.*."
+)
+UNKNOWN = "how far TopDown moved a figure is not published with a release"
+
+
+def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
+    """What the files of a release hold; none in the first layout."""
+    facts = manifest["plan"]["question"]
+    output = Output.from_dict(facts["output"])
+    explained = output.explained
+    if explained is None:
+        return None
+    tables = tuple(DescribedTable.of(table.layout, FIGURES) for table in explained.crossed.tables)
+    notes = [*NOTES]
+    if output.tables:
+        names = ", ".join(f"tables/{table.name}.*" for table in output.tables)
+        notes.append(LINES_NOTE.format(names, output.tables[0].columns[0]))
+    return Codebook(
+        tables,
+        explained.units,
+        explained.formats,
+        explained.companions["agency"],
+        PROTECTION,
+        (*notes, *_bounded(explained.crossed)),
+        files=tuple(_files(facts, output)),
+        consistent=True,
+        area_names=explained.area_names is not None,
+    )
+
+
+def _bounded(crossed: CrossedTables) -> Iterator[str]:
+    """What is not listed, and what is left out."""
+    sparse = [
+        f"{table.layout.name} ({', '.join(levels)})"
+        for table in crossed.tables
+        if (levels := [level for level in table.layout.levels if level not in table.with_zeros])
+    ]
+    if sparse:
+        yield ZEROS_NOTE.format("; ".join(sparse))
+    if crossed.left_out:
+        yield LEFT_OUT_NOTE.format("; ".join(f"{each.title} ({', '.join(each.levels)})" for each in crossed.left_out))
+
+
+def _files(facts: Mapping[str, Any], output: Output) -> Iterator[DescribedFile]:
+    """The files that have columns of their own."""
+    assert output.explained is not None
+    block = str(facts["layout"]["block"])
+    members = [
+        DescribedColumn(
+            variable.column,
+            "integer" if isinstance(output.axes[variable.column][0], int) else "string",
+            "member",
+            variable,
+        )
+        for variable in output.explained.attributes
+    ]
+    place = DescribedColumn(block, "string", "area")
+    yield DescribedFile(f"tables/{RECORDS}", "Protected records, one row each", (place, *members))
+    if output.microdata is not None:
+        lines = tuple(_plain(column) for column in output.microdata.schema)
+        yield DescribedFile(f"tables/{MDF}", f"The same records: {output.microdata.file.title}", lines)
+    areas: Sequence[str] = facts["areas"]
+    places = [
+        place,
+        *(DescribedColumn(name, "string", "area", gaps=name in areas) for name in (*facts["levels"][:-1], *areas)),
+        *(DescribedColumn(name, "integer", "figure") for name in facts["frame_columns"]),
+    ]
+    title = f"What the frame says of every {facts['levels'][-1]}: codes of its units and areas, and public counts"
+    yield DescribedFile(f"tables/{UNITS}", title, tuple(places), (block,))
+    for table in output.tables:
+        first, second, *lines_of = table_schema(table)
+        columns = [
+            DescribedColumn(first.name, "string", "level"),
+            DescribedColumn(second.name, "string", "area"),
+            *map(_plain, lines_of),
+        ]
+        yield DescribedFile(f"tables/{table.name}", table.title, tuple(columns), (first.name, second.name))
+
+
+def _plain(column: pa.Field) -> DescribedColumn:
+    return DescribedColumn(column.name, "integer" if pa.types.is_integer(column.type) else "string", "figure")

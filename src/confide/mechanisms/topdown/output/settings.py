@@ -18,12 +18,25 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from confide.documents import FileKind, load_named
-from confide.errors import Finding, SpecError
+from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
+from confide.inputs.frame import Frame
+from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTables, plan_crossed
 from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, TabulatedTable, TabulationFile, axes_of, expand
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
+from confide.releases.companions.labelled import absent
 from confide.releases.spec import LoadedSpec, Name, Part, Problem
+from confide.releases.tabular import (
+    SDMX,
+    SECOND,
+    CodedVariable,
+    area_names,
+    check_area_codes,
+    check_sdmx_columns,
+    placed,
+)
+from confide.schema import Schema
 
 # Layouts of microdata: the records with the columns and codes that another system gives them, such as the MDF.
 #
@@ -201,6 +214,53 @@ Model = TypeVar("Model", bound=Part)
 
 
 @dataclass(frozen=True)
+class ExplainedRelease:
+    """What the second layout of a release has besides: labels, one- and two-way tables, and files that explain."""
+
+    attributes: tuple[CodedVariable, ...] = ()
+    """The attributes of the records, with codes and labels."""
+    crossed: CrossedTables = field(default_factory=CrossedTables)
+    units: Mapping[str, int] = field(default_factory=dict)
+    """All levels and areas of the frame, with their numbers of units."""
+    area_names: str | None = None
+    """The fingerprint of the names of areas, where they have any."""
+    companions: Mapping[str, Any] = field(default_factory=dict)
+    """What is asked for: formats and agency."""
+
+    @property
+    def by_name(self) -> dict[str, CodedVariable]:
+        """The attributes by their names."""
+        return {attribute.column: attribute for attribute in self.attributes}
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """What is asked for beside the tables."""
+        return tuple(self.companions["formats"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in a plan."""
+        return {
+            "labels": {
+                attribute.column: {"title": attribute.title, "labels": list(attribute.labels)}
+                for attribute in self.attributes
+            },
+            "units": dict(self.units),
+            "area_names": self.area_names,
+            "companions": dict(self.companions),
+        } | self.crossed.as_dict()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], axes: Axes) -> ExplainedRelease:
+        """From the plan of a release, whose records have these attributes."""
+        attributes = tuple(
+            CodedVariable(name, tuple(str(code) for code in axes[name]), tuple(said["labels"]), said["title"])
+            for name, said in values["labels"].items()
+        )
+        crossed = CrossedTables.read(values)
+        return cls(attributes, crossed, values["units"], values["area_names"], values["companions"])
+
+
+@dataclass(frozen=True)
 class Output:
     """The layout of the microdata beside the records, and the tables, each for these levels and areas."""
 
@@ -208,6 +268,8 @@ class Output:
     layout: LayoutFile | None = None
     tabulation: TabulationFile | None = None
     levels: tuple[str, ...] = ()
+    explained: ExplainedRelease | None = None
+    """What only the second layout has."""
 
     @property
     def tables(self) -> tuple[TabulatedTable, ...]:
@@ -226,6 +288,7 @@ class Output:
             "layout": None if self.layout is None else self.layout.model_dump(exclude_defaults=True),
             "tabulation": None if self.tabulation is None else self.tabulation.model_dump(exclude_defaults=True),
             "levels": list(self.levels),
+            **({} if self.explained is None else {"explained": self.explained.as_dict()}),
         }
 
     @classmethod
@@ -237,15 +300,17 @@ class Output:
             None if layout is None else LayoutFile.model_validate(layout),
             None if tabulation is None else TabulationFile.model_validate(tabulation),
             tuple(values["levels"]),
+            ExplainedRelease.from_dict(values["explained"], values["codes"]) if "explained" in values else None,
         )
 
 
-def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Output:
+def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Output:
     """The output that a spec asks for. Raises with all findings."""
-    spec = loaded.spec
+    spec, spine = loaded.spec, frame.spine
     assert isinstance(spec, TopDownSpec)
     choices, axes = spec.output, axes_of(strategy.schema)
     findings = list(_clashes(loaded, spine, strategy.constraints.frame_columns))
+    findings += absent(choices.formats, loaded.place("output", "formats"))
     layout = tabulation = None
     if choices.microdata is None or MDF in choices.microdata:
         must = choices.microdata is not None or choices.layout is not None
@@ -273,7 +338,55 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, spine: Spine) -> Outp
     if findings:
         raise SpecError(findings)
     levels = [name for name in spine.names if choices.table_levels is None or name in choices.table_levels]
-    return Output(axes, layout, tabulation, tuple(levels if tabulation else ()))
+    explained = None
+    if choices.release_layout == SECOND:
+        explained = _explained(loaded, strategy, frame, {name: spine.level(name).units for name in levels}, tabulation)
+    return Output(axes, layout, tabulation, tuple(levels if tabulation else ()), explained)
+
+
+def _explained(
+    loaded: LoadedSpec, strategy: Strategy, frame: Frame, units: Mapping[str, int], tabulation: TabulationFile | None
+) -> ExplainedRelease:
+    """What the second layout adds, with tables for the levels in ``units``. Raises with a finding."""
+    spec = loaded.spec
+    assert isinstance(spec, TopDownSpec)
+    choices, levels = spec.output, [*frame.spine.levels, *frame.spine.areas]
+    names = area_names(frame, levels, named=spec.geography.has_names)
+    taken = {*RESERVED, *(table.name for table in (tabulation.tables if tabulation else ()))}
+    try:
+        attributes = _attributes(strategy.schema)
+        crossed = plan_crossed(
+            strategy, units, choices.ways, choices.crossed_rows, taken=taken, named=names is not None
+        )
+        for table in crossed.tables:
+            table.columns.check(figure.name for figure in FIGURES)
+            if SDMX in choices.formats:
+                check_sdmx_columns(table.layout)
+        if SDMX in choices.formats:
+            check_area_codes(code for level in levels for code in level.codes)
+    except ConfideError as error:
+        remedy = "or leave these tables out: [output] crossed_tables = 0, without sdmx-csv"
+        findings = [replace(finding, remedy=f"{finding.remedy}; {remedy}") for finding in error.findings]
+        raise SpecError(placed(SpecError(findings), loaded.place("topdown", "strategy"))) from None
+    return ExplainedRelease(
+        attributes,
+        crossed,
+        {level.name: level.units for level in levels},
+        None if names is None else names.fingerprint,
+        choices.explained,
+    )
+
+
+def _attributes(schema: Schema) -> tuple[CodedVariable, ...]:
+    return tuple(
+        CodedVariable(
+            attribute.name,
+            tuple(str(level.code) for level in attribute.levels),
+            tuple(level.label for level in attribute.levels),
+            attribute.title,
+        )
+        for attribute in schema.attributes
+    )
 
 
 def _load(
@@ -318,7 +431,7 @@ def _clashes(loaded: LoadedSpec, spine: Spine, columns: tuple[str, ...]) -> Iter
     """Levels, areas and counts of the frame stand beside the block code in one released table."""
     spec = loaded.spec
     taken = {spec.geography.block, *columns}
-    for name in spine.names[:-1]:
+    for name in (level.name for level in (*spine.levels[:-1], *spine.areas)):
         if name in taken:
             yield Finding(
                 "level-name",

@@ -8,7 +8,7 @@ and what the frame tells are checked in every block. Records are read once, in b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.constraints import Side
-from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
+from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTable
+from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import (
     TabulatedTable,
     Tabulator,
@@ -33,8 +34,24 @@ from confide.mechanisms.topdown.output.tabulation import (
     number_of_cells,
     table_schema,
 )
+from confide.releases.companions.labelled import LABELLED, labelled_check
+from confide.releases.folder import COMPANIONS
 from confide.releases.mechanism import Check
-from confide.releases.tabular import RowsInOrder
+from confide.releases.tabular import (
+    AREAS,
+    CELLS,
+    SDMX,
+    AreaNames,
+    RowsInOrder,
+    as_text,
+    labels_tell_apart,
+    sdmx_batches,
+    sdmx_columns,
+    second_layout,
+    text_batches,
+)
+from confide.releases.tabular.checks import STAMP_FILE, STATEMENT
+from confide.report.certificate import CERTIFICATE
 
 # Released tables read again from their files, some rows at a time, in every format at once.
 
@@ -195,6 +212,125 @@ class _SumsOfChildren:
         return int((self._sums != self.wanted).sum())
 
 
+# One- and two-way tables, and what else the second layout has.
+
+
+def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tabulator: Tabulator) -> Iterator[Check]:
+    """Every one- and two-way table made again from the records, and compared in every format; cells and areas."""
+    explained, files = output.explained, [file["path"] for file in manifest["files"]]
+    assert explained is not None
+    units = {level.name: level.units for level in tabulator.levels}
+    yield Check("areas: those of the units", units == dict(explained.units), ", ".join(explained.units))
+    path = next((path for path in files if path.split(".")[0] == AREAS), None)
+    names = None if path is None or explained.area_names is None else _listed_names(folder / path)
+    for table in explained.crossed.tables:
+        yield labels_tell_apart(table.layout)
+        copies = TableCopies.open(folder, manifest, table.layout.name, table.columns.schema(FIGURES))
+        if not copies.there:
+            detail = f"files: {copies.formats or 'none'}; not with the columns of the plan"
+            yield Check(f"{table.layout.name}: there", False, detail)
+            continue
+        observed = _Observed.open(folder, files, table, explained)
+        rows, equal = 0, True
+        for batch in table.batches(tabulator, output.axes):
+            expected = table.columns.coded(batch, names, table.columns.schema(FIGURES))
+            released = copies.take(expected.num_rows)
+            rows += released.num_rows
+            equal &= released.equals(pa.Table.from_batches([expected]).cast(released.schema))
+            observed.compare(batch, names)
+            if released.num_rows < expected.num_rows:
+                break
+        name = table.layout.name
+        complete = copies.at_end()
+        yield Check(f"{name}: the same in every format", copies.same and observed.same, copies.formats)
+        yield Check(f"{name}: what the records come to", equal and complete, f"{rows:,} rows")
+    yield from _labelled(folder, manifest, output, explained)
+    tables = [table.layout.name for table in explained.crossed.tables]
+    yield from second_layout(folder, tables, files, explained.units, explained.area_names)
+    others = sorted(set(files) - _expected_files(files, output))
+    yield Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or a page")
+
+
+def _labelled(folder: Path, manifest: dict[str, Any], output: Output, explained: ExplainedRelease) -> Iterator[Check]:
+    """The files for Stata and SPSS that were asked for, read again and compared with the records."""
+    formats = [format_ for format_ in LABELLED if format_ in explained.formats]
+    if not formats:
+        return
+    files = {file["path"]: file["columns"] for file in manifest["files"] if "columns" in file}
+    block = manifest["plan"]["question"]["layout"]["block"]
+    kinds = [(block, pa.string()), *((name, _kind(codes)) for name, codes in output.axes.items())]
+    copies = TableCopies.open(folder, manifest, RECORDS, pa.schema(kinds))
+    batches = [*copies.batches(ROWS_AT_ONCE)]
+    for format_ in formats:
+        stem = f"{LABELLED[format_]}/{RECORDS}"
+        path = next((path for path in files if path.split(".")[0] == stem), None)
+        if path is None:
+            yield Check(f"{RECORDS}: there for {format_}", False, "the file is missing")
+            continue
+        described = [pa.field(name, kind, False, {"description": files[path].get(name, "")}) for name, kind in kinds]
+        records = pa.concat_tables([pa.schema(kinds).empty_table(), *batches]).cast(pa.schema(described))
+        yield labelled_check(folder / path, records, explained.by_name, format_, RECORDS)
+
+
+def _kind(codes: Sequence[Any]) -> pa.DataType:
+    return pa.int64() if isinstance(codes[0], int) else pa.string()
+
+
+def _expected_files(files: Sequence[str], output: Output) -> set[str]:
+    """Of the files of a release those that the plan says are there."""
+    assert output.explained is not None
+    crossed = [table.layout.name for table in output.explained.crossed.tables]
+    lines = [RECORDS, UNITS, *([MDF] if output.layout is not None else []), *(table.name for table in output.tables)]
+    stems = {f"tables/{name}" for name in (*lines, *crossed)} | {f"{CELLS}/{name}" for name in crossed} | {AREAS}
+    stems |= {f"sdmx/{name}" for name in crossed} if SDMX in output.explained.formats else set()
+    stems |= {f"{place}/{RECORDS}" for format_, place in LABELLED.items() if format_ in output.explained.formats}
+    pages = {*COMPANIONS, STATEMENT, CERTIFICATE, STAMP_FILE}
+    return {
+        path
+        for path in files
+        if path.split(".")[0] in stems or path in pages or path.startswith(("geo/", "measurements/"))
+    }
+
+
+def _listed_names(path: Path) -> AreaNames:
+    """The names in the file of areas; that they are those of the plan is another check."""
+    rows = text_batches(path).take(1 << 40)
+    by_level: dict[str, tuple[list[str], list[str]]] = {}
+    for level, code, name in zip(*(rows.column(at).to_pylist() for at in range(3)), strict=True):
+        codes, names = by_level.setdefault(level, ([], []))
+        codes.append(code)
+        names.append(name)
+    return AreaNames(by_level)
+
+
+@dataclass
+class _Observed:
+    """The observations of a table in SDMX-CSV, read along; nothing where it has none."""
+
+    table: CrossedTable
+    agency: str
+    rows: RowsInOrder | None
+    same: bool = True
+
+    @classmethod
+    def open(cls, folder: Path, files: Sequence[str], table: CrossedTable, explained: ExplainedRelease) -> _Observed:
+        """The file of a table; where one was asked for and is missing, it is not the same."""
+        path = next((path for path in files if path.split(".")[0] == f"sdmx/{table.layout.name}"), None)
+        rows = None if path is None else text_batches(folder / path)
+        agency = str(explained.companions["agency"])
+        return cls(table, agency, rows, (SDMX in explained.formats) == (rows is not None))
+
+    def compare(self, batch: pa.RecordBatch, names: AreaNames | None) -> None:
+        """The next rows, given with their labels."""
+        if self.rows is None:
+            return
+        schema = sdmx_columns(self.table.columns, FIGURES)
+        name = self.table.layout.name
+        (expected,) = sdmx_batches(iter([batch]), self.table.columns, schema, self.agency, name, names)
+        wanted = as_text(pa.Table.from_batches([expected]))
+        self.same &= self.rows.take(batch.num_rows).equals(wanted)
+
+
 ROWS_AT_ONCE = 1 << 18
 
 Integers = NDArray[np.int64]
@@ -230,11 +366,15 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     if not read.in_frame or not read.in_schema:
         return
     yield from _constraints(facts, output, counts, units)
-    levels = {name: _level(name, units) for name in geography} | {"block": _blocks(codes)}
+    smallest = facts["levels"][-1]
+    levels = {name: _level(name, units) for name in geography} | {smallest: _blocks(smallest, codes)}
     yield _nested([levels[name] for name in facts["levels"]])
     tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
     spine = [name for name in facts["levels"] if name in output.levels]
     yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
+    if output.explained is not None:
+        everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
+        yield from verify_explained(folder, manifest, output, everywhere)
 
 
 def _open(
@@ -243,7 +383,7 @@ def _open(
     """The tables that the plan says are there, but the tabulated ones."""
     texts = [(name, pa.string()) for name in (block, *geography)]
     schemas = {UNITS: pa.schema([*texts, *((name, pa.int64()) for name in counts)])}
-    kinds = [(name, pa.int64() if isinstance(codes[0], int) else pa.string()) for name, codes in output.axes.items()]
+    kinds = [(name, _kind(codes)) for name, codes in output.axes.items()]
     schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
     if output.microdata is not None:
         schemas[MDF] = output.microdata.schema
@@ -365,8 +505,8 @@ def _level(name: str, units: pa.Table) -> Geolevel:
     return Geolevel(name, tuple(used[order].tolist()), number[coded.indices.to_numpy()])
 
 
-def _blocks(codes: NDArray[np.str_]) -> Geolevel:
-    return Geolevel("block", tuple(codes.tolist()), np.arange(len(codes)))
+def _blocks(name: str, codes: NDArray[np.str_]) -> Geolevel:
+    return Geolevel(name, tuple(codes.tolist()), np.arange(len(codes)))
 
 
 def _nested(levels: Sequence[Geolevel]) -> Check:

@@ -1,0 +1,224 @@
+"""The small files of tau-ARGUS that lie beside a table, and the one way in which such a file is refused.
+
+Hierarchies (.hrc) have a code on each line, as many leading strings before it as it is deep; code lists (.cdl) have a
+code, a comma, and its label. A-priori information (.hst, .hist) is what is known of single cells before any rule: the
+codes of a cell and then a letter, with numbers after it:
+
+========================  ===================================================================
+``u``                     the cell is unsafe: hidden for its own sake
+``u, lower, upper``       the same, with its protection levels
+``s``                     the cell is safe: no rule makes it unsafe (a waiver)
+``z`` or ``p``            the cell is protected: never hidden
+``c, cost``               what it costs to hide the cell
+``pl, lower, upper``      its protection levels
+========================  ===================================================================
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from confide.errors import CONFIDENTIAL, InputError, Place
+
+CODE = "argus-file"
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file in UTF-8 or, as Windows writes it, in Latin 1; without their ends."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise refused(path, None, "the file is not there", "no such file", "a file beside the others") from None
+    except OSError as error:
+        found = error.strerror or type(error).__name__
+        raise refused(path, None, "the file cannot be read", found, "a file that can be read") from None
+    if b"\0" in content:
+        raise refused(path, None, "the file is not a text file", "bytes of zero", "a text file")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return text.splitlines()
+
+
+def refused(path: Path, line: int | None, what: str, found: str | None, expected: str) -> InputError:
+    """A file of tau-ARGUS that cannot be read. What stands in a table is confidential: pass None for ``found``."""
+    place, remedy = Place(file=path.name, line=line), "correct the line, or the file"
+    return InputError(CODE, what, place, CONFIDENTIAL if found is None else found, expected, remedy)
+
+
+def unquoted(text: str) -> str:
+    """A text without the quotation marks around it."""
+    text = text.strip()
+    for mark in ('"', "'", "“", "”"):
+        if text.startswith(mark):
+            return text.strip("\"'“”")
+    return text
+
+
+# Hierarchies and labels.
+
+
+LEAD = "@"
+
+
+def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, list[str]]:
+    """For the total and every other code with parts, these parts.
+
+    Args:
+        path: The file.
+        total: The code of the total, which the file does not have.
+        lead: What stands before a code once for each level that it is below the parts of the total.
+
+    Returns:
+        The parts of each code that has some, in the order of the file.
+
+    Raises:
+        InputError: With the line: a code deeper by more than one, or twice, or an empty file.
+    """
+    path = Path(path)
+    parts: dict[str, list[str]] = {total: []}
+    chain = [total]
+    seen = {total}
+    if not lead:
+        raise refused(path, None, "the leading string is empty", "nothing", "a character such as @")
+    for number, text in enumerate(read_lines(path), start=1):
+        rest, depth = text.strip(), 0
+        if not rest:
+            continue
+        while rest.startswith(lead):
+            rest, depth = rest[len(lead) :], depth + 1
+        code = rest.strip()
+        if not code:
+            raise refused(path, number, "a line has no code", repr(text.strip()), f"a code after each {lead}")
+        if depth >= len(chain):
+            found = f"{code!r} at depth {depth}"
+            raise refused(path, number, "a code is deeper than its parent by more than one", found, "one level a step")
+        if code in seen:
+            raise refused(path, number, "a code stands in the hierarchy twice", repr(code), "each code once")
+        seen.add(code)
+        chain = [*chain[: depth + 1], code]
+        parts.setdefault(chain[depth], []).append(code)
+    if not parts[total]:
+        raise refused(path, None, "the hierarchy has no codes", "no lines", "a code on each line")
+    return parts
+
+
+def hierarchy_text(parts: Mapping[str, Sequence[str]], total: str, lead: str = LEAD) -> str:
+    """A hierarchy as :func:`read_hierarchy` reads it.
+
+    Args:
+        parts: The parts of the total and of every other code that has some.
+        total: The code of the total.
+        lead: What stands before a code once for each level that it is below the parts of the total.
+
+    >>> hierarchy_text({"_T": ["N", "S"], "N": ["N1", "N2"]}, "_T").splitlines()
+    ['N', '@N1', '@N2', 'S']
+    """
+    lines: list[str] = []
+    waiting = [(0, code) for code in reversed(parts[total])]
+    while waiting:
+        depth, code = waiting.pop()
+        lines.append(lead * depth + code)
+        waiting += [(depth + 1, part) for part in reversed(parts.get(code, ()))]
+    return "\n".join(lines) + "\n"
+
+
+def free_lead(codes: Iterable[str]) -> str:
+    """A leading string that no code begins with: ``@`` where it can be."""
+    every = list(codes)
+    return next(lead for lead in _leads() if not any(code.startswith(lead[0]) for code in every))
+
+
+def _leads() -> Iterator[str]:
+    yield from (LEAD, "$", "%", "~", "^", "!")
+    yield from map(chr, range(0x2190, 0x2200))
+
+
+def read_labels(path: str | Path) -> dict[str, str]:
+    """For each code of a code list its label; where a label has a comma, all of what stands behind the first.
+
+    Raises:
+        InputError: With the line: a code twice, or no comma.
+    """
+    path = Path(path)
+    labels: dict[str, str] = {}
+    for number, text in enumerate(read_lines(path), start=1):
+        if not text.strip():
+            continue
+        code, comma, label = text.partition(",")
+        code, label = unquoted(code), unquoted(label)
+        if not comma or not code:
+            raise refused(
+                path, number, "a line has no code with a label", repr(text.strip()[:40]), "a code, a comma, a label"
+            )
+        if code in labels:
+            raise refused(path, number, "a code has two labels", repr(code), "each code once")
+        labels[code] = label or code
+    return labels
+
+
+# What is known of single cells before any rule.
+
+
+What = Literal["u", "s", "z", "c", "pl"]
+LETTERS: dict[str, What] = {"u": "u", "s": "s", "z": "z", "p": "z", "c": "c", "pl": "pl"}
+NUMBERS: dict[What, tuple[int, ...]] = {"u": (0, 2), "s": (0,), "z": (0,), "c": (1,), "pl": (2,)}
+
+
+@dataclass(frozen=True)
+class AprioriLine:
+    """What is said of one cell."""
+
+    codes: tuple[str, ...]
+    what: What
+    numbers: tuple[str, ...]
+    line: int
+
+
+def read_apriori(path: str | Path, variables: int, separator: str = ",") -> list[AprioriLine]:
+    """What is known of single cells.
+
+    Args:
+        path: The file.
+        variables: How many variables the table has.
+        separator: What stands between the values of a line.
+
+    Returns:
+        The lines in their order.
+
+    Raises:
+        InputError: With the line that cannot be read.
+    """
+    path = Path(path)
+    read: list[AprioriLine] = []
+    for number, values in enumerate(csv.reader(read_lines(path), delimiter=separator), start=1):
+        texts = [text.strip() for text in values]
+        if not any(texts):
+            continue
+        while texts and not texts[-1]:
+            texts.pop()
+        if len(texts) <= variables:
+            what, expected = "a line has no status after its codes", f"{variables} codes and a letter"
+            raise refused(path, number, what, f"{len(texts)} values", expected)
+        letter = LETTERS.get(texts[variables].lower())
+        if letter is None:
+            what, expected = "a status is none of tau-ARGUS", "u, s, z, p, c or pl after the codes"
+            raise refused(path, number, what, repr(texts[variables]), expected)
+        numbers = tuple(texts[variables + 1 :])
+        if len(numbers) not in NUMBERS[letter] or not all(_is_number(text) for text in numbers):
+            expected = " or ".join(str(times) for times in NUMBERS[letter]) + " numbers after it"
+            raise refused(path, number, f"the numbers after {letter!r} cannot be read", None, expected)
+        read.append(AprioriLine(tuple(texts[:variables]), letter, numbers, number))
+    return read
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False

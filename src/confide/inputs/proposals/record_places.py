@@ -1,0 +1,230 @@
+"""The geography that records carry in their own columns, as a table of areas for the curator to look at and keep.
+
+Offices often have no file of areas: each record names its municipality, its district and its region. The columns are
+known by their names, in the words of many languages, and their nesting by what occurs: a column lies above another if
+every code of the lower one stands with one code of the upper one.
+
+What occurs in records is confidential. The table is a proposal: it becomes the public frame of a release only when the
+curator has looked at it, has added the areas in which nobody was counted, and keeps it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from confide.engines import LocalEngine
+from confide.errors import InputError, Place
+from confide.inputs.proposals.file_look import FileLook, without_accents
+from confide.inputs.proposals.place_proposal import (
+    MOST_AREAS,
+    PlacesProposal,
+    aliases_of,
+    determines,
+    enough_records,
+    level_name,
+    levels_of,
+    place_name,
+    table_text,
+)
+
+MISTAKES = 0.1
+"""Up to this share of records, a second upper area is a mistake; beyond it, the column says something else."""
+
+
+def _words(file: str) -> frozenset[str]:
+    lines = files("confide").joinpath(f"data/proposals/{file}").read_text("utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+AREAS, ELSEWHERE = _words("areas.txt"), _words("elsewhere.txt")
+
+
+def is_called_like_an_area(column: str) -> bool:
+    """Whether the name of a column says that it holds areas, and those in which a person is counted.
+
+    >>> [is_called_like_an_area(name) for name in ("Kommunkod", "code_commune", "region of birth", "sex", "DEP")]
+    [True, True, False, False, True]
+    """
+    plain = without_accents(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)).lower().replace("ß", "ss")
+    words = re.findall(r"[a-z]+\d?", plain)
+
+    def has(vocabulary: frozenset[str]) -> bool:
+        return any(
+            word in vocabulary or any(len(known) >= 4 and word.startswith(known) for known in vocabulary)
+            for word in words
+        )
+
+    return has(AREAS) and not has(ELSEWHERE)
+
+
+@dataclass(frozen=True)
+class _Upper:
+    """A column beside that of the places: for each place the code it mostly stands with, and what contradicts that."""
+
+    column: str
+    of_place: Mapping[str, str]
+    split_places: int
+    split_rows: int
+    rows: int
+
+    @property
+    def follows(self) -> bool:
+        return not self.split_places
+
+    @property
+    def nearly_follows(self) -> bool:
+        return self.split_rows <= MISTAKES * self.rows and 2 * self.split_places <= len(self.of_place)
+
+
+def propose_record_places(
+    records: FileLook, engine: LocalEngine, merged: Mapping[str, str] | None = None, place: str | None = None
+) -> PlacesProposal:
+    """The geography that the records carry themselves.
+
+    Args:
+        records: The records.
+        engine: Reads them.
+        merged: Old codes of places that records have, and the code that each has now.
+        place: The column with the code of the smallest place; by default the column with the most codes of those that
+            are called like an area.
+
+    Returns:
+        A proposal, with the table of areas as CSV.
+
+    Raises:
+        InputError: if no column is called like an area, or if areas do not nest.
+    """
+    values = {column: records.values(engine, column) for column in records.columns}
+    rows = sum(next(iter(values.values()), {}).values())
+    called = [column for column in records.columns if is_called_like_an_area(column)]
+    codes = {column: sum(1 for value in values[column] if value) for column in records.columns}
+    usable = [column for column in called if codes[column] > 1 and not (rows > 100 and codes[column] > 0.9 * rows)]
+    if place is None and not usable:
+        raise _no_areas(records)
+    if place is not None and place not in records.columns:
+        raise _no_column(records, place)
+    if place is None:
+        place = min(usable, key=lambda column: (-codes[column], sum(map(len, values[column]))))
+    uppers = [_upper(records, engine, place, column) for column in records.columns if column != place]
+    above = [upper for upper in uppers if upper.column in usable]
+    _nested(records, place, above, codes, given=place not in called)
+    known = {value for value in values[place] if value} - set(merged or {})
+    aliases = aliases_of(dict(merged or {}), known, records.source.file)
+    follows = [upper for upper in uppers if upper.follows and codes[upper.column] > 1]
+    areas = [upper for upper in follows if upper.column in usable]
+    others = [upper for upper in follows if upper not in areas] if enough_records(rows, codes[place]) else []
+    order = sorted(known)
+    table = {place: order} | {each.column: [each.of_place.get(code, "") for code in order] for each in areas}
+    levels, partitions, names = levels_of(table, place)
+    for each in others:
+        column = [each.of_place.get(code, "") for code in order]
+        with_name = [level for level in (place, *levels) if level not in names and _alike(table[level], column)]
+        table[each.column] = column
+        if with_name:
+            names |= {with_name[0]: each.column}
+        elif all(column) and each.column not in names.values():
+            at = _position(table, levels, each.column)
+            partitions += [each.column] if at is None else []
+            levels[at or 0 : at or 0] = [] if at is None else [each.column]
+    return PlacesProposal(
+        place,
+        place,
+        place_name(place, len(levels)),
+        (("country", None), *((level_name(column, at), column) for at, column in enumerate(levels))),
+        tuple(partitions),
+        aliases,
+        0,
+        table_text(table),
+        tuple(each.column for each in (*areas, *others)),
+        names,
+        values[place].get("", 0),
+        len(order),
+    )
+
+
+def _upper(records: FileLook, engine: LocalEngine, place: str, column: str) -> _Upper:
+    """How far a column follows from the place; records in which either is empty say nothing of it."""
+    by_place: dict[str, Counter[str]] = {}
+    for code, value, count in records.counted_pairs(engine, place, column):
+        if code and value:
+            by_place.setdefault(code, Counter())[value] += count
+    split = [counts for counts in by_place.values() if len(counts) > 1]
+    return _Upper(
+        column,
+        {code: counts.most_common(1)[0][0] for code, counts in by_place.items()},
+        len(split),
+        sum(counts.total() - max(counts.values()) for counts in split),
+        sum(counts.total() for counts in by_place.values()),
+    )
+
+
+def _alike(first: list[str], second: list[str]) -> bool:
+    """Whether two columns divide the places alike: codes, and the names that go with them."""
+    pairs = set(zip(first, second, strict=True))
+    return len(pairs) == len(set(first)) == len(set(second))
+
+
+def _position(table: Mapping[str, list[str]], levels: list[str], column: str) -> int | None:
+    """Where a column fits into a chain of levels, below the first of them; none where it divides the places otherwise,
+    or could be any property of a place."""
+    upper = [level for level in levels if determines(table[column], table[level])]
+    lower = [level for level in levels if determines(table[level], table[column])]
+    is_finer = len(set(table[column])) <= MOST_AREAS * len(table[column])
+    return len(upper) if upper and is_finer and len(upper) + len(lower) == len(levels) else None
+
+
+def _nested(records: FileLook, place: str, above: list[_Upper], codes: Mapping[str, int], *, given: bool) -> None:
+    """Raises one error if areas do not nest; a column that says something else is none of them."""
+    wrong = [each for each in above if not each.follows and each.nearly_follows]
+    if wrong:
+        listed = "; ".join(
+            f"{each.split_places:,} of {codes[place]:,} codes of {place!r} occur with several codes of "
+            f"{each.column!r}, and {each.split_rows:,} rows disagree with the majority"
+            for each in wrong
+        )
+        raise InputError(
+            "not-nested",
+            f"some areas of {place!r} are in several larger areas",
+            Place(file=records.source.file, column=wrong[0].column),
+            listed,
+            "one larger area for each code, the same in all rows",
+            "correct these rows; or give a file with one row for each area: --geography FILE",
+        )
+    repeated = [each for each in above if not each.follows and 2 * each.split_places > codes[place]]
+    if repeated and not given:
+        column = repeated[0].column
+        raise InputError(
+            "repeated-codes",
+            f"codes of {place!r} occur in several areas of {column!r}, so no single column identifies the area",
+            Place(file=records.source.file, column=place),
+            f"{repeated[0].split_places:,} of {codes[place]:,} codes in more than one area of {column!r}",
+            "one column with the whole code of the smallest area",
+            f"add a column that joins the codes of {column!r} and {place!r}; or name the column that identifies it: "
+            "--place COLUMN; or give a file of areas: --geography FILE",
+        )
+
+
+def _no_areas(records: FileLook) -> InputError:
+    return InputError(
+        "no-geography",
+        "no column of the records has the name of an area, such as municipality, district or region",
+        Place(file=records.source.file),
+        f"{len(records.columns)} columns of other names",
+        "a column with the code of the place where each person is counted, or a file of areas",
+        "name that column: --place COLUMN; or give the areas in a file of their own: --geography FILE",
+    )
+
+
+def _no_column(records: FileLook, place: str) -> InputError:
+    return InputError(
+        "missing-column",
+        "the records have no such column",
+        Place(file=records.source.file, column=place),
+        f"{len(records.columns)} columns of other names",
+        "the column with the code of the smallest area",
+        "correct --place",
+    )

@@ -1,0 +1,305 @@
+"""Tables for people in the second layout: codes and labels, a row for each figure, and what it says of the count.
+
+    level, area, (area_name,) margin, iteration, iteration_label, (sex, sex_label, age:4, age:4_label,)
+    count, low, high, variance, (measured_as,) (measured_in)
+
+``T01001`` has the total of every group that is published; ``T02001``, ``T02002`` and ``T02003`` have sex by 4, 9 or 23
+ages of the groups that earned it, with the sums of each sex and of all. ``low`` and ``high`` are those of
+:mod:`confide.mechanisms.safetab.intervals`, from the plan alone: so that whoever has ``t1``, ``t2`` and the plan can
+make these tables anew, and ``verify`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from confide.mechanisms.safetab.intervals import intervals, sum_intervals
+from confide.mechanisms.safetab.output.planned import PlannedIteration, PlannedLevel, read_iterations, read_planned
+from confide.mechanisms.safetab.output.rows import MEASURED, GroupCounts
+from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE
+from confide.releases.tabular import (
+    AREA,
+    COUNT,
+    LEVEL,
+    TOTAL_CODE,
+    CodedColumns,
+    CodedTable,
+    CodedVariable,
+    figure_column,
+    repeated,
+    text_column,
+)
+
+Integers = npt.NDArray[np.int64]
+
+ITERATION, SEX = "iteration", "sex"
+LOW, HIGH, VARIANCE, MEASURED_AS, MEASURED_IN = "low", "high", "variance", "measured_as", "measured_in"
+TITLES = {TOTAL_TABLE: "Total population"} | {grid.table: grid.title for grid in GRIDS}
+"""The tables, in the order of their statistics levels."""
+SEX_LABELS = ("male", "female")
+GROUPS_AT_ONCE = 1 << 13
+"""How many groups become rows at a time: each has up to 49."""
+
+
+@dataclass(frozen=True, eq=False)
+class CodedGroups:
+    """The published groups of one region type, in the order of area and iteration."""
+
+    region: str
+    area: pa.Array
+    """For each group the code of its area."""
+    iteration: Integers
+    """Its place among the iterations of the plan."""
+    level: Integers
+    """Its statistics level."""
+    origin: Integers
+    """The place of the population group level where it was measured."""
+    total: Integers
+    figures: Mapping[int, Integers]
+    """By statistics level, from 1, a row for each group that has it: men, men by age, women, women by age."""
+
+    @classmethod
+    def of(cls, region: str, areas: Sequence[str], counts: GroupCounts) -> CodedGroups:
+        """Those of noisy counts."""
+        figures = {}
+        for number, grid in enumerate(GRIDS, start=1):
+            at, cells = counts.grid(number)
+            by_sex = cells.reshape(len(at), len(SEXES), grid.ages)
+            summed = np.concatenate([by_sex.sum(axis=2, keepdims=True), by_sex], axis=2)
+            figures[number] = summed.reshape(len(at), len(SEXES) * (grid.ages + 1))
+        area = pa.array(areas, pa.string()).take(pa.array(counts.area))
+        return cls(region, area, counts.iteration, counts.level, counts.origin, counts.totals, figures)
+
+    def parts(self, number: int) -> Iterator[tuple[Integers, Integers]]:
+        """Some groups of a table at a time: which they are, and the figures of each, the total first."""
+        if number == 0:
+            at, figures = np.arange(len(self.total)), self.total[:, None]
+        else:
+            at = np.flatnonzero(self.level == number)
+            figures = np.concatenate([self.total[at][:, None], self.figures[number][:, _order(number)]], axis=1)
+        for begin in range(0, len(at), GROUPS_AT_ONCE):
+            yield at[begin : begin + GROUPS_AT_ONCE], figures[begin : begin + GROUPS_AT_ONCE]
+
+
+def _order(number: int) -> Integers:
+    """From men, men by age, women, women by age to both sexes first: sums stand before what they are sums of."""
+    ages = GRIDS[number - 1].ages
+    sexes = np.arange(len(SEXES)) * (ages + 1)
+    return np.concatenate([sexes, (sexes[:, None] + np.arange(1, ages + 1)).reshape(-1)])
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLayout:
+    """The tables of a release in the second layout, from its plan alone."""
+
+    iterations: tuple[PlannedIteration, ...]
+    levels: tuple[PlannedLevel, ...]
+    probability: Fraction | None
+    """Of the intervals; None: none are stated."""
+    clamped: bool
+    """Whether counts below zero were set to zero before they were summed."""
+    selected: bool
+    """Whether figures were left out by comparing them with others: no interval holds then for what is left."""
+    copied: bool
+    """Whether areas of one extent have one area's figures."""
+    named: bool
+    """Whether areas have names."""
+
+    @classmethod
+    def of(cls, plan: Mapping[str, Any]) -> CodedLayout:
+        """That of a plan, as manifests have it."""
+        question = plan["question"]
+        probability = question["noise_margin"]
+        return cls(
+            read_iterations(question),
+            tuple(read_planned(plan)),
+            None if probability is None else Fraction(probability),
+            not question["negative_counts"],
+            bool(question["tabulation_suppression"]),
+            bool(question["coterminous"]),
+            question["area_names"] is not None,
+        )
+
+    @property
+    def percent(self) -> str:
+        """The probability of the intervals, for people."""
+        return "" if self.probability is None else f"{float(self.probability) * 100:.6g} %"
+
+    @property
+    def areas(self) -> dict[str, int]:
+        """The region types with their numbers of areas."""
+        return {level.region_type: level.areas for level in self.levels}
+
+    @cached_property
+    def variables(self) -> tuple[CodedVariable, ...]:
+        """Iterations, sexes, and ages in 4, 9 and 23 groups."""
+        codes, labels = [each.code for each in self.iterations], [each.label for each in self.iterations]
+        variables = [
+            CodedVariable(ITERATION, tuple(codes), tuple(labels), "race or ethnicity group"),
+            CodedVariable(SEX, SEXES, SEX_LABELS, "sex"),
+        ]
+        for grid in GRIDS:
+            ages = tuple(f"{first}-{last}" if last > first else str(first) for first, last in grid.bounds)
+            words = tuple(_age_words(first, last) for first, last in grid.bounds)
+            variables.append(CodedVariable(f"age:{grid.ages}", ages, words, f"age in {grid.ages} groups"))
+        return tuple(variables)
+
+    def columns(self, number: int) -> CodedColumns:
+        """The columns of the table of a statistics level, without its figures."""
+        iteration, sex, *ages = self.variables
+        own = (iteration,) if number == 0 else (iteration, sex, ages[number - 1])
+        return CodedColumns(own, areas=True, named=self.named)
+
+    def figures(self, number: int) -> tuple[pa.Field, ...]:
+        """Its columns of figures."""
+        fields = [
+            figure_column(
+                COUNT,
+                "persons, with noise" + ("" if self.clamped or self.selected else "; may be negative"),
+                gaps=self.selected,
+            )
+        ]
+        if self.probability is not None:
+            words = f"count, given that the figure was published: between low and high with {self.percent}"
+            fields.append(figure_column(LOW, f"the least {words}", gaps=self.selected))
+            fields.append(figure_column(HIGH, f"the largest {words}", gaps=self.selected))
+        words = "the variance of the noise; empty where the figure was published because it was large enough"
+        if self.clamped or self.selected:
+            words = "the variance of the noise; empty: figures below zero were changed or left out"
+        fields.append(figure_column(VARIANCE, words, pa.float64(), gaps=True))
+        if number == 0:
+            words = "whether the total was measured itself, or is a sum of cells"
+            fields.append(text_column(MEASURED_AS, words))
+        if self.copied:
+            fields.append(text_column(MEASURED_IN, "the type of area that the figure was measured for"))
+        return tuple(fields)
+
+    def table(self, number: int, groups: Callable[[], Iterator[CodedGroups]]) -> CodedTable:
+        """The table of a statistics level, for publishing."""
+        name = list(TITLES)[number]
+        return CodedTable(
+            name, TITLES[name], self.columns(number), self.figures(number), lambda: self.rows(number, groups())
+        )
+
+    def rows(self, number: int, groups: Iterator[CodedGroups]) -> Iterator[pa.RecordBatch]:
+        """The rows of a table with labels, as :class:`CodedColumns` speaks of them."""
+        columns, figures = self.columns(number), self.figures(number)
+        schema = pa.schema([*(text_column(name, "") for name in columns.keys), *figures])
+        for of_region in groups:
+            for at, counts in of_region.parts(number):
+                own = self._keys(number, of_region, at, counts.shape[1])
+                own |= self._figures(number, of_region, at, counts)
+                yield pa.RecordBatch.from_arrays([own[name] for name in schema.names], schema=schema)
+
+    def _keys(self, number: int, groups: CodedGroups, at: Integers, width: int) -> dict[str, pa.Array]:
+        """Which cell each row is, by labels."""
+        of_row = pa.array(np.repeat(at, width))
+        iteration, sex, *ages = self.variables
+        keys = {
+            LEVEL: repeated(groups.region, len(of_row)),
+            AREA: groups.area.take(of_row),
+            ITERATION: pa.array(iteration.labels, pa.string()).take(pa.array(groups.iteration).take(of_row)),
+        }
+        if number:
+            age, size = ages[number - 1], GRIDS[number - 1].ages
+            sexes = [0, *range(1, len(SEXES) + 1), *np.repeat(np.arange(1, len(SEXES) + 1), size).tolist()]
+            of_age = [0] * (1 + len(SEXES)) + [*range(1, size + 1)] * len(SEXES)
+            for variable, places in ((sex, sexes), (age, of_age)):
+                texts = pa.array([TOTAL_CODE, *variable.labels], pa.string())
+                keys[variable.column] = texts.take(pa.array(np.tile(np.array(places, np.int64), len(at))))
+        return keys
+
+    def _figures(self, number: int, groups: CodedGroups, at: Integers, counts: Integers) -> dict[str, pa.Array]:
+        """The figures of each row: a row of ``counts`` for each group."""
+        summed = summed_cells(number)
+        low, high = np.zeros_like(counts), np.zeros_like(counts)
+        variance, known = np.zeros(counts.shape), np.zeros(counts.shape, np.bool_)
+        for place, alone, rows in self._laws(groups, at):
+            level = self.levels[place]
+            for statistics, of_level in _by_level(number, groups.level[at[rows]], rows):
+                for column in range(counts.shape[1]):
+                    # The total of a group with a table is a sum, also where it stands among the totals.
+                    cells = summed[column] if column else CELLS_OF_LEVEL[statistics]
+                    low[of_level, column], high[of_level, column] = self.interval(
+                        level, counts[of_level, column], cells, statistics, alone=alone
+                    )
+                    value = self.variance(level, cells, statistics, alone=alone)
+                    variance[of_level, column], known[of_level, column] = value or 0, value is not None
+        left_out = (counts < 0).reshape(-1) if self.selected else None
+        nothing = np.ones(counts.size, np.bool_) if self.selected else None
+        figures = {
+            COUNT: pa.array(counts.reshape(-1), mask=left_out),
+            LOW: pa.array(low.reshape(-1), mask=nothing),
+            HIGH: pa.array(high.reshape(-1), mask=nothing),
+            VARIANCE: pa.array(variance.reshape(-1), mask=~known.reshape(-1)),
+        }
+        if number == 0:
+            words = pa.array([MEASURED[level] for level in sorted(MEASURED)], pa.string())
+            figures[MEASURED_AS] = words.take(pa.array(groups.level[at]))
+        if self.copied:
+            regions = np.array([level.region for level in self.levels], np.int64)
+            of_row = regions[np.repeat(groups.origin[at], counts.shape[1])]
+            figures[MEASURED_IN] = pa.array(REGION_TYPES, pa.string()).take(pa.array(of_row))
+        return figures
+
+    def _laws(self, groups: CodedGroups, at: Integers) -> Iterator[tuple[int, bool, Integers]]:
+        """Groups that have the same laws: their population group level, whether they get a total alone by rule, and
+        which they are."""
+        alone = np.array([iteration.total_only for iteration in self.iterations])[groups.iteration[at]]
+        key = groups.origin[at] * 2 + alone
+        for each in np.unique(key).tolist():
+            yield each // 2, bool(each % 2), np.flatnonzero(key == each)
+
+    def interval(
+        self, level: PlannedLevel, figures: Integers, cells: int, statistics: int, *, alone: bool
+    ) -> tuple[Integers, Integers]:
+        """The least and the largest count behind figures that are a measured count, or a sum of so many."""
+        law = level.total_law if alone else level.law
+        if self.probability is None or self.selected or law is None:
+            return np.zeros_like(figures), np.zeros_like(figures)
+        if cells > 1:
+            return sum_intervals(law, figures, cells, self.probability, clamped=self.clamped)
+        return intervals(law, figures, self.probability, published_above(level, statistics, alone=alone))
+
+    def variance(self, level: PlannedLevel, cells: int, statistics: int, *, alone: bool) -> float | None:
+        """That of the noise of a figure; None where a figure was published because of it, or changed."""
+        law = level.total_law if alone else level.law
+        if law is None or self.clamped or self.selected or published_above(level, statistics, alone=alone) is not None:
+            return None
+        return cells * law.variance()
+
+
+def published_above(level: PlannedLevel, statistics: int, *, alone: bool) -> int | None:
+    """The number that a figure must exceed to be published; None where it is published in any case."""
+    return level.suppressed_up_to if statistics == 0 and not alone else None
+
+
+def summed_cells(number: int) -> tuple[int, ...]:
+    """How many measured counts each figure of a group is the sum of: the total, the sexes, the cells."""
+    if number == 0:
+        return (1,)
+    grid = GRIDS[number - 1]
+    return (grid.cells, *(grid.ages,) * len(SEXES), *(1,) * grid.cells)
+
+
+def _by_level(number: int, statistics: Integers, rows: Integers) -> Iterator[tuple[int, Integers]]:
+    """Groups by their statistics level, which in all tables but that of totals is one."""
+    if number:
+        yield number, rows
+        return
+    for each in np.unique(statistics).tolist():
+        yield each, rows[statistics == each]
+
+
+def _age_words(first: int, last: int) -> str:
+    if last == OLDEST:
+        return f"{first} years and over"
+    return f"{first} to {last} years" if last > first else f"{first} years"

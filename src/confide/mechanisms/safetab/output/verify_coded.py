@@ -1,0 +1,212 @@
+"""``verify`` for the tables for people in the second layout: they are made anew from ``t1``, ``t2`` and the plan.
+
+What the tables say beyond that is looked at first: how each total was measured, and in which type of area. The rest,
+intervals and labels included, follows, and is compared row by row in every format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from confide.mechanisms.safetab.output.coded import TITLES, CodedGroups, CodedLayout, published_above
+from confide.mechanisms.safetab.output.reading import (
+    CODES,
+    TABLES,
+    GroupTableRows,
+    TableForPeople,
+    area_of,
+    code_of,
+    group_key,
+    region_of,
+    width_of,
+)
+from confide.mechanisms.safetab.output.released import MeasuredTotals, open_coded, tables_for_people
+from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
+from confide.releases.mechanism import Check
+from confide.releases.tabular import (
+    SDMX,
+    AreaNames,
+    RowsInOrder,
+    UnlikePlanError,
+    read_observations,
+    second_layout,
+    table_files,
+)
+from confide.releases.tabular.checks import text_batches
+
+Integers = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
+
+
+def verify_coded(
+    folder: Path, manifest: Mapping[str, Any], t1: GroupTableRows, t2: GroupTableRows, measured: MeasuredTotals
+) -> Iterator[Check]:
+    """What is asked of the tables for people; ``t1`` and ``t2`` are in order and readable."""
+    question, layout = manifest["plan"]["question"], CodedLayout.of(manifest["plan"])
+    same = np.array_equal(measured.key, t1.key)
+    yield Check(f"{TOTAL_TABLE}: the groups of t1, in order", same, f"{len(measured.key):,} groups")
+    if not same:
+        return
+    tables = tables_for_people(t1, t2, measured, layout)
+    checks = [
+        _tables_of(tables[TOTAL_TABLE], t2, left_out=layout.selected),
+        _iterations(layout, measured),
+        _measured_in(question, measured),
+    ]
+    if all(check.ok for check in checks):
+        checks.append(_suppression(layout, tables[TOTAL_TABLE], measured))
+    yield from checks
+    if not all(check.ok for check in checks):
+        return
+    groups = list(_groups(layout, tables, measured))
+    files = [str(file["path"]) for file in manifest["files"]]
+    names = _area_names(folder, files, layout)
+    for number in range(len(TABLES)):
+        yield from _as_planned(folder, manifest, layout, number, groups, names)
+    yield from second_layout(folder, TABLES, files, layout.areas, question["area_names"])
+
+
+def _tables_of(totals: TableForPeople, t2: GroupTableRows, *, left_out: bool) -> Check:
+    """Groups whose total is said to be a sum of cells are those of ``t2``, with a grid of so many cells."""
+    keys, rows = np.unique(t2.key, return_counts=True)
+    tabled = totals.key[totals.level > 0]
+    ok = bool((totals.level >= 0).all()) and (np.isin(keys, tabled).all() if left_out else np.array_equal(tabled, keys))
+    if ok and not left_out:
+        wide = np.array([0, *(2 * (grid.ages + 1) for grid in GRIDS)])
+        ok = bool((wide[totals.level[totals.level > 0]] == rows).all())
+    return Check(f"{TOTAL_TABLE}: sums where t2 has a table", bool(ok), f"{len(tabled):,} groups with a table")
+
+
+def _iterations(layout: CodedLayout, measured: MeasuredTotals) -> Check:
+    """Every group is of an iteration that areas of the type it was measured for have, on a level of the plan."""
+    wrong = int((_origins(layout, measured) < 0).sum())
+    alone = np.array([each.total_only for each in layout.iterations], np.bool_)[_places(layout, measured.key)]
+    wrong += int((alone & (measured.level > 0)).sum())
+    return Check("iterations of the plan's levels", not wrong, f"{wrong:,} groups that fit none of the plan's levels")
+
+
+def _measured_in(question: Mapping[str, Any], measured: MeasuredTotals) -> Check:
+    """Figures are an area's own, or those of another one of the same extent."""
+    own = measured.region == region_of(measured.key)
+    for areas in question["coterminous"]:
+        kinds = [REGION_TYPES.index(kind) for kind, _ in areas]
+        members = [group_key(kind, code, "0") // CODES for kind, code in areas]
+        own |= np.isin(measured.key // CODES, members) & np.isin(measured.region, kinds)
+    wrong = int((~own).sum())
+    return Check("figures of areas of the same extent", not wrong, f"{wrong:,} groups with figures of other areas")
+
+
+def _suppression(layout: CodedLayout, totals: TableForPeople, measured: MeasuredTotals) -> Check:
+    """No total is published that would have been left out."""
+    origin = _origins(layout, measured)
+    alone = np.array([each.total_only for each in layout.iterations], np.bool_)[_places(layout, measured.key)]
+    wrong = 0
+    for number, level in enumerate(layout.levels):
+        above = published_above(level, 0, alone=False)
+        if above is not None:
+            wrong += int(((origin == number) & ~alone & (totals.level == 0) & (totals.total <= above)).sum())
+    return Check("totals above the suppression number", not wrong, f"{wrong:,} totals that would have been left out")
+
+
+def _places(layout: CodedLayout, keys: Integers) -> Integers:
+    """For each group the place of its iteration in the plan; -1 where it is none."""
+    place = np.full(CODES, -1, np.int64)
+    place[[int(each.code) for each in layout.iterations]] = np.arange(len(layout.iterations))
+    return np.asarray(place[code_of(keys)])
+
+
+def _origins(layout: CodedLayout, measured: MeasuredTotals) -> Integers:
+    """For each group the place of the population group level where it was measured; -1 where there is none."""
+    result = np.full((len(REGION_TYPES), len(layout.iterations) + 1), -1, np.int64)
+    for number, level in enumerate(layout.levels):
+        fits = [each.level == level.iteration_level and each.tabulated(level.region_type) for each in layout.iterations]
+        result[level.region, np.flatnonzero(fits)] = number
+    return np.where(measured.region >= 0, result[measured.region, _places(layout, measured.key)], -1)
+
+
+def _groups(
+    layout: CodedLayout, tables: Mapping[str, TableForPeople], measured: MeasuredTotals
+) -> Iterator[CodedGroups]:
+    """The groups as they were published, region type by region type."""
+    totals = tables[TOTAL_TABLE]
+    region, origin, place = region_of(totals.key), _origins(layout, measured), _places(layout, totals.key)
+    for number in np.unique(region).tolist():
+        at, kind = np.flatnonzero(region == number), REGION_TYPES[number]
+        figures = {
+            level: tables[name].figures[region_of(tables[name].key) == number]
+            for level, name in enumerate(TABLES)
+            if level
+        }
+        width = width_of(kind)
+        area = pa.array([f"{code:0{width}d}" for code in area_of(totals.key[at]).tolist()], pa.string())
+        yield CodedGroups(kind, area, place[at], totals.level[at], origin[at], totals.total[at], figures)
+
+
+def _as_planned(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    layout: CodedLayout,
+    number: int,
+    groups: list[CodedGroups],
+    names: AreaNames | None,
+) -> Iterator[Check]:
+    """A table has the rows that ``t1``, ``t2`` and the plan give, in every format."""
+    name, copies = TABLES[number], open_coded(folder, manifest, number)
+    yield Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
+    if not copies.fits:
+        return
+    columns = layout.columns(number)
+    schema = columns.schema(layout.figures(number))
+    plain = pa.schema([pa.field(field.name, field.type) for field in schema])
+    batches = (
+        pa.Table.from_batches([columns.coded(batch, names, schema)]).cast(plain)
+        for batch in layout.rows(number, iter(groups))
+    )
+    expected, rows, wrong = RowsInOrder(batches, plain.empty_table()), 0, False
+    for batch in copies.batches():
+        rows += batch.num_rows
+        wrong = wrong or not expected.take(batch.num_rows).equals(batch)
+    wrong = wrong or bool(expected.take(1).num_rows)
+    yield Check(f"{name}: the same in every format", copies.same, copies.formats)
+    yield Check(f"{name}: says what t1, t2 and the plan say", not wrong, f"{rows:,} rows")
+    paths = table_files(name, [str(file["path"]) for file in manifest["files"]])
+    if SDMX in paths:
+        yield _observations(folder / paths[SDMX], layout, number, groups)
+
+
+def _observations(path: Path, layout: CodedLayout, number: int, groups: list[CodedGroups]) -> Check:
+    name, problem = f"{list(TITLES)[number]}: SDMX-CSV says the same", ""
+    types = {field.name: field.type for field in layout.figures(number)}
+    batches = list(layout.rows(number, iter(groups)))
+    try:
+        rows = read_observations(path, TABLES[number], layout.columns(number), types, gaps=True)
+        if batches:
+            expected = pa.Table.from_batches(batches)
+            plain = pa.schema([pa.field(field.name, field.type) for field in expected.schema])
+            same = rows.cast(plain).combine_chunks().equals(expected.cast(plain).combine_chunks())
+            problem = "" if same else "other rows than the table has"
+        elif rows.num_rows:
+            problem = "rows that the table does not have"
+    except UnlikePlanError as error:
+        problem = str(error)
+    return Check(name, not problem, problem or f"{sum(batch.num_rows for batch in batches):,} rows")
+
+
+def _area_names(folder: Path, files: list[str], layout: CodedLayout) -> AreaNames | None:
+    """The names that ``areas.csv`` has, which the plan is bound to."""
+    path = next((path for path in files if path.split(".")[0] == "areas"), None)
+    if not layout.named or path is None:
+        return None
+    rows = text_batches(folder / path).take(1 << 40)
+    levels: dict[str, tuple[list[str], list[str]]] = {}
+    for level, area, name in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        codes, texts = levels.setdefault(level, ([], []))
+        codes.append(area)
+        texts.append(name)
+    return AreaNames(dict(levels))

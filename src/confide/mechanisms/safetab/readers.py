@@ -1,0 +1,177 @@
+"""What is said to the readers of a SafeTab-P release: what its columns hold, and the noise of each of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from confide.mechanisms.safetab.intervals import count_interval
+from confide.mechanisms.safetab.output.coded import (
+    ITERATION,
+    MEASURED_AS,
+    MEASURED_IN,
+    SEX,
+    TITLES,
+    CodedLayout,
+    published_above,
+)
+from confide.mechanisms.safetab.output.planned import PlannedIteration, PlannedLevel
+from confide.mechanisms.safetab.output.rows import MEASURED
+from confide.mechanisms.safetab.settings import GRIDS, TOTAL_TABLE
+from confide.noise import NoiseDistribution
+from confide.releases.companions import Codebook, DescribedTable, asked
+from confide.releases.figure_noise import Draw, SelectedFigure
+from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE
+
+PROTECTION = (
+    "Every measured count has random noise of its own. The certificate states what this promises to everybody in the "
+    "data."
+)
+GROUPS = (
+    "A group is an area crossed with a race or ethnicity group, whose code stands in the column iteration. Groups "
+    "overlap: a person can be in several of them.",
+    "T01001 has one total for each group. A group has at most one table of sex by age: T02001, T02002 or T02003. A "
+    "first noisy total, which is not published, decided which.",
+    "measured_as says whether a total was measured itself, or is the sum of the noisy cells of the group's table, "
+    "which has more noise.",
+)
+INTERVAL = (
+    "low and high: the true count is between them with a probability of at least {}, given that the figure was "
+    "published. Totals that are left out when they are small are too high on average where they are published: for "
+    "these, the interval reaches further down than up."
+)
+ALL_SHOWN = "Every group is there, also those with nobody in them."
+LEFT_OUT = (
+    "A group that is not there has no table, and its noisy total was too small to be published. That does not mean "
+    "that nobody is in it. Totals are left out up to these numbers: {}. On other levels every group is there."
+)
+NEGATIVE = "Counts may be below zero: that is noise, which averages out when counts are added. Do not set them to zero."
+CLAMPED = (
+    "Counts below zero were set to zero before they were summed, so sums are too high on average; low and high allow "
+    "for it."
+)
+SELECTED = (
+    "Figures were also left out because of other figures: groups with a total below zero, cells below zero, and groups "
+    "alone that exceed the same group alone or in combination. No interval holds for what is left then, and none is "
+    "stated."
+)
+VARIANCE = (
+    "variance is the variance of the noise of a figure. It is empty where a figure was published because it was large "
+    "enough: no variance describes such a figure."
+)
+COPIED = (
+    "Areas of the same extent have the same figures, those of one of them: measured_in is the type of area that they "
+    "were measured for."
+)
+ADDING = (
+    'Within one group of one area, add the rows of its table whose margin is "cell" (or those of a file of the folder '
+    "cells/). Areas of one level can be added for the same group, as far as the group is there in all of them.",
+    "Never add different groups, such as two races: a person can be in both. Never add totals and cells together.",
+)
+
+OFFICIAL = {
+    "t1/": "the totals of all groups in the Census Bureau's layout, with | between values",
+    "t2/": "sex by age in the same layout, of the groups that have a table",
+}
+
+
+def codebook(plan: Mapping[str, Any]) -> Codebook | None:
+    """What the tables of a release hold; none in the first layout."""
+    stated = asked(plan["question"])
+    if stated is None:
+        return None
+    layout, (formats, agency) = CodedLayout.of(plan), stated
+    tables = tuple(
+        DescribedTable(name, title, layout.columns(number), layout.figures(number), tuple(layout.areas))
+        for number, (name, title) in enumerate(TITLES.items())
+    )
+    notes = tuple(_notes(layout))
+    return Codebook(tables, layout.areas, formats, agency, PROTECTION, notes, adding=ADDING, others=OFFICIAL)
+
+
+def _notes(layout: CodedLayout) -> Iterator[str]:
+    yield from GROUPS
+    limits = [
+        f"{level.title}: {level.suppressed_up_to:,}" for level in layout.levels if level.suppressed_up_to is not None
+    ]
+    yield LEFT_OUT.format("; ".join(limits)) if limits else ALL_SHOWN
+    if layout.selected:
+        yield SELECTED
+        return
+    if layout.probability is not None:
+        yield INTERVAL.format(layout.percent)
+    yield CLAMPED if layout.clamped else NEGATIVE
+    if not layout.clamped:
+        yield VARIANCE
+    if layout.copied:
+        yield COPIED
+
+
+UNKNOWN = "the release does not say how far its figures are off"
+CLAMPED_SUMS = (
+    "counts below zero were set to zero, so errors do not average out; low and high of each figure hold by themselves"
+)
+SELECTED_SUMS = "figures were left out because of other figures, and no margin holds for what is left"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFigures:
+    """The noise of the figures of a release: which measured counts a row shows, and their law."""
+
+    layout: CodedLayout
+    iterations: Mapping[str, PlannedIteration]
+    levels: Mapping[tuple[str, int], PlannedLevel]
+    """By region type and iteration level."""
+    sets: Mapping[tuple[str, str], int]
+    """For areas that share their figures with others the number of the set."""
+    figure: str = COUNT
+
+    @classmethod
+    def of(cls, plan: Mapping[str, Any]) -> GroupFigures | str:
+        """That of a release, from its plan; or why it is not known."""
+        if asked(plan["question"]) is None:
+            return UNKNOWN
+        layout = CodedLayout.of(plan)
+        if layout.selected or layout.clamped:
+            return SELECTED_SUMS if layout.selected else CLAMPED_SUMS
+        return cls(
+            layout,
+            {each.code: each for each in layout.iterations},
+            {(level.region_type, level.iteration_level): level for level in layout.levels},
+            {(kind, code): at for at, areas in enumerate(plan["question"]["coterminous"]) for kind, code in areas},
+        )
+
+    def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
+        """One for each measured count that the figure is made of: areas with the same figures have the same draws."""
+        iteration = self.iterations[row[ITERATION]]
+        region = row[MEASURED_IN] if self.layout.copied else row[LEVEL]
+        level = self.levels[region, iteration.level]
+        place = self.sets.get((row[LEVEL], row[AREA]), (row[LEVEL], row[AREA]))
+        number = list(TITLES).index(table)
+        statistics = number or {word: each for each, word in MEASURED.items()}[row[MEASURED_AS]]
+        law = level.total_law if iteration.total_only else level.law
+        if statistics == 0:
+            above = published_above(level, 0, alone=iteration.total_only)
+            key = (place, iteration.code, TOTAL_TABLE)
+            if above is None or law is None:
+                return [Draw(key, law)]
+            return [Draw(key, law, SelectedFigure(figure := int(row[COUNT]), partial(_interval, law, figure, above)))]
+        return [Draw((place, iteration.code, *cell), law) for cell in self._cells(number, statistics, row)]
+
+    def _cells(self, number: int, statistics: int, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """The cells of the group's table that a row is the sum of."""
+        sexes, ages = self.layout.variables[1], self.layout.variables[1 + statistics]
+        wanted = (TOTAL_CODE, TOTAL_CODE) if number == 0 else (row[SEX], row[ages.column])
+        if wanted[0] not in (*sexes.codes, TOTAL_CODE) or wanted[1] not in (*ages.codes, TOTAL_CODE):
+            raise LookupError(GRIDS[statistics - 1].table)
+        for sex in sexes.codes:
+            for age in ages.codes:
+                if wanted[0] in (sex, TOTAL_CODE) and wanted[1] in (age, TOTAL_CODE):
+                    yield sex, age
+
+
+def _interval(law: NoiseDistribution, figure: int, above: int, probability: Fraction) -> tuple[int, int]:
+    return count_interval(law, figure, probability, above)
