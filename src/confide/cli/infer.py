@@ -76,7 +76,7 @@ def infer(
     plots: Plots = None,
     as_json: Json = False,
 ) -> None:
-    """Estimates with margins for any query and any area, from a TopDown release or a file of noisy measurements.
+    """Estimates with margins for any query and area, from a TopDown release or a file of noisy measurements.
 
     No confidential record is read and nothing is spent. Every row has two estimates: by least squares over all noisy
     measurements, and of the released records. A rule that looks at no figure says whose margin is given.

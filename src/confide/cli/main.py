@@ -119,7 +119,7 @@ class Commands(LazyGroup):
         Later(
             "infer",
             "confide.cli.infer:infer",
-            "Estimates with margins for any query and any area, from a TopDown release or a file of noisy measurements.",
+            "Estimates with margins for any query and area, from a TopDown release or a file of noisy measurements.",
         ),
         Later(
             "replicate",
