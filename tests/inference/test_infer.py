@@ -503,3 +503,82 @@ def test_a_changed_file_of_a_release_is_refused(run: Path, tmp_path: Path) -> No
 def test_the_verbs_are_in_the_library(run: Path) -> None:
     opened = confide.open_source(run)
     assert confide.infer(opened, ["total"], ["county"]).table("county").num_rows == 2
+
+
+# --- with replicates ---
+
+
+@pytest.fixture(scope="module")
+def replicated(run: Path, tmp_path_factory: pytest.TempPathFactory) -> InferenceSource:
+    folder = tmp_path_factory.mktemp("replicates") / "made"
+    confide.replicate(run, folder, replicates=3, calibration=0, processes=1)
+    return open_source(run, replicates=folder)
+
+
+def test_other_areas_are_pooled_as_official_ones_are(replicated: InferenceSource) -> None:
+    """Tracts under another name, and a query under another name, have the errors that were written for them."""
+    tract = next(kind for kind in replicated.geographies if kind.kind == "tract")
+    same = AreaSet("mine", tract.codes, tract.block, tract.area)
+    answer = infer(replicated, ["hhgq:residence", "hhinstlevels", "total"], ["tract"], areas=[same])
+    mine = next(kind for kind in answer.kinds if kind.kind == "mine")
+    for query in ("hhgq:residence", "total"):
+        asked = next(one for one in answer.queries if one.name == query)
+        one, other = answer._errors(tract, asked), answer._errors(mine, asked)
+        assert one is not None
+        assert other is not None
+        np.testing.assert_allclose(one.rmse, other.rmse)
+        np.testing.assert_allclose(one.reach, other.reach)
+    first, second = (answer._errors(tract, asked) for asked in answer.queries[:2])
+    np.testing.assert_allclose(first.rmse, second.rmse)  # type: ignore[union-attr]
+
+
+def test_with_replicates_records_have_their_margins(replicated: InferenceSource, tmp_path: Path) -> None:
+    answer = infer(replicated, ["total", "hispanic*cenrace"], ["tract", "block"])
+    rows = [row for kind in answer.kinds for row in answer.table(kind.kind).to_pylist()]
+    assert {row["method"] for row in rows} == {"exact", "gls", "release+amc"}
+    for row in rows:
+        if row["method"] == "release+amc":
+            assert row["estimate"] == row["released"]
+            assert row["sd"] == row["amc_rmse"]
+            assert row["low"] <= row["released"] <= row["high"]
+        if row["method"] == "gls":
+            assert (row["estimate"], row["sd"]) == (row["gls"], row["gls_sd"])
+    # The rule gives margins of records to classes that catch the eye; a cell with more noise than others may be left.
+    without = infer(replicated, ["total", "hispanic*cenrace"], ["tract", "block"], method="gls")
+    marked = sum(row["catches_the_eye"] for kind in without.kinds for row in without.table(kind.kind).to_pylist())
+    assert sum(row["catches_the_eye"] for row in rows) < marked / 20
+    facts = write_inference(answer, tmp_path / "out")
+    assert facts["replicates"] == 3
+    assert {choice["method"] for choice in facts["rule"]} == {"gls", "release+amc"}
+
+
+def test_replicates_of_another_release_are_refused(replicated: InferenceSource, public: Path, tmp_path: Path) -> None:
+    assert replicated.replicates is not None
+    with pytest.raises(ConfideError, match="replicates are of a release"):
+        open_source(public, replicates=replicated.replicates.folder)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfideError, match="not one of replicates"):
+        open_source(replicated.folder, replicates=tmp_path / "empty")
+
+
+# --- from the plan alone ---
+
+
+def test_accuracy_follows_from_the_plan(run: Path, source: InferenceSource, tmp_path: Path) -> None:
+    arguments = ["infer", str(run), "--accuracy", "--out", str(tmp_path), "--json"]
+    values = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
+    rows = values["accuracy"]
+    assert values["accuracy"] == pq.read_table(tmp_path / "accuracy.parquet").to_pylist()
+    assert "How far off may a figure be?" in (tmp_path / "accuracy.html").read_text()
+    assert {row["size"] for row in rows} == set(size_names())
+    assert source.released is not None
+    noise = ReleasedNoise(ReplicatedRelease.of(source.released).problem)
+    tract = next(kind for kind in source.geographies if kind.kind == "tract")
+    area = np.full(len(source.block_codes), -1)
+    area[tract.block] = tract.area
+    expected = np.sqrt(noise.variances({}, area, tract.areas).mean())
+    (row,) = (r for r in rows if (r["geography"], r["query"], r["size"]) == ("tract", "total", "1000+"))
+    assert row["sd"] == pytest.approx(expected)
+    assert row["expected_error"] == pytest.approx(np.sqrt(2 / np.pi) * row["sd"], rel=0.02)
+    (state,) = (r for r in rows if (r["geography"], r["query"], r["size"]) == ("state", "total", "1000+"))
+    assert state["sd"] == 0  # published as it is

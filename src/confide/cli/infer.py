@@ -12,12 +12,15 @@ from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.errors import ParameterError, Place
 from confide.inference import infer as answer_of
 from confide.inference import open_source
+from confide.inference.accuracy import expected_accuracy
 from confide.inference.answers import NOT_COVERED, Inference
 from confide.inference.areas import read_areas
 from confide.inference.pictures import interval_chart, margin_map
 from confide.inference.writing import FORMATS, write_inference
 
 MOST_ROWS = 40
+ACCURACY_SHOWN = ("total", "votingage", "hispanic", "hispanic*cenrace")
+"""The queries whose expected errors the terminal shows; all of them are in the files."""
 MOST_JSON = 200_000
 """So many rows are printed as JSON; more belong into files."""
 
@@ -73,6 +76,9 @@ def infer(
         list[str] | None,
         typer.Option(metavar="KIND=FILE", help="GeoJSON outlines of a kind of area, for a map; needs --plots."),
     ] = None,
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy", help="Expected errors from the plan alone, by kind of area, query and size.")
+    ] = False,
     plots: Plots = None,
     as_json: Json = False,
 ) -> None:
@@ -81,6 +87,9 @@ def infer(
     No confidential record is read and nothing is spent. Every row has two estimates: by least squares over all noisy
     measurements, and of the released records. A rule that looks at no figure says whose margin is given.
     """
+    if accuracy:
+        _accuracy(source, spec, folder, as_json=as_json)
+        return
     opened = open_source(source, totals=totals, replicates=replicates, spec=spec)
     given = [] if areas is None else read_areas(areas, opened.block_codes)
     answer = answer_of(
@@ -105,6 +114,26 @@ def infer(
         out.print(f"Written: {escape(str(folder))}")
     for path in drawn:
         out.print(f"Drawn: {escape(str(path))}")
+
+
+def _accuracy(source: Path, spec: Path | None, folder: Path | None, *, as_json: bool) -> None:
+    answer = expected_accuracy(source, spec)
+    written = [] if folder is None else answer.write(folder)
+    if as_json:
+        print_json(answer.as_dict() | ({"files": [str(path) for path in written]} if written else {}))
+        return
+    rows = [row for row in answer.table.to_pylist() if row["query"] in ACCURACY_SHOWN]
+    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        head = lines.setdefault((row["query"], row["geography"]), [f"±{row['margin_90']:,.1f}"])
+        head.append(f"{row['expected_error']:,.1f}")
+    title = "How far off may a figure be? The margin of the noise alone, and the expected error by size of the figure"
+    columns = ["query", "areas", "90% ", *(f"{size} " for size in sizes)]
+    table(columns, [(*key, *values) for key, values in lines.items()], title=title)
+    out.print(f"[yellow]note[/] {NOT_COVERED}")
+    for path in written:
+        out.print(f"Written: {escape(str(path))}")
 
 
 def _values(answer: Inference) -> dict[str, Any]:

@@ -46,8 +46,8 @@ from confide.inference.choosing import (
 )
 from confide.inference.pooled_errors import (
     AreaKind,
-    ErrorTally,
     PossibleCells,
+    ReplicateTally,
     counts_of_spine,
     size_class,
 )
@@ -348,7 +348,7 @@ class Inference(TypedAnswer):
         matrix = query.matrix(self.source.vocabulary.shape)
         released = counts_of_spine(self.source.counts.T.tocsr(), spine.rows).T.tocsr()
         possible = PossibleCells(replicates.source.problem).number(areas, matrix)
-        tally = ErrorTally(areas.members @ released @ matrix, possible)
+        tally = ReplicateTally(areas.members @ released @ matrix, possible)
         for histograms in replicates.histograms():
             tally.add(areas.members @ histograms @ matrix)
         by_query = {row.query: row.factor for row in replicates.factors}

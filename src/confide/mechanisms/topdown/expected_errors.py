@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 from scipy.special import ndtr
 
 from confide.arrays import Floats, Integers
@@ -117,3 +118,77 @@ def expected_absolute_error(size: Floats | float, sd: Floats | float) -> Floats:
     # The upper half, the part down to zero, and everything below zero, which is off by n.
     upper, middle = s / np.sqrt(2 * np.pi), s * (1 / np.sqrt(2 * np.pi) - density)
     return np.asarray(upper + middle + np.where(s > 0, n * ndtr(-t), 0.0), np.float64)
+
+
+SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
+"""Classes of figures, from and to."""
+MOST_ACCURACY_CELLS = 300
+MARGIN = 1.6448536269514722
+"""Half the width of a 90 % interval, in standard deviations."""
+
+
+def accuracy_table(problem: TopDownProblem) -> pa.Table:
+    """Expected errors of released figures, by kind of area, query and size of the figure: from the plan alone.
+
+    Args:
+        problem: Strategy, frame and spine; no record is looked at.
+
+    Returns:
+        One row for each official level or kind of area, query of at most 300 cells and class of figures, with the
+        columns of :data:`ACCURACY`.
+    """
+    noise = ReleasedNoise(problem)
+    frame, names = problem.frame.spine, [attribute.name for attribute in problem.strategy.schema.attributes]
+    measured = (share.name for level in problem.strategy.levels for share in level.queries)
+    rows = []
+    for query in dict.fromkeys((TOTAL, *measured)):
+        resolved = problem.strategy.query(query)
+        if resolved.cells > MOST_ACCURACY_CELLS:
+            continue
+        groups = {names.index(v.attribute.name): v.assignment.astype(np.int64) for v in resolved.variables}
+        for level in (*frame.levels, *frame.areas):
+            there = np.unique(level.unit_of_block[problem.spine.rows])
+            there = there[there >= 0]
+            if not len(there):
+                continue
+            variance = noise.variances(groups, level.unit_of_block, level.units)[there]
+            sd = np.sqrt(np.maximum(variance, 0.0))
+            for low, high in SIZES:
+                size = float(low) if high is None else float(np.sqrt(max(low, 1) * high)) if high else 0.0
+                error = float(expected_absolute_error(size, sd).mean())
+                rows.append(
+                    {
+                        "geography": level.name,
+                        "areas": len(there),
+                        "query": query,
+                        "cells": resolved.cells,
+                        "size": f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}",
+                        "figure": size,
+                        "sd": float(np.sqrt(np.mean(variance))),
+                        "margin_90": MARGIN * float(np.sqrt(np.mean(variance))),
+                        "expected_error": error,
+                        "expected_percent": 100 * error / size if size else None,
+                    }
+                )
+    return pa.Table.from_pylist(rows, schema=ACCURACY)
+
+
+def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
+ACCURACY = pa.schema(
+    [
+        _column("geography", pa.string(), "level or kind of area"),
+        _column("areas", pa.int64(), "how many there are"),
+        _column("query", pa.string(), "what is counted"),
+        _column("cells", pa.int64(), "figures of an area"),
+        _column("size", pa.string(), "class of figures"),
+        _column("figure", pa.float64(), "the figure that stands for the class"),
+        _column("sd", pa.float64(), "root of the mean variance of the noise alone"),
+        _column("margin_90", pa.float64(), "90 per cent of such noise is within this of zero"),
+        _column("expected_error", pa.float64(), "expected absolute error of a figure that cannot be below zero"),
+        _column("expected_percent", pa.float64(), "the same in per cent of the figure"),
+    ]
+)
+"""The columns of :func:`accuracy_table`."""
