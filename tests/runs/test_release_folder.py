@@ -380,3 +380,20 @@ def test_swapped_records_are_read_by_stata_and_spss(tmp_path: Path) -> None:
     spec.write_text(text.replace("microdata = true", "microdata = false"), encoding="utf-8")
     with pytest.raises(ConfideError, match="formats of records"):
         confide.check(spec)
+
+
+def test_records_alone_are_written_for_tau_argus_where_it_is_asked_for(tmp_path: Path) -> None:
+    project = lay_out("swapping", tmp_path / "p")
+    spec = project.folder / SPEC
+    text = spec.read_text(encoding="utf-8")
+    text = text[: text.index("[[tables]]")] + text[text.index("[output]") :]
+    spec.write_text(re.sub(r"formats = \[.*\]", 'formats = ["csv", "argus"]', text), encoding="utf-8")
+    project.run()
+    assert confide.verify(project.release).ok
+    header, *people = record_rows(next((project.release / "argus").glob("persons.records*.asc")))
+    rows = pyarrow.csv.read_csv(next((project.release / "microdata").glob("persons*.csv")))
+    assert header == rows.column_names
+    assert len(people) == rows.num_rows
+    readme = (project.release / "README.txt").read_text(encoding="utf-8")
+    assert "microdata/persons.*" in readme
+    assert "HOW TO ADD UP" not in readme

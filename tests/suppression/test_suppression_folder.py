@@ -60,6 +60,7 @@ smallest = "municipality"
 levels = [{{ name = "county", digits = 1 }}]
 [suppression]
 threshold = 2
+method = "heuristic"
 p = 10
 [[tables]]
 name = "branch"

@@ -16,7 +16,6 @@ from confide.report.render import render
 
 SCHEMA, BLOCKS, AREAS = "schema.toml", "blocks.csv", "areas.csv"
 """The files beside a spec: ``BLOCKS`` is a code list laid out anew, ``AREAS`` a table read from the records."""
-STRATEGY, FEWER = "strategy.toml", "estimated.toml"
 BUDGET = "1"
 
 

@@ -275,7 +275,8 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
     tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
     levels = {level: question["levels"][level] for table in tables for level in table.levels}
     formats, agency = stated
-    return Codebook(tables, levels, formats, agency, PROTECTION, NOTES, records, consistent=True)
+    notes = NOTES if tables else ()
+    return Codebook(tables, levels, formats, agency, PROTECTION, notes, records, consistent=True)
 
 
 def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -164,7 +164,7 @@ class Codebook:
     @property
     def coded(self) -> bool:
         """Whether tables have codes and labels, and say which rows are totals."""
-        return not any(isinstance(table.columns, GivenColumns) for table in self.tables)
+        return bool(self.tables) and not any(isinstance(table.columns, GivenColumns) for table in self.tables)
 
     @property
     def variables(self) -> tuple[CodedVariable, ...]:

@@ -31,7 +31,7 @@ FILES = {
     "csvw-metadata.json": "the same as CSV on the Web",
     "sdmx/structure.json": "SDMX 3.0: concepts, code lists and data structures of the files in sdmx/",
     "tables.xlsx": "the tables as a workbook for Excel or LibreOffice, with codes as text",
-    "argus/": "the tables for tau-ARGUS: cells (.tab), columns (.rda), hierarchies (.hrc) and labels (.cdl)",
+    "argus/": "for tau-ARGUS: cells (.tab), columns (.rda), hierarchies (.hrc), labels (.cdl), records (.asc)",
     "registry.json": "a record for a registry of deployments of differential privacy",
 }
 
