@@ -13,10 +13,9 @@ from confide.errors import ParameterError, Place
 from confide.inference import infer as answer_of
 from confide.inference import open_source
 from confide.inference.accuracy import expected_accuracy
-from confide.inference.answers import NOT_COVERED, Inference
 from confide.inference.areas import read_areas
-from confide.inference.pictures import interval_chart, margin_map
-from confide.inference.writing import FORMATS, write_inference
+from confide.inference.inferring import NOT_COVERED, Inference
+from confide.inference.writing import FORMATS, interval_chart, margin_map, write_inference
 
 MOST_ROWS = 40
 ACCURACY_SHOWN = ("total", "votingage", "hispanic", "hispanic*cenrace")
@@ -166,12 +165,12 @@ def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, An
 def _show(answer: Inference, difference: list[dict[str, Any]] | None) -> None:
     out.print(f"[bold]{escape(answer.source.title)}[/]")
     out.print("No confidential record was read, and nothing was spent.\n")
-    left = MOST_ROWS
+    room = MOST_ROWS
     for kind in answer.kinds:
-        rows = answer.table(kind.kind).slice(0, left).to_pylist() if left else []
+        rows = answer.table(kind.kind).slice(0, room).to_pylist() if room else []
         if rows:
             _rows(answer, kind.kind, rows)
-        left -= len(rows)
+        room -= len(rows)
     _shares(answer)
     if difference is not None:
         shown = [

@@ -44,6 +44,7 @@ from confide.inference.choosing import (
     Rule,
     choose,
 )
+from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
 from confide.inference.pooled_errors import (
     AreaKind,
     PossibleCells,
@@ -52,7 +53,6 @@ from confide.inference.pooled_errors import (
     size_class,
 )
 from confide.inference.replicates import ReplicatedRelease
-from confide.inference.sources import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 
@@ -605,13 +605,13 @@ def _counts_of(query: AskedQuery) -> Iterator[dict[int, Floats]]:
 
 def _layers(kind: AreaSet, blocks: int) -> Iterator[Integers]:
     """Areas that may overlap as partitions: of each block one area at a time, −1 for none."""
-    left = np.arange(len(kind.block))
-    while len(left):
-        _, first = np.unique(kind.block[left], return_index=True)
+    entries = np.arange(len(kind.block))
+    while len(entries):
+        _, first = np.unique(kind.block[entries], return_index=True)
         result = np.full(blocks, -1, np.int64)
-        result[kind.block[left[first]]] = kind.area[left[first]]
+        result[kind.block[entries[first]]] = kind.area[entries[first]]
         yield result
-        left = np.delete(left, first)
+        entries = np.delete(entries, first)
 
 
 _CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]

@@ -137,7 +137,7 @@ class InferenceSource:
         self, query: str, *, geography: str, level: float = 0.9, method: str = "auto", at_once: bool = False
     ) -> pa.Table:
         """A query in all areas of a kind, as a table of Arrow: see :func:`confide.inference.infer`."""
-        from confide.inference.answers import infer
+        from confide.inference.inferring import infer
 
         return infer(self, [query], [geography], levels=[level], method=method, at_once=at_once).table(geography)
 
