@@ -16,7 +16,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 from tests.kits.inferred import measured_release, true_counts
-from tests.kits.public_files import write_public
+from tests.kits.public_files import DHC, write_public
 from typer.testing import CliRunner
 
 import confide
@@ -582,3 +582,27 @@ def test_accuracy_follows_from_the_plan(run: Path, source: InferenceSource, tmp_
     assert row["expected_error"] == pytest.approx(np.sqrt(2 / np.pi) * row["sd"], rel=0.02)
     (state,) = (r for r in rows if (r["geography"], r["query"], r["size"]) == ("state", "total", "1000+"))
     assert state["sd"] == 0  # published as it is
+
+
+# --- histograms that are too large ---
+
+
+def test_a_study_looks_at_coarser_groups(tmp_path: Path) -> None:
+    made = write_public(tmp_path / "US_DHCP_PROD", DHC, noise=1e-4, by_county=True)
+    with pytest.raises(ConfideError, match="too many cells"):
+        open_source(tmp_path)
+    (tmp_path / "study.toml").write_text('relgq = "relgq_4_groups"\nage = "*"\n')
+    opened = open_source(tmp_path, totals=made.totals(), study=tmp_path / "study.toml")
+    rows = opened.infer("relgq_4_groups", geography="spine:state").to_pylist()
+    words = made.words.meaning("relgq", "relgq_4_groups")
+    assert words is not None
+    shape = (len(made.ids["State"]), *made.words.shape)
+    axis = list(made.words.attributes).index("relgq")
+    by_level = made.truth["State"].reshape(shape).sum(axis=tuple(1 + a for a in range(len(shape) - 1) if a != axis))
+    expected = [int(unit[words == group].sum()) for unit in by_level for group in range(4)]
+    assert [round(row["gls"]) for row in rows] == expected
+    assert not any(row["method"] == "exact" and row["sd"] for row in rows)
+    for bad in ("relgq = 3", 'colour = "*"', 'age = "relgq_4_groups"', "not toml"):
+        (tmp_path / "bad.toml").write_text(bad)
+        with pytest.raises(ConfideError):
+            open_source(tmp_path, study=tmp_path / "bad.toml")

@@ -64,6 +64,12 @@ def infer(
         Path | None,
         typer.Option(metavar="FILE", help="Known totals, such as those of the States: CSV with code and total."),
     ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Coarser groups, where the histogram of a measurement file is too large: a TOML file."
+        ),
+    ] = None,
     spec: Annotated[
         Path | None, typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
     ] = None,
@@ -89,7 +95,7 @@ def infer(
     if accuracy:
         _accuracy(source, spec, folder, as_json=as_json)
         return
-    opened = open_source(source, totals=totals, replicates=replicates, spec=spec)
+    opened = open_source(source, totals=totals, replicates=replicates, spec=spec, study=study)
     given = [] if areas is None else read_areas(areas, opened.block_codes)
     answer = answer_of(
         opened,

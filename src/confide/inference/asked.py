@@ -7,18 +7,20 @@ of an area: ``total``, or levels of variables such as ``hispanic=1*votingage=1``
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from confide.arrays import Floats, Integers
 from confide.documents import load_schema, shipped
-from confide.errors import ConfideError, ParameterError, Place
-from confide.mechanisms.topdown.measurements.words import Words
+from confide.errors import ConfideError, InputError, ParameterError, Place
+from confide.mechanisms.topdown.measurements.words import SUMMED_OUT, Words
 from confide.schema import DETAILED, NO_GROUP, TOTAL, Schema
 
 EVERYBODY = "all"
@@ -120,10 +122,49 @@ class Vocabulary:
                     variables[word] = _of_word(word, variables[attribute], groups)
         return cls(words.title, dict(words.attributes), variables)
 
+    def coarser(self, words: Mapping[str, str]) -> tuple[Vocabulary, tuple[Integers, ...]]:
+        """The vocabulary of a study, and the groups of each axis: for each attribute a variable, or ``*`` for none.
+
+        Attributes that are not named are kept as they are. What can be asked are unions of the groups of the study.
+        """
+        variables: dict[str, AskedVariable] = {}
+        groups: list[Integers] = []
+        unknown = [name for name in words if name not in self.attributes]
+        if unknown:
+            raise _refused("--study", f"there is no attribute {unknown[0]!r}", unknown[0], ", ".join(self.attributes))
+        for axis, attribute in enumerate(self.attributes):
+            word = words.get(attribute, attribute)
+            if word == SUMMED_OUT:
+                everybody = np.zeros(self.attributes[attribute], np.int64)
+                groups.append(everybody)
+                variables[attribute] = AskedVariable(
+                    attribute, attribute, axis, np.zeros(1, np.int64), ("*",), ("all",)
+                )
+                continue
+            own = self._variable(word, word)
+            if own.attribute != attribute or (own.groups == NO_GROUP).any():
+                what = f"{word!r} does not put every level of {attribute!r} into a group"
+                raise _refused("--study", what, word, f"{attribute}, one of its recodes, or {SUMMED_OUT}")
+            groups.append(own.groups)
+            first = np.array([int(np.flatnonzero(own.groups == group)[0]) for group in range(own.size)])
+            for variable in [one for one in self.variables.values() if one.attribute == attribute]:
+                if np.array_equal(variable.groups, variable.groups[first][own.groups]):
+                    named = variable.groups[first]
+                    variables[variable.name] = AskedVariable(
+                        variable.name, attribute, axis, named, variable.codes, variable.labels
+                    )
+            variables[attribute] = AskedVariable(attribute, attribute, axis, np.arange(own.size), own.codes, own.labels)
+        sizes = {attribute: int(groups[axis].max()) + 1 for axis, attribute in enumerate(self.attributes)}
+        return Vocabulary(f"{self.title}, in coarser groups", sizes, variables), tuple(groups)
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The levels of each axis."""
         return tuple(self.attributes.values())
+
+    def knows(self, text: str) -> bool:
+        """Whether a text names a query."""
+        return text in (TOTAL, DETAILED) or all(part.strip() in self.variables for part in text.split("*"))
 
     def query(self, text: str) -> AskedQuery:
         """The query that a text names; raises with a finding if there is none."""
@@ -166,6 +207,22 @@ class Vocabulary:
         return self.variables[name]
 
 
+def read_study(file: Path) -> dict[str, str]:
+    """A study from a TOML file: for each attribute the word of its groups, such as ``age = "age_10_groups"``."""
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        found, expected = type(error).__name__, 'a TOML file with lines such as age = "age_10_groups"'
+        raise InputError(
+            "bad-study", "the study cannot be read", Place(file=file.name), found, expected, "correct the file"
+        ) from None
+    wrong = [name for name, word in values.items() if not isinstance(word, str)]
+    if wrong:
+        what, expected = f"the groups of {wrong[0]!r} are no text", "the name of a recode, or *"
+        raise InputError("bad-study", what, Place(file=file.name), repr(values[wrong[0]]), expected, "correct the file")
+    return values
+
+
 def _of_word(word: str, attribute: AskedVariable, groups: Integers) -> AskedVariable:
     """A recode that has a word and no labels: its groups are called by their levels."""
     codes, labels = [], []
@@ -181,8 +238,6 @@ def _of_word(word: str, attribute: AskedVariable, groups: Integers) -> AskedVari
 
 def _shipped_schema(attributes: Mapping[str, int]) -> Schema | None:
     """The schema that ships and has these attributes, for its labels."""
-    from pathlib import Path
-
     for name in shipped("schemas"):
         try:
             schema = load_schema(name, Path())

@@ -23,14 +23,16 @@ from confide.estimation.linear_statements import (
     quantile_intervals,
     share_intervals,
 )
+from confide.estimation.sectors import Study
 from confide.estimation.unified_intervals import count_intervals
 from confide.inference.areas import MOST_PIECES, Area, AreaSet, PlacedAreas, SpineUnits, outside
-from confide.inference.asked import Vocabulary
+from confide.inference.asked import Vocabulary, read_study
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.inference.tree_answers import TreeAnswers
 from confide.mechanisms import SPECS
+from confide.mechanisms.topdown.measurements.folder import find_product
 from confide.mechanisms.topdown.measurements.layout import FOLDER
-from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_totals, read_tree
+from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, product_words, read_totals, read_tree
 from confide.mechanisms.topdown.measurements.words import words_of
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -119,7 +121,8 @@ class InferenceSource:
         else:
             assert self.tree is not None
             measured = [query.name for queries in self.tree.queries.values() for query in queries]
-        names = dict.fromkeys(("total", *measured))
+        # A study has not every variable that is measured.
+        names = [n for n in dict.fromkeys(("total", *measured)) if self.vocabulary.knows(n)]
         return [name for name in names if self.vocabulary.query(name).cells <= MOST_DEFAULT_CELLS]
 
     @property
@@ -214,6 +217,7 @@ def open_source(
     totals: str | Path | Mapping[str, int] | None = None,
     replicates: str | Path | None = None,
     spec: str | Path | None = None,
+    study: str | Path | Mapping[str, str] | None = None,
 ) -> InferenceSource:
     """Opens a release or a folder of noisy measurements for inference.
 
@@ -223,6 +227,8 @@ def open_source(
             measurement files do not have.
         replicates: A folder that ``confide replicate`` made of the release.
         spec: The spec of the release, where its strategy does not ship.
+        study: Coarser groups for a folder of measurements whose histogram is too large: for each attribute the word of
+            its groups, or a TOML file with them.
 
     Returns:
         The source. Raises with findings if a file is not what it should be.
@@ -230,12 +236,16 @@ def open_source(
     folder = Path(path)
     release = release_of(folder)
     given = read_totals(Path(totals)) if isinstance(totals, str | Path) else dict(totals or {})
+    coarser = read_study(Path(study)) if isinstance(study, str | Path) else study
     if (release / MANIFEST).is_file():
+        if coarser is not None:
+            what, expected = "a study is for a folder of measurements", "the folder measurements of the release"
+            raise InputError("bad-study", what, Place(path="--study"), folder.name, expected, "give that folder")
         return _of_release(folder, None if spec is None else Path(spec), replicates, given)
     if replicates is not None:
         what = "replicates are of a release, and this is a folder of measurements"
         raise InputError("no-release", what, Place(path="--replicates"), folder.name, "a release", "leave it out")
-    return _of_folder(folder, None if spec is None else Path(spec), given)
+    return _of_folder(folder, None if spec is None else Path(spec), given, coarser)
 
 
 def _of_release(
@@ -283,14 +293,22 @@ def _of_release(
     )
 
 
-def _of_folder(path: Path, spec: Path | None, totals: Mapping[str, int]) -> InferenceSource:
+def _of_folder(
+    path: Path, spec: Path | None, totals: Mapping[str, int], coarser: Mapping[str, str] | None
+) -> InferenceSource:
     words, levels = None, None
     if spec is not None:
         loaded = load_spec(spec, SPECS).spec
         if isinstance(loaded, TopDownSpec):
             strategy = load_strategy(loaded.topdown.strategy, spec.parent, root=loaded.topdown.root)
             words, levels = words_of(strategy), strategy.level_names
-    tree = read_tree(path, words=words, levels=levels, totals=totals or None)
+    vocabulary, groups = None, None
+    if coarser is not None:
+        product = find_product(path, Place(file=path.name))
+        known = Vocabulary.of(words or product_words(product.path, product.folders), None)
+        vocabulary, groups = known.coarser(coarser)
+    grouped = None if groups is None else Study(groups)
+    tree = read_tree(path, words=words, levels=levels, totals=totals or None, study=grouped)
     codes = tree.block_codes
     blocks = np.arange(len(codes))
     names = [units.name for units in tree.units]
@@ -299,7 +317,7 @@ def _of_folder(path: Path, spec: Path | None, totals: Mapping[str, int]) -> Infe
     return InferenceSource(
         tree.folder.path,
         tree.words.title,
-        Vocabulary.of(tree.words, None),
+        vocabulary or Vocabulary.of(tree.words, None),
         codes,
         (*geographies, AreaSet.partition(names[-1], codes.tolist(), blocks)),
         tree.covariances,
