@@ -51,7 +51,7 @@ class Accuracy(TypedAnswer):
             line = query["rows"].setdefault(row["geography"], blank | {"errors": []})
             line["errors"].append(f"{row['expected_error']:,.1f}")
         listed = [query | {"rows": list(query["rows"].values())} for query in queries.values()]
-        values = {"title": self.title, "release": self.release, "banner": self.banner}
+        values: dict[str, Any] = {"title": self.title, "release": self.release, "banner": self.banner}
         return render("accuracy.html.j2", sizes=sizes, queries=listed, **values)
 
     def write(self, folder: Path) -> list[Path]:

@@ -135,11 +135,9 @@ class Vocabulary:
         for axis, attribute in enumerate(self.attributes):
             word = words.get(attribute, attribute)
             if word == SUMMED_OUT:
-                everybody = np.zeros(self.attributes[attribute], np.int64)
-                groups.append(everybody)
-                variables[attribute] = AskedVariable(
-                    attribute, attribute, axis, np.zeros(1, np.int64), ("*",), ("all",)
-                )
+                groups.append(np.zeros(self.attributes[attribute], np.int64))
+                one = np.zeros(1, np.int64)
+                variables[attribute] = AskedVariable(attribute, attribute, axis, one, (SUMMED_OUT,), (EVERYBODY,))
                 continue
             own = self._variable(word, word)
             if own.attribute != attribute or (own.groups == NO_GROUP).any():
@@ -147,7 +145,7 @@ class Vocabulary:
                 raise _refused("--study", what, word, f"{attribute}, one of its recodes, or {SUMMED_OUT}")
             groups.append(own.groups)
             first = np.array([int(np.flatnonzero(own.groups == group)[0]) for group in range(own.size)])
-            for variable in [one for one in self.variables.values() if one.attribute == attribute]:
+            for variable in [each for each in self.variables.values() if each.attribute == attribute]:
                 if np.array_equal(variable.groups, variable.groups[first][own.groups]):
                     named = variable.groups[first]
                     variables[variable.name] = AskedVariable(

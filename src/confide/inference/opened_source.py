@@ -184,7 +184,8 @@ class InferenceSource:
         """The estimates of all cells of an area, with the shape of the schema."""
         block = self._blocks(area)
         assert self._estimating.estimates is not None
-        return self._estimating.estimates.area_histogram(block, np.zeros(len(block), np.int64), 1)[0]
+        cells = self._estimating.estimates.area_histogram(block, np.zeros(len(block), np.int64), 1)
+        return np.asarray(cells[0], np.float64)
 
     @property
     def _estimating(self) -> TreeAnswers:

@@ -112,7 +112,8 @@ class TreeAnswers:
         number = np.concatenate([np.full(len(one), place) for place, one in enumerate(blocks)])
         zero = np.zeros(len(number), np.int64)
         listed = [self.count(levels) for levels in counts]
-        return self.covariances.area_covariances(np.concatenate(blocks), zero, 1, listed, number)[0]
+        matrices = self.covariances.area_covariances(np.concatenate(blocks), zero, 1, listed, number)
+        return np.asarray(matrices[0], np.float64)
 
 
 def _entries(placed: PlacedAreas, areas: Integers) -> tuple[Integers, Integers]:

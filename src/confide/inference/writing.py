@@ -218,7 +218,7 @@ def margin_map(answer: Inference, kind: AreaSet, file: Path) -> Chart:
     rows: dict[str, dict[str, Any]] = {}
     for row in _first_rows(answer, kind):
         rows.setdefault(row["code"], row)
-    features = []
+    features: list[dict[str, Any]] = []
     for outline in outlines.outlines:
         row = rows[outline.code]
         known = row["low"] is not None and row["estimate"] and row["estimate"] > 0

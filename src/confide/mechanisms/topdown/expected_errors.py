@@ -82,7 +82,7 @@ class ReleasedNoise:
     @cached_property
     def _covariance(self) -> list[tuple[Floats, float | None]]:
         """For each level C in sectors, and the variance of a total that has a pass of its own."""
-        result = []
+        result: list[tuple[Floats, float | None]] = []
         for level in self._levels:
             if not level.share:
                 result.append((np.zeros(0), None))
