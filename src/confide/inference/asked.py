@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix
 from confide.arrays import Floats, Integers
 from confide.documents import load_schema, shipped
 from confide.errors import ConfideError, InputError, ParameterError, Place
-from confide.mechanisms.topdown.measurements.words import SUMMED_OUT, Words
+from confide.mechanisms.topdown.measurements.layout import SUMMED_OUT, Words
 from confide.schema import DETAILED, NO_GROUP, TOTAL, Schema
 
 EVERYBODY = "all"

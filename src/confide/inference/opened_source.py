@@ -31,9 +31,8 @@ from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.inference.tree_answers import TreeAnswers
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.measurements.folder import find_product
-from confide.mechanisms.topdown.measurements.layout import FOLDER
+from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, product_words, read_totals, read_tree
-from confide.mechanisms.topdown.measurements.words import words_of
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
