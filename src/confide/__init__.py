@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from confide.in_memory import open_ledger as open_ledger
     from confide.in_memory import protect as protect
     from confide.in_memory import tabulate as tabulate
+    from confide.inference import infer as infer
+    from confide.inference import open_source as open_source
     from confide.inference import replicate as replicate
     from confide.inputs.pl94 import import_pl94 as import_pl94
     from confide.mechanisms import MECHANISMS as MECHANISMS
@@ -103,12 +105,14 @@ VERBS = {
     "evaluate": "api",
     "give_record_keys": "mechanisms.cellkey.cellkey_answers",
     "import_pl94": "inputs.pl94",
+    "infer": "inference",
     "json_schema": "api",
     "new": "api",
     "new_schema": "api",
     "new_signature_key": "api",
     "open_ledger": "in_memory",
     "open_release": "opened",
+    "open_source": "inference",
     "perturb_cells": "api",
     "perturbation_table": "noise.ptables.ptable_answer",
     "protect": "in_memory",

@@ -22,6 +22,7 @@ TWINS = {
     "run": "confide:run",
     "verify": "confide:verify",
     "replicate": "confide:replicate",
+    "infer": "confide:infer",
     "suppress": "confide:suppress",
     "evaluate": "confide:evaluate",
     "replay": "confide:replay",

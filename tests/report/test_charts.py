@@ -22,6 +22,7 @@ needs_plots = pytest.mark.skipif(not charts.available(), reason="the extra plots
 GAP = re.compile(r"\$\{(\w+)\}")
 DATUM = re.compile(r"datum\.(\w+)")
 CONSTANTS = {*look()["constants"], "few", "very_few"}
+MAPS = ("topdown-error-map", "inference-relative-margin")
 ROWS = [{"table": "age", "level": "block", "percent": 2.5}, {"table": "age", "level": "county", "percent": 0.5}]
 
 
@@ -122,7 +123,7 @@ def test_a_file_shows_the_columns_that_it_declares(name: str) -> None:
         assert (dataset,) in used
         shown = {pair[1] for pair in used if len(pair) == 2 and pair[0] == dataset}
         # Shapes of a map are not encoded: the mark takes them from each feature.
-        assert set(columns) - shown <= ({"type", "geometry"} if name == "topdown-error-map" else set())
+        assert set(columns) - shown <= ({"type", "geometry"} if name in MAPS else set())
 
 
 @pytest.mark.parametrize("name", names())

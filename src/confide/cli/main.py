@@ -117,6 +117,11 @@ class Commands(LazyGroup):
             "work them out.",
         ),
         Later(
+            "infer",
+            "confide.cli.infer:infer",
+            "Estimates with margins for any query and area, from a TopDown release or a file of noisy measurements.",
+        ),
+        Later(
             "replicate",
             "confide.cli.replicate:replicate",
             "Make a TopDown release again and again from its own records, and learn what its figures are off by.",

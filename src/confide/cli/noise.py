@@ -220,8 +220,9 @@ def ptable(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compute a perturbation table for the cell key method: for each count the noise of maximum entropy, with a "
-    "proof."""
+    """Compute a perturbation table for the cell key method: for each count the noise of maximum entropy, with a
+    proof.
+    """
     if imported is not None:
         given = (largest, variance, pstay, no_mono_rows, icat, keys)
         if js or no_mono or equality or step != 1 or any(value is not None for value in given):

@@ -60,8 +60,9 @@ def suppress(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work "
-    "them out."""
+    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work
+    them out.
+    """
     answer = confide.suppress(
         list(tables),
         out=folder,

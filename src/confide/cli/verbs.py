@@ -298,8 +298,9 @@ def run(
         typer.Option("--yes", help="Do not ask before charging the ledger. Without a terminal, Confide never asks."),
     ] = False,
 ) -> None:
-    """Make the release. After a crash or a power cut, run the same command again: it continues without a further "
-    "charge."""
+    """Make the release. After a crash or a power cut, run the same command again: it continues without a further
+    charge.
+    """
     display = Display(quiet=as_json)
     asked = not yes and can_answer()
     result = confide.run(

@@ -5,9 +5,20 @@
 * :mod:`~confide.inference.pooled_errors`: what its figures are off by in these replicates, by kind of area, query and
   size, and margins that follow.
 
+* :mod:`~confide.inference.opened_source`: a release or a folder of noisy measurements, opened for inference;
+* :mod:`~confide.inference.inferring`: estimates with margins for any query and any area, by the rule of
+  :mod:`~confide.inference.choosing`; :mod:`~confide.inference.writing` has their files.
+
 Intervals for estimates by least squares are in :mod:`confide.estimation.unified_intervals`. For users:
+``docs/concepts/inference.md`` and
 ``docs/concepts/replicates.md``.
 """
 
+from confide.inference.areas import Area as Area
+from confide.inference.inferring import Inference as Inference
+from confide.inference.inferring import infer as infer
+from confide.inference.opened_source import AreaEstimate as AreaEstimate
+from confide.inference.opened_source import InferenceSource as InferenceSource
+from confide.inference.opened_source import open_source as open_source
 from confide.inference.replicates import Replicates as Replicates
 from confide.inference.replicates import replicate as replicate

@@ -458,3 +458,8 @@ SCHEMA = pa.schema(
         _column("factor", pa.float64(), "what margins are multiplied by: off the spine, and in the smallest areas"),
     ]
 )
+
+
+def counts_of_spine(counts: Any, rows: Integers) -> Any:
+    """Columns for the blocks of a frame as columns for those of its spine: ``rows`` are the blocks that it has."""
+    return counts.tocsc()[:, rows].tocsr()

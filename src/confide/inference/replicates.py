@@ -139,6 +139,11 @@ class ReplicatedRelease:
             raise ReleaseError(_not_replicated(finding) for finding in error.findings) from None
         return cls(released, _problem(released), sha256_of(folder / MANIFEST))
 
+    @classmethod
+    def of(cls, released: ReleasedPlan) -> ReplicatedRelease:
+        """A release that was read before, and found to be as it was sealed."""
+        return cls(released, _problem(released), sha256_of(released.folder / MANIFEST))
+
     @cached_property
     def histogram(self) -> pa.Table:
         """The records, counted: ``unit`` (block of the spine), ``cell``, ``n``."""
@@ -283,8 +288,12 @@ class Replicates(TypedAnswer):
     @classmethod
     def open(cls, folder: str | Path, release: str | Path, spec: str | Path | None = None) -> Replicates:
         """Replicates that were made before, of this release: nothing is made."""
+        return cls.open_with(folder, ReplicatedRelease.open(Path(release), None if spec is None else Path(spec)))
+
+    @classmethod
+    def open_with(cls, folder: str | Path, source: ReplicatedRelease) -> Replicates:
+        """The same for a release that was opened before."""
         where = Path(folder)
-        source = ReplicatedRelease.open(Path(release), None if spec is None else Path(spec))
         stated = _stated(where)
         if stated is None or stated.get("manifest_sha256") != source.manifest_sha256 or "margins" not in stated:
             raise _of_another(where)

@@ -69,7 +69,7 @@ class MagnitudePart(Part):
         "largest", description="What noise is in proportion to: the largest contributions, or one figure of the cell."
     )
     factors: list[ExactNumber] = Field(
-        [Fraction(1)],
+        default_factory=lambda: [Fraction(1)],  # not in the JSON Schema: older pydantic cannot write a fraction there
         min_length=1,
         max_length=MOST_LARGEST,
         description="For each of the largest contributions its part of the noise, descending.",

@@ -217,6 +217,15 @@ class NoiseTheory:
         split = not total_of_frame and lowest is not None and problem.spine.split is not None and last > 1
         self._together = known_together(strategy, problem.spine.levels[last - 1]) if split else None
 
+    def known(self, level: int) -> bool:
+        """Whether the totals of the units of a level are published as they are."""
+        return self._known[level]
+
+    @property
+    def together(self) -> bool:
+        """Whether parts of units are known together only."""
+        return self._together is not None
+
     def contributions(self, unit_of_row: NDArray[np.int64], units: int, *, total: bool) -> Floats:
         """k of each unit of a partition of the frame's rows: units x levels."""
         together = None

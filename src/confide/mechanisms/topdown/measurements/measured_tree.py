@@ -161,7 +161,7 @@ def read_tree(
         The tree, with everything that estimates need. Raises an :class:`InputError` with findings.
     """
     product = find_product(path, Place(file=path.name))
-    known = words or _product_words(product.path, product.folders)
+    known = words or product_words(product.path, product.folders)
     names = tuple(levels) if levels is not None else _levels(product.folders, known, product.path)
     folder = find_measurements(product.path, names, Place(file=path.name))
     units = tuple(folder.units(name) for name in names)
@@ -212,7 +212,7 @@ def read_tree(
     )
 
 
-def _product_words(path: Path, folders: Mapping[str, Path]) -> Words:
+def product_words(path: Path, folders: Mapping[str, Path]) -> Words:
     """The words of the public product in a folder, by the attributes of its first file."""
     first = next((file for folder in folders.values() for file in sorted(folder.rglob("*.parquet"))), None)
     if first is None:

@@ -1,0 +1,278 @@
+"""``confide infer``: estimates with margins for any query and any area, from a release or a measurement file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+
+from confide.cli.show import Json, Plots, out, print_json, table, write
+from confide.errors import ParameterError, Place
+from confide.inference import infer as answer_of
+from confide.inference import open_source
+from confide.inference.accuracy import expected_accuracy
+from confide.inference.areas import read_areas
+from confide.inference.inferring import NOT_COVERED, Inference
+from confide.inference.writing import FORMATS, interval_chart, margin_map, write_inference
+
+MOST_ROWS = 40
+ACCURACY_SHOWN = ("total", "votingage", "hispanic", "hispanic*cenrace")
+"""The queries whose expected errors the terminal shows; all of them are in the files."""
+MOST_JSON = 200_000
+"""So many rows are printed as JSON; more belong into files."""
+
+
+def infer(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="A TopDown release, the folder of its run, or a folder of noisy measurements."
+        ),
+    ],
+    geography: Annotated[
+        list[str] | None, typer.Option(help="A level or kind of area; several times for several. Default: all.")
+    ] = None,
+    areas: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other areas: CSV or Parquet, a block code and area codes in each line."),
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="A query such as total or 'hispanic*cenrace'; several times for several.")
+    ] = None,
+    level: Annotated[
+        list[float] | None, typer.Option(help="The coverage of the intervals; several times for several.")
+    ] = None,
+    method: Annotated[
+        Literal["auto", "gls", "release"],
+        typer.Option(help="Whose margins: by the fixed rule, of least squares, or of the released records."),
+    ] = "auto",
+    replicates: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Replicates of the release, made by `confide replicate`.")
+    ] = None,
+    share: Annotated[
+        list[str] | None, typer.Option(help="A share of two counts, such as 'hispanic=1/total'; may be repeated.")
+    ] = None,
+    difference: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="The codes of two areas: what one has more.")
+    ] = None,
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="Let all intervals of a query in an area hold at once.")
+    ] = False,
+    totals: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Known totals, such as those of the States: CSV with code and total."),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Coarser groups, where the histogram of a measurement file is too large: a TOML file."
+        ),
+    ] = None,
+    spec: Annotated[
+        Path | None, typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all estimates into DIR.")] = None,
+    formats: Annotated[
+        list[str] | None, typer.Option("--format", help=f"Of the files in DIR: {', '.join(FORMATS)}.")
+    ] = None,
+    geometry: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND=FILE", help="GeoJSON outlines of a kind of area, for a map; needs --plots."),
+    ] = None,
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy", help="Expected errors from the plan alone, by kind of area, query and size.")
+    ] = False,
+    plots: Plots = None,
+    as_json: Json = False,
+) -> None:
+    """Estimates with margins for any query and area, from a TopDown release or a file of noisy measurements.
+
+    No confidential record is read and nothing is spent. Every row has two estimates: by least squares over all noisy
+    measurements, and of the released records. A rule that looks at no figure says whose margin is given.
+    """
+    if accuracy:
+        _accuracy(source, spec, folder, as_json=as_json)
+        return
+    opened = open_source(source, totals=totals, replicates=replicates, spec=spec, study=study)
+    given = [] if areas is None else read_areas(areas, opened.block_codes)
+    answer = answer_of(
+        opened,
+        query or (),
+        geography or (),
+        areas=given,
+        levels=level or (0.9,),
+        method=method,
+        at_once=at_once,
+        shares=share or (),
+    )
+    drawn = [] if plots is None else _draw(answer, plots, geometry or [])
+    facts = None if folder is None else write_inference(answer, folder, formats or ("parquet",))
+    extra = {} if difference is None else {"difference": _differences(answer, difference)}
+    if as_json:
+        values = _values(answer) if facts is None else facts | {"folder": str(folder)}
+        print_json(values | extra | ({"plots": [str(path) for path in drawn]} if drawn else {}))
+        return
+    _show(answer, extra.get("difference"))
+    if folder is not None:
+        out.print(f"Written: {escape(str(folder))}")
+    for path in drawn:
+        out.print(f"Drawn: {escape(str(path))}")
+
+
+def _accuracy(source: Path, spec: Path | None, folder: Path | None, *, as_json: bool) -> None:
+    answer = expected_accuracy(source, spec)
+    written = [] if folder is None else answer.write(folder)
+    if as_json:
+        print_json(answer.as_dict() | ({"files": [str(path) for path in written]} if written else {}))
+        return
+    rows = [row for row in answer.table.to_pylist() if row["query"] in ACCURACY_SHOWN]
+    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        head = lines.setdefault((row["query"], row["geography"]), [f"±{row['margin_90']:,.1f}"])
+        head.append(f"{row['expected_error']:,.1f}")
+    title = "How far off may a figure be? The margin of the noise alone, and the expected error by size of the figure"
+    columns = ["query", "areas", "90% ", *(f"{size} " for size in sizes)]
+    table(columns, [(*key, *values) for key, values in lines.items()], title=title)
+    out.print(f"[yellow]note[/] {NOT_COVERED}")
+    for path in written:
+        out.print(f"Written: {escape(str(path))}")
+
+
+def _values(answer: Inference) -> dict[str, Any]:
+    number = sum(kind.areas for kind in answer.kinds) * sum(query.cells for query in answer.queries)
+    if number * len(answer.levels) > MOST_JSON:
+        raise ParameterError(
+            "too-many-rows",
+            "so many rows are not printed",
+            Place(path="--json"),
+            f"{number * len(answer.levels):,} rows",
+            f"at most {MOST_JSON:,}",
+            "write them into files with --out, or ask for fewer queries or geographies",
+        )
+    return answer.as_dict()
+
+
+def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, Any]]:
+    if len(answer.kinds) != 1:
+        raise ParameterError(
+            "bad-inference",
+            "it is not said of which kind the two areas are",
+            Place(path="--difference"),
+            ", ".join(kind.kind for kind in answer.kinds),
+            "one --geography",
+            "name the kind of area",
+        )
+    return answer.difference_rows(answer.kinds[0], *codes)
+
+
+def _show(answer: Inference, difference: list[dict[str, Any]] | None) -> None:
+    out.print(f"[bold]{escape(answer.source.title)}[/]")
+    out.print("No confidential record was read, and nothing was spent.\n")
+    room = MOST_ROWS
+    for kind in answer.kinds:
+        rows = answer.table(kind.kind).slice(0, room).to_pylist() if room else []
+        if rows:
+            _rows(answer, kind.kind, rows)
+        room -= len(rows)
+    _shares(answer)
+    if difference is not None:
+        shown = [
+            (
+                row["query"],
+                row["cell"],
+                f"{row['difference']:,.1f}",
+                f"{row['low']:,} to {row['high']:,}",
+                f"{row['level']:.0%}",
+                f"{row['first_is_larger']:.3f}",
+            )
+            for row in difference[:MOST_ROWS]
+        ]
+        columns = ["query", "cell", "difference ", "interval ", "level ", "first is larger "]
+        table(columns, shown, title="The first area less the second")
+        out.print()
+    _fit(answer)
+    for warning in answer.warnings:
+        out.print(f"[yellow]note[/] {escape(warning)}")
+    out.print(f"[yellow]note[/] {NOT_COVERED}")
+
+
+def _rows(answer: Inference, kind: str, rows: list[dict[str, Any]]) -> None:
+    names = [name for name in answer.schema.names if name in answer.source.vocabulary.attributes]
+    shown = []
+    for row in rows:
+        cell = ", ".join(row[name] for name in names if row[name] != "all") or row["query"]
+        margin = "" if row["low"] is None else f"±{(row['high'] - row['low']) / 2:,.1f}"
+        interval = "no interval" if row["low"] is None else f"{row['low']:,} to {row['high']:,}"
+        other = row["released"] if row["method"] == "gls" else row["gls"]
+        shown.append(
+            (
+                row["code"],
+                row["query"],
+                cell if names else "",
+                "" if row["estimate"] is None else f"{row['estimate']:,.1f}",
+                margin,
+                interval,
+                f"{row['level']:.0%}",
+                row["method"] + (" *" if row["catches_the_eye"] else ""),
+                "" if other is None else f"{other:,.1f}",
+            )
+        )
+    columns = ["code", "query", "cell", "estimate ", "margin ", "interval ", "level ", "method", "other "]
+    table(columns, shown, title=kind)
+    total = answer.table(kind).num_rows
+    if total > len(rows):
+        out.print(f"and {total - len(rows):,} more; --out writes all of them")
+    out.print()
+
+
+def _shares(answer: Inference) -> None:
+    rows = [row for kind in answer.kinds for row in answer.share_rows(kind)] if answer.shares else []
+    shown = [
+        (
+            row["geography"],
+            row["code"],
+            f"{row['part']} / {row['base']}",
+            "" if row["share"] is None else f"{row['share']:.1%}",
+            f"{row['low']:.1%} to {row['high']:.1%}" if row["bounded"] else "no bounded interval",
+            f"{row['level']:.0%}",
+        )
+        for row in rows[:MOST_ROWS]
+    ]
+    if shown:
+        table(["geography", "code", "share", "estimate ", "interval ", "level "], shown, title="Shares")
+        out.print()
+
+
+def _fit(answer: Inference) -> None:
+    """The ratio of realised to expected variance: queries by levels."""
+    fits = {(fit["query"], fit["level"]): fit for fit in answer.fit_rows()}
+    if not fits:
+        return
+    queries = list(dict.fromkeys(query for query, _ in fits))
+    levels = list(dict.fromkeys(level for _, level in fits))
+    rows = [(query, *(_ratio(fits.get((query, level))) for level in levels)) for query in queries]
+    title = "How the measurements fit: realised over expected variance, 1 but for chance; ! does not fit"
+    table(["query", *(f"{level} " for level in levels)], rows, title=title)
+    out.print()
+
+
+def _ratio(fit: dict[str, Any] | None) -> str:
+    return "" if fit is None else f"{fit['ratio']:.3f}" + (" !" if fit["suspicious"] else "")
+
+
+def _draw(answer: Inference, folder: Path, geometry: list[str]) -> list[Path]:
+    pictures: dict[str, Any] = {
+        f"intervals-{number + 1}.svg": (lambda kind=kind: interval_chart(answer, kind))
+        for number, kind in enumerate(answer.kinds)
+    }
+    for text in geometry:
+        name, sign, file = text.partition("=")
+        kinds = [kind for kind in answer.kinds if kind.kind == name]
+        if not sign or not kinds:
+            what = "this is no geometry of a kind of area that is asked for"
+            raise ParameterError("geometry", what, Place(path="--geometry"), text, "KIND=FILE", "correct the option")
+        pictures[f"relative-margin-{name}.svg"] = lambda kind=kinds[0], file=file: margin_map(answer, kind, Path(file))
+    return write(folder, pictures)

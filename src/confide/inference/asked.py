@@ -1,0 +1,250 @@
+"""What is asked of a source: queries and counts in the words of its schema, of its recodes, or of public files.
+
+A query crosses variables, ``votingage*hispanic``. A variable is an attribute as it is, or one of its recodes, by the
+name that the schema has for it or by the word of the public measurement files (``hhinstlevels``). A count is one number
+of an area: ``total``, or levels of variables such as ``hispanic=1*votingage=1``, several with a bar between them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from confide.arrays import Floats, Integers
+from confide.documents import load_schema, shipped
+from confide.errors import ConfideError, InputError, ParameterError, Place
+from confide.mechanisms.topdown.measurements.layout import SUMMED_OUT, Words
+from confide.schema import DETAILED, NO_GROUP, TOTAL, Schema
+
+EVERYBODY = "all"
+"""The label of an attribute that is summed out."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedVariable:
+    """Groups of the levels of one attribute."""
+
+    name: str
+    attribute: str
+    axis: int
+    groups: Integers
+    """For each level its group, or ``NO_GROUP``."""
+    codes: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class AskedQuery:
+    """A cross-classification, its variables in the order of the axes; cells in C order."""
+
+    name: str
+    variables: tuple[AskedVariable, ...]
+
+    @property
+    def cells(self) -> int:
+        """How many figures an area has."""
+        return prod(variable.size for variable in self.variables)
+
+    @property
+    def groups(self) -> dict[int, Integers]:
+        """For each axis that is not summed out the group of each level."""
+        return {variable.axis: variable.groups for variable in self.variables}
+
+    def labels(self, attribute: str) -> list[str]:
+        """For each cell the label of an attribute."""
+        place = next((i for i, variable in enumerate(self.variables) if variable.attribute == attribute), None)
+        if place is None:
+            return [EVERYBODY] * self.cells
+        shape = [variable.size for variable in self.variables]
+        index = np.unravel_index(np.arange(self.cells), shape)[place]
+        return [self.variables[place].labels[i] for i in index.tolist()]
+
+    def in_words(self) -> list[str]:
+        """For each cell its labels in one text; ``total`` for the only one of the total."""
+        listed = [self.labels(variable.attribute) for variable in self.variables]
+        return [", ".join(words) for words in zip(*listed, strict=True)] if listed else [TOTAL]
+
+    def matrix(self, shape: Sequence[int]) -> csr_matrix:
+        """Cells of the histogram x cells of the query."""
+        index = np.indices(tuple(shape), sparse=True)
+        cell, outside = np.zeros(tuple(shape), np.int64), np.zeros(tuple(shape), bool)
+        for variable in self.variables:
+            assigned = variable.groups[index[variable.axis]]
+            cell = cell * variable.size + assigned
+            outside = outside | (assigned == NO_GROUP)
+        rows = np.flatnonzero(~outside.ravel())
+        columns = cell.ravel()[rows]
+        return csr_matrix((np.ones(len(rows), np.int64), (rows, columns)), shape=(cell.size, self.cells))
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The variables of a source."""
+
+    title: str
+    attributes: Mapping[str, int]
+    """In the order of the axes, with their numbers of levels."""
+    variables: Mapping[str, AskedVariable]
+
+    @classmethod
+    def of(cls, words: Words, schema: Schema | None) -> Vocabulary:
+        """The words of a measurement file, with the labels of a schema where there is one."""
+        known = schema or _shipped_schema(words.attributes)
+        axes = {name: axis for axis, name in enumerate(words.attributes)}
+        variables: dict[str, AskedVariable] = {}
+        for attribute, size in words.attributes.items():
+            own = None if known is None else known.variables[attribute]
+            plain = tuple(str(level) for level in range(size))
+            codes = plain if own is None else tuple(own.codes)
+            labels = plain if own is None else tuple(own.labels)
+            variables[attribute] = AskedVariable(attribute, attribute, axes[attribute], np.arange(size), codes, labels)
+        for recode in () if known is None else known.recodes:
+            attribute = recode.attribute.name
+            groups = recode.assignment.astype(np.int64)
+            variables[recode.name] = AskedVariable(
+                recode.name, attribute, axes[attribute], groups, tuple(recode.codes), tuple(recode.labels)
+            )
+        for attribute, by_word in words.groups.items():
+            for word, groups in by_word.items():
+                if word not in variables:
+                    variables[word] = _of_word(word, variables[attribute], groups)
+        return cls(words.title, dict(words.attributes), variables)
+
+    def coarser(self, words: Mapping[str, str]) -> tuple[Vocabulary, tuple[Integers, ...]]:
+        """The vocabulary of a study, and the groups of each axis: for each attribute a variable, or ``*`` for none.
+
+        Attributes that are not named are kept as they are. What can be asked are unions of the groups of the study.
+        """
+        variables: dict[str, AskedVariable] = {}
+        groups: list[Integers] = []
+        unknown = [name for name in words if name not in self.attributes]
+        if unknown:
+            raise _refused("--study", f"there is no attribute {unknown[0]!r}", unknown[0], ", ".join(self.attributes))
+        for axis, attribute in enumerate(self.attributes):
+            word = words.get(attribute, attribute)
+            if word == SUMMED_OUT:
+                groups.append(np.zeros(self.attributes[attribute], np.int64))
+                one = np.zeros(1, np.int64)
+                variables[attribute] = AskedVariable(attribute, attribute, axis, one, (SUMMED_OUT,), (EVERYBODY,))
+                continue
+            own = self._variable(word, word)
+            if own.attribute != attribute or (own.groups == NO_GROUP).any():
+                what = f"{word!r} does not put every level of {attribute!r} into a group"
+                raise _refused("--study", what, word, f"{attribute}, one of its recodes, or {SUMMED_OUT}")
+            groups.append(own.groups)
+            first = np.array([int(np.flatnonzero(own.groups == group)[0]) for group in range(own.size)])
+            for variable in [each for each in self.variables.values() if each.attribute == attribute]:
+                if np.array_equal(variable.groups, variable.groups[first][own.groups]):
+                    named = variable.groups[first]
+                    variables[variable.name] = AskedVariable(
+                        variable.name, attribute, axis, named, variable.codes, variable.labels
+                    )
+            variables[attribute] = AskedVariable(attribute, attribute, axis, np.arange(own.size), own.codes, own.labels)
+        sizes = {attribute: int(groups[axis].max()) + 1 for axis, attribute in enumerate(self.attributes)}
+        return Vocabulary(f"{self.title}, in coarser groups", sizes, variables), tuple(groups)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The levels of each axis."""
+        return tuple(self.attributes.values())
+
+    def knows(self, text: str) -> bool:
+        """Whether a text names a query."""
+        return text in (TOTAL, DETAILED) or all(part.strip() in self.variables for part in text.split("*"))
+
+    def query(self, text: str) -> AskedQuery:
+        """The query that a text names; raises with a finding if there is none."""
+        name = "*".join(part.strip() for part in text.split("*"))
+        if name == TOTAL:
+            return AskedQuery(TOTAL, ())
+        named = list(self.attributes) if name == DETAILED else name.split("*")
+        variables = [self._variable(part, text) for part in named]
+        if len({variable.axis for variable in variables}) < len(variables):
+            raise _refused("--query", f"the query {text!r} has one attribute twice", text, "each attribute once")
+        return AskedQuery(name, tuple(sorted(variables, key=lambda variable: variable.axis)))
+
+    def count(self, text: str) -> dict[int, Floats]:
+        """One count: for each axis that it names, 1 for the levels that are counted and 0 for the others."""
+        result: dict[int, Floats] = {}
+        if text.strip() == TOTAL:
+            return result
+        for part in text.split("*"):
+            name, sign, chosen = (piece.strip() for piece in part.partition("="))
+            if not sign:
+                raise _refused("--share", f"{text!r} is not one count", part.strip(), "total, or a variable=code")
+            variable = self._variable(name, text)
+            if variable.axis in result:
+                raise _refused("--share", f"the count {text!r} has one attribute twice", text, "each attribute once")
+            mask = np.zeros(len(variable.groups))
+            for code in (piece.strip() for piece in chosen.split("|")):
+                listed = [code in pair for pair in zip(variable.codes, variable.labels, strict=True)]
+                if not any(listed):
+                    shown = [f"{c} ({label})" for c, label in zip(variable.codes, variable.labels, strict=True)][:12]
+                    what = f"the variable {name!r} has no level {code!r}"
+                    raise _refused("--share", what, code, ", ".join(shown))
+                mask[variable.groups == listed.index(True)] = 1
+            result[variable.axis] = mask
+        return result
+
+    def _variable(self, name: str, text: str) -> AskedVariable:
+        if name not in self.variables:
+            what = f"there is no variable {name!r} in {self.title!r}"
+            raise _refused("--query", what, text, f"{TOTAL}, {DETAILED}, or some of " + ", ".join(self.variables))
+        return self.variables[name]
+
+
+def read_study(file: Path) -> dict[str, str]:
+    """A study from a TOML file: for each attribute the word of its groups, such as ``age = "age_10_groups"``."""
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        found, expected = type(error).__name__, 'a TOML file with lines such as age = "age_10_groups"'
+        raise InputError(
+            "bad-study", "the study cannot be read", Place(file=file.name), found, expected, "correct the file"
+        ) from None
+    wrong = [name for name, word in values.items() if not isinstance(word, str)]
+    if wrong:
+        what, expected = f"the groups of {wrong[0]!r} are no text", "the name of a recode, or *"
+        raise InputError("bad-study", what, Place(file=file.name), repr(values[wrong[0]]), expected, "correct the file")
+    return values
+
+
+def _of_word(word: str, attribute: AskedVariable, groups: Integers) -> AskedVariable:
+    """A recode that has a word and no labels: its groups are called by their levels."""
+    codes, labels = [], []
+    for group in range(int(groups.max()) + 1):
+        members = np.flatnonzero(groups == group).tolist()
+        first, last = members[0], members[-1]
+        run = len(members) > 1 and members == list(range(first, last + 1))
+        listed = [attribute.codes[member] for member in members]
+        codes.append(f"{listed[0]}-{listed[-1]}" if run else "+".join(listed))
+        labels.append(attribute.labels[first] if len(members) == 1 else f"{attribute.attribute} {codes[-1]}")
+    return AskedVariable(word, attribute.attribute, attribute.axis, groups, tuple(codes), tuple(labels))
+
+
+def _shipped_schema(attributes: Mapping[str, int]) -> Schema | None:
+    """The schema that ships and has these attributes, for its labels."""
+    for name in shipped("schemas"):
+        try:
+            schema = load_schema(name, Path())
+        except ConfideError:
+            continue
+        if {attribute.name: attribute.size for attribute in schema.attributes} == dict(attributes):
+            return schema
+    return None
+
+
+def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
+    return ParameterError("bad-query", what, Place(path=option), found, expected, "correct the text")

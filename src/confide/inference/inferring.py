@@ -1,0 +1,659 @@
+"""``confide infer``: estimates with margins for queries in areas of any kind, and what each margin means.
+
+For each kind of area and query the rule of :mod:`~confide.inference.choosing` is fixed first. Then areas are answered
+some at a time: both estimates, both standard deviations, and the interval of the one that the rule takes. What goes
+with every answer: how the measurements fit the estimates (a wrong strategy, spine or word is seen at once), how many
+figures catch the eye, for which margins of least squares are too small, and what no margin covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_matrix
+
+from confide.answers import TypedAnswer
+from confide.arrays import Booleans, Floats, Integers
+from confide.errors import ParameterError, Place
+from confide.estimation.linear_statements import (
+    bonferroni_level,
+    difference_intervals,
+    probability_larger,
+    share_intervals,
+)
+from confide.estimation.tree_gls import QueryFit
+from confide.estimation.unified_intervals import checked_level, count_intervals, normal_quantile
+from confide.inference.areas import Area, AreaSet, PlacedAreas, chosen
+from confide.inference.asked import AskedQuery
+from confide.inference.choosing import (
+    EXACT,
+    EYE,
+    LEAST_SQUARES,
+    METHODS,
+    RECORDS,
+    RECORDS_ALONE,
+    RECORDS_PLAN,
+    Choice,
+    ClassErrors,
+    Method,
+    Rule,
+    choose,
+)
+from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
+from confide.inference.pooled_errors import (
+    AreaKind,
+    PossibleCells,
+    ReplicateTally,
+    counts_of_spine,
+    size_class,
+)
+from confide.inference.replicates import ReplicatedRelease
+from confide.inference.tree_answers import cells_at_once
+from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+
+LEVELS = (0.9,)
+MOST_TYPICAL = 2_000
+"""From so many areas the standard deviation of a kind of area is taken."""
+NOT_COVERED = (
+    "Margins are about the noise that protects people. They do not cover errors of the census itself: people who were "
+    "missed, counted twice or in the wrong place, and answers that were wrong or imputed."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """A query in some areas: areas x cells of everything that is known of each figure."""
+
+    gls: Floats | None
+    gls_sd: Floats
+    released: Integers | None
+    release_sd: Floats | None
+    bias: Floats | None
+    by_least_squares: Booleans
+    exact: Booleans
+
+
+@dataclass(eq=False)
+class Inference(TypedAnswer):
+    """The answer of :func:`infer`. Its rows are made when they are asked for, kind of area by kind of area."""
+
+    source: InferenceSource
+    kinds: tuple[AreaSet, ...]
+    queries: tuple[AskedQuery, ...]
+    levels: tuple[float, ...]
+    method: Method
+    at_once: bool
+    shares: tuple[tuple[str, str], ...] = ()
+    eyes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many figures with margins of least squares catch the eye, by kind of area and query, as far as rows were
+    made."""
+
+    @cached_property
+    def rules(self) -> Mapping[tuple[str, str], Rule]:
+        """The rule of each kind of area and query, fixed before any figure is looked at."""
+        return {(kind.kind, query.name): self._rule(kind, query) for kind in self.kinds for query in self.queries}
+
+    @cached_property
+    def fits(self) -> tuple[QueryFit, ...]:
+        """How the measurements fit the estimates, by level and query; none without measurements."""
+        return () if self.source.tree is None else self.source.tree.fit().fits
+
+    @property
+    def choices(self) -> list[Choice]:
+        """Which margin every class of figures gets."""
+        return [choice for rule in self.rules.values() for choice in rule.choices]
+
+    # Rows.
+
+    def table(self, kind: str) -> pa.Table:
+        """All rows of one kind of area."""
+        (areas,) = (one for one in self.kinds if one.kind == kind)
+        return pa.Table.from_batches(self.batches(areas), self.schema)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        labels = [_column(name, pa.string(), "label of the attribute; all: summed out") for name in self._attributes]
+        return pa.schema([*HEAD, *labels, *COLUMNS])
+
+    @property
+    def _attributes(self) -> list[str]:
+        used = {variable.attribute for query in self.queries for variable in query.variables}
+        return [name for name in self.source.vocabulary.attributes if name in used]
+
+    def batches(self, kind: AreaSet) -> Iterator[pa.RecordBatch]:
+        """The rows of one kind of area, some at a time: area by area, query by query."""
+        placed = self._placed(kind)
+        most = max(query.cells for query in self.queries)
+        step = cells_at_once(most)
+        for query in self.queries:
+            self.eyes[kind.kind, query.name] = 0
+        for first in range(0, kind.areas, step):
+            areas = np.arange(first, min(first + step, kind.areas))
+            for query in self.queries:
+                figures = self._figures(kind, placed, areas, query)
+                for level in self.levels:
+                    yield self._rows(kind, placed, areas, query, figures, level)
+
+    def _rows(
+        self,
+        kind: AreaSet,
+        placed: PlacedAreas,
+        areas: Integers,
+        query: AskedQuery,
+        figures: Figures,
+        level: float,
+    ) -> pa.RecordBatch:
+        single = bonferroni_level(level, query.cells) if self.at_once else level
+        number, cells = len(areas), query.cells
+        shape = (number, cells)
+        estimate, sd = np.full(shape, np.nan), np.full(shape, np.nan)
+        low, high = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+        taken = figures.by_least_squares & ~figures.exact
+        if figures.gls is not None:
+            taken &= np.isfinite(figures.gls_sd)
+            estimate[taken], sd[taken] = figures.gls[taken], figures.gls_sd[taken]
+            ends = count_intervals(figures.gls[taken], figures.gls_sd[taken], single)
+            low[taken], high[taken] = ends.low, ends.high
+        records = ~taken & ~figures.exact
+        method = np.full(shape, _CODES.index(LEAST_SQUARES))
+        if figures.released is not None:
+            estimate[records] = figures.released[records]
+            method[records] = _CODES.index(self._otherwise)
+            if figures.release_sd is not None:
+                sd[records] = figures.release_sd[records]
+                self._record_ends(kind, query, figures, records, single, low, high)
+        else:
+            method[records] = _CODES.index(RECORDS_ALONE)
+        exact = figures.exact
+        known = figures.released if figures.gls is None else np.rint(figures.gls)
+        assert known is not None
+        estimate[exact], sd[exact] = known[exact], 0.0
+        low[exact] = high[exact] = known[exact].astype(np.int64)
+        method[exact] = _CODES.index(EXACT)
+        bounded = ~np.isnan(sd)
+        eye = self._eye(figures, taken)
+        if level == self.levels[0]:
+            self.eyes[kind.kind, query.name] += int(eye.sum())
+        codes = pa.array([kind.codes[area] for area in areas.tolist()], pa.string())
+        columns: dict[str, Any] = {
+            "geography": pa.repeat(kind.kind, number * cells),
+            "code": codes.take(pa.array(np.repeat(np.arange(number), cells))),
+            "query": pa.repeat(query.name, number * cells),
+        }
+        for name in self._attributes:
+            columns[name] = pa.array(query.labels(name) * number, pa.string())
+        columns |= {
+            "estimate": _number(estimate),
+            "sd": _number(sd),
+            "variance": _number(sd * sd),
+            "low": _number(low, bounded),
+            "high": _number(high, bounded),
+            "level": pa.repeat(level, number * cells),
+            "method": pa.array(_CODES).take(pa.array(method.ravel())),
+            "gls": _missing(number * cells) if figures.gls is None else _number(figures.gls),
+            "gls_sd": _number(figures.gls_sd),
+            "released": _missing(number * cells, pa.int64())
+            if figures.released is None
+            else pa.array(figures.released.ravel(), pa.int64()),
+            "amc_rmse": _missing(number * cells) if figures.release_sd is None else _number(figures.release_sd),
+            "amc_bias": _missing(number * cells) if figures.bias is None else _number(figures.bias),
+            "units": pa.array(np.repeat(placed.pieces[areas], cells), pa.int64()),
+            "bounded": pa.array(bounded.ravel()),
+            "catches_the_eye": pa.array(eye.ravel()),
+        }
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _record_ends(
+        self,
+        kind: AreaSet,
+        query: AskedQuery,
+        figures: Figures,
+        rows: Booleans,
+        level: float,
+        low: Integers,
+        high: Integers,
+    ) -> None:
+        """Intervals of the records, in place: by replicates, or by the noise alone."""
+        assert figures.released is not None
+        assert figures.release_sd is not None
+        released, sd = figures.released[rows], figures.release_sd[rows]
+        errors = self._errors(kind, query)
+        if errors is not None:
+            ends = errors.intervals(released, level)
+            low[rows], high[rows] = ends.low, ends.high
+            return
+        half = normal_quantile(level) * sd
+        low[rows] = np.maximum(0, np.floor(released - half)).astype(np.int64)
+        high[rows] = np.ceil(released + half).astype(np.int64)
+
+    def _eye(self, figures: Figures, taken: Booleans) -> Booleans:
+        """Which figures catch the eye and have a margin of least squares: it is too small for them, on average."""
+        if figures.released is None:
+            return np.zeros(taken.shape, bool)
+        small = figures.released < EYE * np.nan_to_num(figures.gls_sd)
+        return np.asarray(taken & (figures.released > 0) & small)
+
+    # What is known of figures.
+
+    def _figures(self, kind: AreaSet, placed: PlacedAreas, areas: Integers, query: AskedQuery) -> Figures:
+        source = self.source
+        variance = source.answers.variances(placed, areas, query)
+        variance[variance > NOT_TOLD] = np.nan
+        gls_sd = np.sqrt(variance)
+        exact = gls_sd < KNOWN_SD
+        gls_sd[exact] = 0.0
+        gls = None if source.tree is None else source.answers.figures(placed, areas, query)
+        if gls is None:
+            # Without the measurements, what is known is known from the records, which keep it.
+            exact &= source.released is not None
+        released, sd, bias = None, None, None
+        by_least_squares = np.ones(variance.shape, bool)
+        if source.released is not None:
+            released = self._released(kind, areas, query)
+            by_least_squares = self.rules[kind.kind, query.name].by_least_squares(released)
+            errors = self._errors(kind, query)
+            if errors is not None:
+                sd = errors.factor * errors.rmse[size_class(released)]
+                bias = errors.bias[size_class(released)]
+            elif self._otherwise == RECORDS_PLAN:
+                sd = np.sqrt(self._noise_alone(kind, query)[areas])
+        return Figures(gls, gls_sd, released, sd, bias, by_least_squares, exact)
+
+    def _released(self, kind: AreaSet, areas: Integers, query: AskedQuery) -> Integers:
+        members = kind.members(len(self.source.block_codes))[areas]
+        counted = members @ self._counted(query)
+        return np.asarray(counted.toarray(), np.int64)
+
+    def _counted(self, query: AskedQuery) -> csr_matrix:
+        """Released counts: blocks x cells of a query."""
+        if query.name not in self._counts:
+            self._counts[query.name] = self.source.counts @ query.matrix(self.source.vocabulary.shape)
+        return self._counts[query.name]
+
+    @cached_property
+    def _counts(self) -> dict[str, csr_matrix]:
+        return {}
+
+    def _placed(self, kind: AreaSet) -> PlacedAreas:
+        if kind.kind not in self._places:
+            self._places[kind.kind] = self.source.placed(kind)
+        return self._places[kind.kind]
+
+    @cached_property
+    def _places(self) -> dict[str, PlacedAreas]:
+        return {}
+
+    # The rule, and what it needs.
+
+    @property
+    def _otherwise(self) -> str:
+        """The method where least squares is not taken."""
+        if self.source.replicates is not None:
+            return RECORDS
+        return RECORDS_PLAN if self.source.released is not None else RECORDS_ALONE
+
+    def _rule(self, kind: AreaSet, query: AskedQuery) -> Rule:
+        placed = self._placed(kind)
+        return choose(
+            kind.kind,
+            query.name,
+            method=self.method,
+            followed=placed.followed(self.source.most_pieces, len(self.source.covariances.levels) - 1),
+            gls_sd=self._typical_sd(placed, query),
+            estimated=self.source.tree is not None,
+            errors=self._errors(kind, query),
+            otherwise=self._otherwise,
+        )
+
+    def _typical_sd(self, placed: PlacedAreas, query: AskedQuery) -> float | None:
+        """The root of the mean variance of least squares over areas and cells that are not known."""
+        there = np.flatnonzero(placed.pieces > 0)
+        if not len(there):
+            return None
+        some = there[:: max(1, len(there) // MOST_TYPICAL)]
+        variance = self.source.answers.variances(placed, some, query)
+        used = variance[(variance > KNOWN_SD**2) & (variance < NOT_TOLD)]
+        return float(np.sqrt(used.mean())) if len(used) else 0.0
+
+    def _errors(self, kind: AreaSet, query: AskedQuery) -> ClassErrors | None:
+        if self.source.replicates is None:
+            return None
+        key = (kind.kind, query.name)
+        if key not in self._pooled:
+            self._pooled[key] = ClassErrors.of(self._pooled_rows(kind, query))
+        return self._pooled[key]
+
+    @cached_property
+    def _pooled(self) -> dict[tuple[str, str], ClassErrors | None]:
+        return {}
+
+    def _pooled_rows(self, kind: AreaSet, query: AskedQuery) -> list[dict[str, Any]]:
+        """Pooled errors of replicates: as they were written, or made for areas and queries that were not."""
+        replicates = self.source.replicates
+        assert replicates is not None
+        official = {one.kind for one in self.source.geographies}
+        rows = [dict(row) for row in replicates.rows if row["kind"] == kind.kind and row["query"] == query.name]
+        if rows and kind.kind in official:
+            return rows
+        placed, spine = self._placed(kind), replicates.source.problem.spine
+        blocks = counts_of_spine(kind.members(len(self.source.block_codes)), spine.rows)
+        there = np.flatnonzero(np.asarray(blocks.sum(axis=1)).ravel() > 0)
+        areas = AreaKind(kind.kind, tuple(kind.codes[i] for i in there.tolist()), blocks[there], float(placed.on_spine))
+        matrix = query.matrix(self.source.vocabulary.shape)
+        released = counts_of_spine(self.source.counts.T.tocsr(), spine.rows).T.tocsr()
+        possible = PossibleCells(replicates.source.problem).number(areas, matrix)
+        tally = ReplicateTally(areas.members @ released @ matrix, possible)
+        for histograms in replicates.histograms():
+            tally.add(areas.members @ histograms @ matrix)
+        by_query = {row.query: row.factor for row in replicates.factors}
+        largest = max(by_query.values(), default=1.0)
+        factor = 1.0 if areas.on_spine else by_query.get(query.name, largest)
+        return [row | {"factor": factor} for row in tally.rows()]
+
+    def _noise_alone(self, kind: AreaSet, query: AskedQuery) -> Floats:
+        """The variance of released figures if noise alone moved them: areas x cells, from the plan."""
+        key = (kind.kind, query.name)
+        if key not in self._noise:
+            result = np.zeros((kind.areas, query.cells))
+            for area_of_block in _layers(kind, len(self.source.block_codes)):
+                result += self._theory.variances(query.groups, area_of_block, kind.areas)
+            self._noise[key] = result
+        return self._noise[key]
+
+    @cached_property
+    def _noise(self) -> dict[tuple[str, str], Floats]:
+        return {}
+
+    @cached_property
+    def _theory(self) -> ReleasedNoise:
+        assert self.source.released is not None
+        return ReleasedNoise(ReplicatedRelease.of(self.source.released).problem)
+
+    # Shares and differences, by least squares.
+
+    def share_rows(self, kind: AreaSet) -> Iterator[dict[str, Any]]:
+        """The shares that were asked for, in every area of a kind, with Fieller's intervals."""
+        source = self.source
+        if self.shares and source.tree is None:
+            raise no_measurements(source.folder)
+        order = np.argsort(kind.area, kind="stable")
+        ends = np.searchsorted(kind.area[order], np.arange(kind.areas + 1))
+        for part, base in self.shares:
+            counts = [source.vocabulary.count(part), source.vocabulary.count(base)]
+            for area, code in enumerate(kind.codes):
+                blocks = source.tree_block[kind.block[order[ends[area] : ends[area + 1]]]]
+                blocks = blocks[blocks >= 0]
+                if not len(blocks):
+                    continue
+                x, y = source.answers.counted(blocks, counts).tolist()
+                v = source.answers.covariance([blocks, blocks], counts)
+                for level in self.levels:
+                    interval = share_intervals([x], [y], max(v[0, 0], 0), max(v[1, 1], 0), v[0, 1], level)
+                    yield {
+                        "geography": kind.kind,
+                        "code": code,
+                        "part": part,
+                        "base": base,
+                        "share": x / y if y else None,
+                        "low": float(interval.low[0]),
+                        "high": float(interval.high[0]),
+                        "bounded": bool(interval.bounded[0]),
+                        "level": level,
+                    }
+
+    def difference_rows(self, kind: AreaSet, one: str, other: str) -> list[dict[str, Any]]:
+        """Two areas of a kind, query by query: the difference of each figure, with its interval."""
+        source = self.source
+        if source.tree is None:
+            raise no_measurements(source.folder)
+        missing = [code for code in (one, other) if code not in kind.codes]
+        if missing:
+            raise _refused("--difference", f"there is no {kind.kind} {missing[0]!r}", missing[0], "codes of two areas")
+        places = [kind.block[kind.area == kind.codes.index(code)] for code in (one, other)]
+        blocks = [source.tree_block[place][source.tree_block[place] >= 0] for place in places]
+        rows = []
+        for query in self.queries:
+            for words, levels in zip(query.in_words(), _counts_of(query), strict=True):
+                x, y = (float(source.answers.counted(part, [levels])[0]) for part in blocks)
+                v = source.answers.covariance(blocks, [levels, levels])
+                a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
+                for level in self.levels:
+                    ends = difference_intervals([x], [y], a, b, v[0, 1], level)
+                    rows.append(
+                        {
+                            "query": query.name,
+                            "cell": words,
+                            "difference": x - y,
+                            "sd": float(np.sqrt(max(0.0, a + b - 2 * v[0, 1]))),
+                            "low": int(ends.low[0]),
+                            "high": int(ends.high[0]),
+                            "level": level,
+                            "first_is_larger": float(probability_larger([x], [y], a, b, v[0, 1])[0]),
+                        }
+                    )
+        return rows
+
+    # What goes with the rows.
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know of these margins, beside what no margin covers."""
+        result = []
+        source = self.source
+        if source.released is not None and source.tree is None:
+            result.append(
+                "The release has no measurements: least squares is not possible, and figures are those of the records."
+            )
+        if self._otherwise == RECORDS_PLAN and (source.tree is None or self.method == "release"):
+            result.append(
+                "Margins of records are those of the noise alone, from the plan. For small counts and for areas off "
+                "the spine they are mostly too wide. `confide replicate` learns better ones."
+            )
+        if source.replicates is None and source.tree is not None and self.method == "auto":
+            result.append("There are no replicates, so that every margin is that of least squares.")
+        result += self._eye_warnings()
+        for fit in self.fits:
+            if fit.suspicious:
+                assert source.tree is not None
+                result.append(
+                    f"The measurements of {fit.query!r} on the level {self._level_name(fit.level)!r} do not fit: their "
+                    f"residuals have {fit.ratio:.3g} times the expected variance. A strategy, a spine, a word or a "
+                    "file is not the one that the noise was made with; no margin here can be relied on."
+                )
+        return result
+
+    def _eye_warnings(self) -> list[str]:
+        listed = [f"{number:,} of {query!r} in {kind!r}" for (kind, query), number in self.eyes.items() if number]
+        if not listed:
+            return []
+        return [
+            f"Some figures catch the eye: the release shows a small count above zero there ({'; '.join(listed)}). The "
+            "margin of least squares is right for all figures together and too small for these: they are looked at "
+            "because noise had moved them up. The column catches_the_eye marks them."
+        ]
+
+    def _level_name(self, position: int) -> str:
+        tree = self.source.tree
+        assert tree is not None
+        return tree.names[tree.position.index(position)]
+
+    def fit_rows(self) -> list[dict[str, Any]]:
+        """The goodness of fit, by level and query."""
+        return [
+            {
+                "level": self._level_name(fit.level),
+                "query": fit.query,
+                "measurements": fit.measurements,
+                "squares": fit.squares,
+                "degrees_of_freedom": fit.expected,
+                "ratio": fit.ratio,
+                "deviation": fit.deviation,
+                "suspicious": fit.suspicious,
+            }
+            for fit in self.fits
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """Everything but the rows: source, rule, fit, warnings."""
+        source = self.source
+        constraints = None if source.tree is None else source.tree.constraints
+        return {
+            "ok": True,
+            "source": str(source.folder),
+            "title": source.title,
+            "plan_hash": None if source.released is None else source.released.manifest["plan_hash"],
+            "manifest_sha256": None if source.replicates is None else source.replicates.source.manifest_sha256,
+            "measurements": None if source.tree is None else source.tree.folder.fingerprint(),
+            "measurements_left_out": [] if source.tree is None else list(source.tree.left_out),
+            "replicates": None if source.replicates is None else source.replicates.number,
+            "totals": dict(source.totals),
+            "constraints_used": [] if constraints is None else list(constraints.used),
+            "constraints_not_used": {} if constraints is None else dict(constraints.not_used),
+            "method": self.method,
+            "methods": METHODS,
+            "levels": list(self.levels),
+            "at_once": self.at_once,
+            "geographies": [{"name": kind.kind, "areas": kind.areas} for kind in self.kinds],
+            "queries": [{"name": query.name, "cells": query.cells} for query in self.queries],
+            "rule": [choice.as_dict() for choice in self.choices],
+            "fit": self.fit_rows(),
+            "warnings": self.warnings,
+            "not_covered": NOT_COVERED,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``: the facts, with all rows."""
+        rows = [row for kind in self.kinds for row in self.table(kind.kind).to_pylist()]
+        shares = [row for kind in self.kinds for row in self.share_rows(kind)]
+        return self.facts() | {"estimates": rows} | ({"shares": shares} if self.shares else {})
+
+
+def infer(
+    source: InferenceSource,
+    queries: Sequence[str] = (),
+    geographies: Sequence[str] = (),
+    *,
+    areas: Sequence[AreaSet | Area] = (),
+    levels: Sequence[float] = LEVELS,
+    method: str = "auto",
+    at_once: bool = False,
+    shares: Sequence[str] = (),
+) -> Inference:
+    """Estimates with margins.
+
+    Args:
+        source: What :func:`open_source` opened.
+        queries: Queries such as ``total`` or ``hispanic*cenrace``; without them the total and what is measured.
+        geographies: Levels and kinds of area of the source; without them and without areas all but the blocks.
+        areas: Other areas.
+        levels: The coverage of the intervals; for each of several there are rows.
+        method: ``auto``, ``gls`` (least squares for all) or ``release`` (the records for all).
+        at_once: Whether the intervals of all cells of a query in an area hold at once, rather than each by itself.
+        shares: Shares such as ``hispanic=1/total``.
+
+    Returns:
+        The answer; its rows are made when they are asked for.
+    """
+    if method not in get_args(Method):
+        raise _refused("--method", "there is no such method", method, ", ".join(get_args(Method)))
+    if method == "gls" and source.tree is None:
+        raise no_measurements(source.folder)
+    if method == "release" and source.released is None:
+        raise _refused("--method", "a folder of measurements has no records", method, "auto or gls")
+    for level in levels:
+        checked_level(level)
+    sets = [one if isinstance(one, AreaSet) else _area_set(source, one) for one in areas]
+    named = list(dict.fromkeys(geographies)) or ([] if sets else source.default_geographies)
+    taken = [kind for kind in sets if kind.kind in named]
+    kinds = [*chosen([*sets, *source.geographies], named), *(kind for kind in sets if kind not in taken)]
+    asked = [source.vocabulary.query(text) for text in dict.fromkeys(queries or source.default_queries)]
+    pairs = tuple(_share(text) for text in shares)
+    for pair in pairs:
+        for count in pair:
+            source.vocabulary.count(count)
+    return Inference(source, tuple(kinds), tuple(asked), tuple(levels), method, at_once, pairs)  # type: ignore[arg-type]
+
+
+def _share(text: str) -> tuple[str, str]:
+    part, sign, base = (piece.strip() for piece in text.partition("/"))
+    if not sign or not part or not base:
+        raise _refused("--share", "this is not a share", text, "two counts such as hispanic=1/total")
+    return part, base
+
+
+def _area_set(source: InferenceSource, area: Area) -> AreaSet:
+    blocks = np.flatnonzero(np.isin(source.block_codes, np.array(area.blocks, np.str_)))
+    return AreaSet(area.name, (area.name,), blocks, np.zeros(len(blocks), np.int64))
+
+
+def _counts_of(query: AskedQuery) -> Iterator[dict[int, Floats]]:
+    """The cells of a query one by one, each as a count."""
+    shape = [variable.size for variable in query.variables]
+    for cell in range(query.cells):
+        index = np.unravel_index(cell, shape) if shape else ()
+        yield {
+            variable.axis: (variable.groups == int(place)).astype(float)
+            for variable, place in zip(query.variables, index, strict=True)
+        }
+
+
+def _layers(kind: AreaSet, blocks: int) -> Iterator[Integers]:
+    """Areas that may overlap as partitions: of each block one area at a time, −1 for none."""
+    entries = np.arange(len(kind.block))
+    while len(entries):
+        _, first = np.unique(kind.block[entries], return_index=True)
+        result = np.full(blocks, -1, np.int64)
+        result[kind.block[entries[first]]] = kind.area[entries[first]]
+        yield result
+        entries = np.delete(entries, first)
+
+
+_CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]
+
+
+def _number(values: Any, there: Booleans | None = None) -> pa.Array:
+    flat = np.asarray(values).ravel()
+    gone = np.isnan(flat) if there is None else ~there.ravel()
+    return pa.array(flat, mask=gone)
+
+
+def _missing(number: int, kind: pa.DataType | None = None) -> pa.Array:
+    return pa.nulls(number, kind or pa.float64())
+
+
+def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
+HEAD = (
+    _column("geography", pa.string(), "kind of area"),
+    _column("code", pa.string(), "code of the area"),
+    _column("query", pa.string(), "what is counted"),
+)
+COLUMNS = (
+    _column("estimate", pa.float64(), "the estimate that the margin belongs to"),
+    _column("sd", pa.float64(), "its standard deviation, or root mean squared error"),
+    _column("variance", pa.float64(), "the square of it"),
+    _column("low", pa.int64(), "lower end of the interval"),
+    _column("high", pa.int64(), "upper end of the interval"),
+    _column("level", pa.float64(), "coverage of the interval"),
+    _column("method", pa.string(), "exact, gls, release+amc, release+plan or release"),
+    _column("gls", pa.float64(), "estimate by least squares"),
+    _column("gls_sd", pa.float64(), "its standard deviation"),
+    _column("released", pa.int64(), "figure of the released records"),
+    _column("amc_rmse", pa.float64(), "root mean squared error of such figures, from replicates or from the plan"),
+    _column("amc_bias", pa.float64(), "mean error of such figures in replicates"),
+    _column("units", pa.int64(), "how many units of the spine make up the area"),
+    _column("bounded", pa.bool_(), "whether there is a bounded interval"),
+    _column("catches_the_eye", pa.bool_(), "whether the margin is too small because the figure was looked at for it"),
+)
+
+
+def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
+    return ParameterError("bad-inference", what, Place(path=option), found, expected, "correct the option")
