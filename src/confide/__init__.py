@@ -7,7 +7,8 @@ first used.
 a release      ``new`` ``new_schema`` ``check`` ``rehearse`` ``run`` ``verify`` ``evaluate`` ``replay``
                ``destroy_key`` ``json_schema`` ``new_signature_key`` ``sign_release``
 its budget     ``open_ledger`` ``Ledger`` ``reconcile`` ``account_release`` ``account_strategy``
-tables         ``open_release`` ``replicate`` ``suppress``
+tables         ``open_release`` ``suppress``
+how far off    ``open_source`` ``infer`` ``replicate``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
                ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
@@ -156,8 +157,8 @@ NOUNS = {
 """Where each noun is."""
 
 ROOMS = (
-    "attacks", "comparison", "documents", "engines", "estimation", "geography", "inputs", "mechanisms", "noise",
-    "population", "privacy", "releases", "report", "risk", "schema", "utility",
+    "attacks", "comparison", "documents", "engines", "estimation", "geography", "inference", "inputs", "mechanisms",
+    "noise", "population", "privacy", "releases", "report", "risk", "schema", "utility",
 )  # fmt: skip
 
 __all__ = ["__version__", *VERBS, *NOUNS, *ROOMS]
