@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from decimal import Decimal, getcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -57,14 +57,15 @@ def test_epsilons_of_one_two_four_and_eight(
 
 
 def test_conversions_are_rounded_up() -> None:
-    getcontext().prec = 60
-    for records in (1, 2, 4, 8):
-        worst, _ = group_concentration(records, "2.56")
-        assert cks_delta(worst.rho, Fraction(worst.epsilon)) <= 1e-10
-        assert cks_delta(worst.rho, Fraction(worst.epsilon) * (1 - Fraction(1, 10**9))) > 1e-10
-        rho = Decimal(worst.rho.numerator) / worst.rho.denominator
-        exact = 2 * (rho + 2 * (rho * (Decimal(10) ** 10).ln()).sqrt())
-        assert exact <= Decimal(worst.log_factor) < exact * (1 + Decimal("1e-12"))
+    with localcontext() as context:
+        context.prec = 60
+        for records in (1, 2, 4, 8):
+            worst, _ = group_concentration(records, "2.56")
+            assert cks_delta(worst.rho, Fraction(worst.epsilon)) <= 1e-10
+            assert cks_delta(worst.rho, Fraction(worst.epsilon) * (1 - Fraction(1, 10**9))) > 1e-10
+            rho = Decimal(worst.rho.numerator) / worst.rho.denominator
+            exact = 2 * (rho + 2 * (rho * (Decimal(10) ** 10).ln()).sqrt())
+            assert exact <= Decimal(worst.log_factor) < exact * (1 + Decimal("1e-12"))
 
 
 def test_a_float_is_no_loss() -> None:
