@@ -331,6 +331,31 @@ def test_a_wrong_variance_is_named_by_the_fit(public: Path, tmp_path: Path) -> N
     assert any("'detailed' on the level 'block' do not fit" in warning for warning in answer.warnings)
 
 
+def variances(folder: Path, level: str) -> dict[str, float]:
+    """The variance of each query on a level."""
+    files = (folder / "US_Person_PL_PROD" / f"{level}.parquet" / "DPQuery").rglob("*.parquet")
+    rows = [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+    return {row["query_name"]: row["variance"] for row in rows}
+
+
+@pytest.mark.parametrize("error", ["swapped shares", "the level above"])
+def test_shares_and_levels_that_are_mistaken_are_named_by_the_fit(public: Path, tmp_path: Path, error: str) -> None:
+    """On blocks, whose cells are many: the variances of two queries exchanged, or those of the level above."""
+    folder = tmp_path / "copy"
+    shutil.copytree(public, folder)
+    own, above = variances(public, "Block"), variances(public, "Block_Group")
+    furthest = max(own, key=lambda name: abs(np.log(own[name] / own["detailed_dpq"])))
+    wrong = (
+        above if error == "the level above" else own | {"detailed_dpq": own[furthest], furthest: own["detailed_dpq"]}
+    )
+    assert abs(np.log(wrong["detailed_dpq"] / own["detailed_dpq"])) > 0.1  # otherwise there is nothing to see
+    changed(folder, "Block", lambda row: row | {"variance": wrong[row["query_name"]]})
+    answer = infer(open_source(folder, totals=folder / "totals.csv"), ["total"], ["county"])
+    named = {(row["level"], row["query"]) for row in answer.fit_rows() if row["suspicious"]}
+    assert ("block", "detailed") in named
+    assert {level for level, _ in named} == {"block"}
+
+
 BAD: dict[str, Callable[[Path], None]] = {
     "a missing level": lambda f: shutil.rmtree(f / "US_Person_PL_PROD" / "Tract.parquet"),
     "no measurements at all": lambda f: shutil.rmtree(f / "US_Person_PL_PROD"),
