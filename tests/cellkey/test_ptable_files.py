@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import localcontext
 from pathlib import Path
 
 import numpy as np
@@ -243,3 +244,10 @@ def test_the_law_does_not_depend_on_the_form(tmp_path: Path) -> None:
     one = read_table(written(tmp_path, export_text(TABLES["blocked"], "sas"))).table
     other = read_table(written(tmp_path, export_text(TABLES["blocked"], "csv"), "b.csv")).table
     assert same_distribution(one, other)
+
+
+@pytest.mark.parametrize("digits", [6, 60])
+def test_the_precision_of_a_program_changes_no_file(digits: int) -> None:
+    expected = [export_text(table) for table in TABLES.values()]
+    with localcontext(prec=digits):
+        assert [export_text(table) for table in TABLES.values()] == expected

@@ -21,6 +21,7 @@ from confide.comparison.comparison_spec import load_comparison
 from confide.documents import FOLDER, load_schema
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
+from confide.inputs.frame import Frame
 from confide.mechanisms import swapping
 from confide.mechanisms.safetab.official import read_config
 from confide.mechanisms.suppression.given.description import describe
@@ -47,7 +48,8 @@ def topdown_output(key: str) -> Callable[[Path], object]:
         spec = path.parent / "project" / "own.toml"
         spec.write_text(text.split("\n[output]")[0] + "\n" + output, encoding="utf-8")
         blocks = Geolevel("block", ("440070101022003",), np.zeros(1, np.int64))
-        return prepare_output(api.load(spec), load_strategy("pl94-persons"), Spine((blocks,)))
+        frame = Frame(Spine((blocks,)), "none")
+        return prepare_output(api.load(spec), load_strategy("pl94-persons"), frame)
 
     return read
 

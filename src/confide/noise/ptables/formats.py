@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -299,18 +299,23 @@ def _justified(column: list[str]) -> list[str]:
     return [text.rjust(width) for text in column]
 
 
+SHARES = Context(prec=28)
+"""The digits of a share: the same in every program, whatever precision it works with."""
+
+
 def _decimal(keys: int, modulus: int, digits: int | None) -> str:
     """A number of keys as a share: with all digits, or without trailing zeros; a finite decimal, or 17 digits of it."""
     share = Fraction(keys, modulus)
     if digits is not None:
-        return f"{Decimal(keys).scaleb(-digits):.{digits}f}"
+        return f"{SHARES.scaleb(Decimal(keys), -digits):.{digits}f}"
     denominator = share.denominator
     for prime in (2, 5):
         while denominator % prime == 0:
             denominator //= prime
     if denominator != 1 or share.denominator > 10**MOST_DECIMALS:
         return repr(float(share))
-    return _trimmed(f"{Decimal(share.numerator) / Decimal(share.denominator):f}")
+    quotient = SHARES.divide(Decimal(share.numerator), Decimal(share.denominator))
+    return _trimmed(f"{quotient:f}")
 
 
 def _noise(units: int, step: int) -> str:
