@@ -9,8 +9,8 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
 
@@ -86,14 +86,14 @@ def test_there_are_commands_to_look_at() -> None:
 def test_every_command_shown_parses(line: str) -> None:
     """Through all subcommands, with arguments and options, but without running anything."""
     arguments = shlex.split(line)[1:]
-    command: click.Command = typer.main.get_command(app)
-    context = click.Context(command, info_name="confide")
+    command: Any = typer.main.get_command(app)
+    context = command.context_class(command, info_name="confide")
     while hasattr(command, "commands"):
         assert arguments, f"{line}: the subcommand is missing"
         name, *arguments = arguments
         assert name in command.commands, f"{line}: there is no command {name}"
         _, command, _ = command.resolve_command(context, [name])
-        context = click.Context(command, info_name=name, parent=context)
+        context = command.context_class(command, info_name=name, parent=context)
     command.parse_args(context, arguments)
 
 

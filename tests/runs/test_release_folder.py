@@ -90,7 +90,8 @@ def test_pandas_reads_every_table_by_the_data_package(folders: Callable[[str], P
         if not name:
             continue
         types = {each["name"]: kinds[each["type"]] for each in resource["schema"]["fields"]}
-        frame = pd.read_csv(release / resource["path"], dtype=types, keep_default_na=False, na_values=[""])
+        options = {"keep_default_na": False, "na_values": [""], "float_precision": "round_trip"}
+        frame = pd.read_csv(release / resource["path"], dtype=types, **options)
         rows = [
             {key: None if pd.isna(value) else value for key, value in row.items()}
             for row in frame.astype(object).to_dict("records")
