@@ -46,18 +46,16 @@ def test_a_spec_can_ask_for_the_old_layout_and_gets_the_old_bytes(tmp_path: Path
     text = project.spec.read_text(encoding="utf-8")
     project.spec.write_text(text.replace("[output]\n", "[output]\nlayout = 1\n"), encoding="utf-8")
     made = confide.run(project.spec, processes=1).release
-    old, new = (
-        {path: data for path, data in tree(folder).items() if "/" in path} for folder in (FIRST / "release", made)
-    )
+    folders = (FIRST / "release", made)
+    old, new = ({path: data for path, data in tree(folder).items() if "/" in path} for folder in folders)
     assert old.keys() == new.keys()
     for path, content in old.items():
-        if path.endswith(".parquet") and writer(content) != writer(
-            new[path]
-        ):  # another version of Arrow writes the same
+        # Another version of Arrow writes the same table in other bytes.
+        if path.endswith(".parquet") and writer(content) != writer(new[path]):
             assert table_of(content).equals(table_of(new[path]), check_metadata=True)
         else:
             assert content == new[path], path
-    plans = [json.loads((folder / "manifest.json").read_text())["plan"] for folder in (made, FIRST / "release")]
+    plans = [json.loads((folder / "manifest.json").read_text())["plan"] for folder in folders]
     assert plans[0] == plans[1]
 
 
