@@ -141,6 +141,8 @@ class InvertedLaw:
         """Whether ``P(Y <= figure | published, n)`` is more than a/2, or than a times the same of nobody."""
         if self._more_than(self._tail, figure, n):
             return True
+        if self._nobody_is_published is not None:
+            return self._more_than(2 * self._tail * self._nobody_is_published, figure, n)
 
         def excess(bits: int) -> Bounds:
             (low, high), (s_low, s_high) = self._up_to(figure, n, bits), self._published(n, bits)
@@ -149,6 +151,20 @@ class InvertedLaw:
             return low * s_low_0 - a * high_0 * s_high, high * s_high_0 - a * low_0 * s_low
 
         return _positive(excess)
+
+    @cached_property
+    def _nobody_is_published(self) -> Fraction | None:
+        """Where nobody is published so rarely that no number of bits tells how rarely, as without noise: a lower bound
+        of ``P(Y <= y | Y > T, 0)``; None elsewhere.
+
+        Laws are log-concave, so tails fall at least as fast as probabilities: with ``p(x + 1) = p(x) exp(-e)`` at
+        ``x = T + 1``, ``P(Y = T + 1 | Y > T, 0) = 1 - S(T + 1) / S(T) >= 1 - exp(-e) >= e / (1 + e)``.
+        """
+        if self.above is None or self._published(0, MOST_BITS)[0] > 0:
+            return None
+        decay = self.law.decay
+        exponent = decay.first + decay.step * (self.above + 1)
+        return exponent / (1 + exponent)
 
     def _more_than(self, share: Fraction, figure: int, n: int) -> bool:
         """Whether ``P(Y <= figure | published, n) > share``."""
