@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confide.cli.main import app
+from confide.cli.show import out
 from confide.errors import ConfideError
 from confide.report import charts
 
@@ -115,7 +116,7 @@ def test_a_target_that_does_not_hold_is_said(monkeypatch: pytest.MonkeyPatch) ->
     # Rounded to one decimal the formula gives 0.2 for a margin of 9, where 0.24 is needed.
     found = run_json("--moe", "TRACT:2=9", "--decimals", "1")["levels"][0]
     assert (found["rho"], found["moe"], found["target_holds"]) == (0.2, 10, False)
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(out, "_width", 120)  # the console may have been made under another COLUMNS
     assert "DOES NOT HOLD" in run("--moe", "TRACT:2=9", "--decimals", "1")
 
 

@@ -452,7 +452,7 @@ def test_a_ledger_that_is_not_there_or_of_another_kind(tmp_path: Path) -> None:
     assert nothing_left(tmp_path)
     write_input(tmp_path, config(**NOISY, privacy_defn="zcdp"))
     Ledger.open_new(tmp_path / "pure.ledger", data_set="people", definition="pure", neighbours="add-remove", budget=100)
-    with pytest.raises(ConfideError, match="is kept in pure"):
+    with pytest.raises(ConfideError, match="counts pure, and this plan has another definition"):
         execute(parameters, data, tmp_path / "out", ledger=tmp_path / "pure.ledger")
     assert not (tmp_path / "out-confidential").exists()
 
