@@ -23,7 +23,7 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 CONTRACT = Path(__file__).parent / "contract"
 SLOW = Path(__file__).parent / "slow.txt"
-STUDIES = {Path(__file__).parent / name for name in ("attacks", "comparison", "population", "risk")}
+STUDIES = {Path(__file__).parent / name for name in ("attacks", "comparison", "inference", "population", "risk")}
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 # The examples of make test are the same every time, so that what it says of a change is the change's; new ones are for
