@@ -48,7 +48,9 @@ def test_a_token_of_a_studio_that_stopped_is_refused_by_the_next_one(tmp_path: P
     assert second.get("/").status_code == 403, "a session ends with its studio"
 
 
-@pytest.mark.parametrize("host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", f"0.0.0.0:{PORT}", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", f"0.0.0.0:{PORT}", ""]
+)
 def test_another_host_is_refused(tmp_path: Path, host: str) -> None:
     browser = entered(tmp_path)
     for path in ("/", "/api/folder", "/assets/studio.css"):
@@ -56,7 +58,9 @@ def test_another_host_is_refused(tmp_path: Path, host: str) -> None:
     assert browser.get("/", headers={"host": f"localhost:{PORT}"}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", f"http://127.0.0.1:{PORT + 1}", "null", f"http://localhost:{PORT}"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", f"http://127.0.0.1:{PORT + 1}", "null", f"http://localhost:{PORT}"]
+)
 def test_another_origin_is_refused(tmp_path: Path, origin: str) -> None:
     browser = entered(tmp_path)
     assert browser.get("/api/folder", headers={"origin": origin}).status_code == 403

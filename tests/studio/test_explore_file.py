@@ -37,7 +37,9 @@ def test_the_page_has_every_row_as_published_and_asks_nobody(seal: Any, tmp_path
     for table, rows in tables.items():
         published = release.tables[table].arrow().to_pylist()
         assert rows == [{key: row[key] for key in rows[0]} for row in published]
-    outside = [each for each in requests(page) if not each.startswith(("<script", 'http-equiv="Content-Security-Policy"'))]
+    outside = [
+        each for each in requests(page) if not each.startswith(("<script", 'http-equiv="Content-Security-Policy"'))
+    ]
     assert outside == []
     assert "default-src 'none'" in page
 

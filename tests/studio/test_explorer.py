@@ -79,9 +79,7 @@ def test_a_cross_table_has_each_figure_at_its_place(reader: TableReader) -> None
     assert [code for code, _ in crossed.heads] == ["_T", "1", "2"]
     for code, _, cells in crossed.lines:
         for (head, _), cell in zip(crossed.heads, cells, strict=True):
-            (row,) = chosen_by_hand(
-                reader.table.arrow(), level=["state"], area=[code], sex=[head], age__broad=["_T"]
-            )
+            (row,) = chosen_by_hand(reader.table.arrow(), level=["state"], area=[code], sex=[head], age__broad=["_T"])
             assert cell is not None
             assert (cell.value, cell.margin) == (row["count"], row["noise_margin"])
     assert [(dimension.column, code) for dimension, code in crossed.fixed] == [("level", "state"), ("age:broad", "_T")]
@@ -117,7 +115,9 @@ def test_a_view_can_be_taken_as_a_file(seal: Any, reader: TableReader) -> None:
     assert {name: answer.status_code for name, answer in got.items()} == dict.fromkeys(got, 200)
     assert pq.read_table(io.BytesIO(got["parquet"].content)).to_pylist() == expected.to_pylist()
     texts = pyarrow.csv.ConvertOptions(column_types=expected.schema)
-    assert pyarrow.csv.read_csv(io.BytesIO(got["csv"].content), convert_options=texts).to_pylist() == expected.to_pylist()
+    assert (
+        pyarrow.csv.read_csv(io.BytesIO(got["csv"].content), convert_options=texts).to_pylist() == expected.to_pylist()
+    )
     sheet = openpyxl.load_workbook(io.BytesIO(got["xlsx"].content)).worksheets[0]
     rows = list(sheet.iter_rows(values_only=True))
     assert list(rows[0]) == expected.column_names

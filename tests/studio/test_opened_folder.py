@@ -10,7 +10,17 @@ from tests.kits.studio import ORIGIN, entered
 from confide.errors import ConfideError
 from confide.studio.opened_folder import OpenedFolder
 
-OUTSIDE = ["../secret", "a/../../secret", "/etc/passwd", "..", "a\\..\\..\\secret", "", "link/secret", "a\0b", "C:/secret"]
+OUTSIDE = [
+    "../secret",
+    "a/../../secret",
+    "/etc/passwd",
+    "..",
+    "a\\..\\..\\secret",
+    "",
+    "link/secret",
+    "a\0b",
+    "C:/secret",
+]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -116,7 +116,7 @@ class Asked:
     measure: figures.Measure = "value"
     map: str = ""
     a: tuple[int, ...] = ()
-    b: tuple[int, ...] = field(default=())
+    b: tuple[int, ...] = ()
 
     @property
     def table(self) -> OpenedTable:
@@ -344,26 +344,34 @@ def _crumbs(view: Asked) -> list[tuple[str, str]]:
     return [(str(view.release.manifest["title"]), address("/explore", release=view.release_name))]
 
 
+def _shows(reader: TableReader) -> list[Show]:
+    """The ways in which a table can be looked at."""
+    drawn = bool(reader.figure) and any(each.kind != "level" for each in reader.dimensions)
+    pyramid = drawn and figures.sex_and_age(reader) is not None
+    areas = drawn and any(each.kind == "area" for each in reader.dimensions)
+    fitting = {"table": True, "cross": drawn, "bars": drawn, "pyramid": pyramid, "map": areas}
+    return [each for each in SHOWN if fitting[each]]
+
+
+def _completed(view: Asked) -> Asked:
+    """The view with what nobody chose: the first two dimensions, and rows where the table cannot be drawn."""
+    crossable = [each for each in view.reader.dimensions if each.kind != "level"]
+    down = view.down or (crossable[0].column if crossable else "")
+    across = view.across or next((x.column for x in crossable if x.kind == "variable" and x.column != down), "")
+    show = view.show if view.show in _shows(view.reader) else "table"
+    return replace(view, show=show, down=down, across=across)
+
+
 def _shown(view: Asked, folder: OpenedFolder) -> dict[str, Any]:
     """What the page of a table shows."""
-    reader = view.reader
-    variables = [each for each in reader.dimensions if each.kind == "variable"]
-    crossable = [each for each in reader.dimensions if each.kind != "level"]
-    pyramid = figures.sex_and_age(reader) is not None
-    has_areas = any(each.kind == "area" for each in reader.dimensions)
-    drawn = bool(reader.figure and crossable)
-    fitting = {"table": True, "cross": drawn, "bars": drawn, "pyramid": drawn and pyramid, "map": drawn and has_areas}
-    possible: list[Show] = [each for each in SHOWN if fitting[each]]
-    show = view.show if view.show in possible else "table"
-    down = view.down or (crossable[0].column if crossable else "")
-    across = view.across or next((each.column for each in variables if each.column != down), "")
-    asked = Asked(**{**view.__dict__, "show": show, "down": down, "across": across})
-    values: dict[str, Any] = {
-        "asked": asked,
+    reader, completed = view.reader, _completed(view)
+    show, down, across = completed.show, completed.down, completed.across
+    return {
+        "asked": completed,
         "reader": reader,
-        "shows": [(each, SHOWN[each]) for each in possible],
-        "crossable": crossable,
-        "has_areas": has_areas,
+        "shows": [(each, SHOWN[each]) for each in _shows(reader)],
+        "crossable": [each for each in reader.dimensions if each.kind != "level"],
+        "has_areas": any(each.kind == "area" for each in reader.dimensions),
         "estimates": tables.estimates(view.release, reader, view.a, view.b) if reader.figure else None,
         "chosen_a": reader.rows_at(view.a),
         "chosen_b": reader.rows_at(view.b),
@@ -376,17 +384,16 @@ def _shown(view: Asked, folder: OpenedFolder) -> dict[str, Any]:
         "rows": reader.page(view.view) if show == "table" else None,
         "crossed": reader.crossed(view.view, down, across) if show == "cross" else None,
     }
-    return values
 
 
-def _figure(view: Asked, folder: OpenedFolder) -> charts.Chart:
-    reader = view.reader
+def _figure(asked_view: Asked, folder: OpenedFolder) -> charts.Chart:
+    view = _completed(asked_view)
     if view.show == "pyramid":
-        return figures.pyramid(reader, view.view)
+        return figures.pyramid(view.reader, view.view)
     if view.show == "map":
         geometry = folder.inside(view.map) if view.map else None
-        return figures.area_map(reader, view.view, view.measure, geometry)
-    return figures.bars(reader, view.view, view.down, view.across)
+        return figures.area_map(view.reader, view.view, view.measure, geometry)
+    return figures.bars(view.reader, view.view, view.down, view.across)
 
 
 def _documents(release: Release) -> list[str]:
