@@ -13,11 +13,13 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 RELEASE = "release=census%2Frelease"
 TABLE = f"/explore/table?{RELEASE}&chosen=1"
 SHOTS = {
-    "studio-rows": f"{TABLE}&table=activity&where=level%3Dnuts3&where=cas%3Amain%3D_T&a=26&a=68&b=25",
+    "studio-rows": f"{TABLE}&table=activity&where=level%3Dnuts3&where=cas%3Amain%3D_T",
     "studio-pyramid": f"{TABLE}&table=age-and-sex&show=pyramid&where=level%3Dcountry",
     "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
 }
 """For each picture the page that it is of."""
+CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
+"""The cells that are marked before it is taken."""
 
 
 def take(folder: Path, into: Path) -> list[Path]:
@@ -27,6 +29,9 @@ def take(folder: Path, into: Path) -> list[Path]:
         for name, path in SHOTS.items():
             watched.page.goto(watched.home + path)
             watched.page.wait_for_load_state("networkidle")
+            for choice, place in CHOSEN.get(name, ()):
+                watched.page.locator(f"input[name={choice}]").nth(place).check()
+                watched.page.wait_for_load_state("networkidle")
             taken.append(into / f"{name}.png")
             watched.page.screenshot(path=taken[-1])
         assert watched.complaints == []

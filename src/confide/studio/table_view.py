@@ -43,7 +43,7 @@ TOGETHER = "all together"
 
 
 @dataclass(frozen=True)
-class Dimension:
+class ViewDimension:
     """What rows can be chosen by: the level, the area, or a variable."""
 
     column: str
@@ -109,13 +109,13 @@ class CrossedCell:
 class Crossed:
     """Two dimensions of a table crossed, the others held fixed."""
 
-    down: Dimension
-    across: Dimension | None
+    down: ViewDimension
+    across: ViewDimension | None
     heads: tuple[tuple[str, str], ...]
     """Codes and labels of the columns."""
     lines: tuple[tuple[str, str, tuple[CrossedCell | None, ...]], ...]
     """For each line its code, its label and its cells."""
-    fixed: tuple[tuple[Dimension, str], ...]
+    fixed: tuple[tuple[ViewDimension, str], ...]
     """What the others are held at."""
     total_lines: int
 
@@ -146,7 +146,7 @@ class TableReader:
         return next((name for name in FIGURES if name in self.columns), None)
 
     @cached_property
-    def dimensions(self) -> tuple[Dimension, ...]:
+    def dimensions(self) -> tuple[ViewDimension, ...]:
         """Level, area and variables, in the order of the columns."""
         described = self.table.described
         if described is None:
@@ -154,16 +154,16 @@ class TableReader:
         dimensions = []
         if LEVEL in self.columns:
             levels = tuple((level, level) for level in described.levels)
-            dimensions += [Dimension(LEVEL, "Level", "level", levels), Dimension(AREA, "Area", "area")]
+            dimensions += [ViewDimension(LEVEL, "Level", "level", levels), ViewDimension(AREA, "Area", "area")]
         totals = self._with_totals([variable.column for variable in described.columns.variables])
         for variable in described.columns.variables:
             options = tuple(zip(variable.codes, variable.labels, strict=True))
             if variable.column in totals:
                 options = ((TOTAL_CODE, TOGETHER), *options)
-            dimensions.append(Dimension(variable.column, variable.title or variable.column, "variable", options))
+            dimensions.append(ViewDimension(variable.column, variable.title or variable.column, "variable", options))
         return tuple(dimensions)
 
-    def dimension(self, column: str) -> Dimension:
+    def dimension(self, column: str) -> ViewDimension:
         """The dimension of a column."""
         for each in self.dimensions:
             if each.column == column:
@@ -301,7 +301,7 @@ class TableReader:
         chosen = view.codes(LEVEL)
         return chosen[0] if len(chosen) == 1 else None
 
-    def _held(self, dimension: Dimension, view: View) -> str | None:
+    def _held(self, dimension: ViewDimension, view: View) -> str | None:
         """What a dimension is held at where nobody chose."""
         if dimension.kind == "area":
             first = self._ask(
@@ -320,7 +320,7 @@ class TableReader:
             if self._ask(f"SELECT 1 AS n FROM published WHERE {identifier(column)} = ? LIMIT 1", [TOTAL_CODE])
         }
 
-    def _guessed(self) -> Iterable[Dimension]:
+    def _guessed(self) -> Iterable[ViewDimension]:
         """Of a table that no codebook describes: the columns with few values."""
         for name in self.columns:
             if name == self.figure or pa.types.is_floating(self._rows.schema.field(name).type):
@@ -331,14 +331,16 @@ class TableReader:
                 [],
             )
             if 1 < len(found) <= MOST_OPTIONS // 8:
-                yield Dimension(name, name, "variable", tuple((str(each["code"]), str(each["code"])) for each in found))
+                yield ViewDimension(
+                    name, name, "variable", tuple((str(each["code"]), str(each["code"])) for each in found)
+                )
 
 
 def _cross(
     rows: Sequence[Row],
-    down: Dimension,
-    across: Dimension | None,
-    fixed: Sequence[tuple[Dimension, str]],
+    down: ViewDimension,
+    across: ViewDimension | None,
+    fixed: Sequence[tuple[ViewDimension, str]],
     reader: TableReader,
 ) -> Crossed:
     heads = [] if across is None else _heads(rows, across)
@@ -360,7 +362,7 @@ def _cross(
     )
 
 
-def _heads(rows: Sequence[Row], dimension: Dimension) -> list[tuple[str, str]]:
+def _heads(rows: Sequence[Row], dimension: ViewDimension) -> list[tuple[str, str]]:
     """The codes of a dimension that the rows have, in the order of the codebook, with their labels."""
     there = dict.fromkeys(str(row[dimension.column]) for row in rows)
     if dimension.kind == "area":

@@ -12,7 +12,7 @@ from confide.releases.tabular import AREA, LEVEL
 from confide.report.charts import Chart, chart
 from confide.report.geometry import read_geometry
 from confide.schema import TOTAL_CODE
-from confide.studio.table_view import Crossed, CrossedCell, Dimension, TableReader, View
+from confide.studio.table_view import Crossed, CrossedCell, TableReader, View, ViewDimension
 
 Measure = Literal["value", "margin"]
 MOST_BARS = 120
@@ -22,7 +22,7 @@ ACROSS = 10
 BAR_HEIGHT = 22
 
 
-def sex_and_age(reader: TableReader) -> tuple[Dimension, Dimension] | None:
+def sex_and_age(reader: TableReader) -> tuple[ViewDimension, ViewDimension] | None:
     """The two variables of a pyramid: one of two groups that is called sex, and one that is called age."""
     variables = [each for each in reader.dimensions if each.kind == "variable"]
     named = {key: [each for each in variables if re.match(rf"{key}\b", each.column.lower())] for key in ("sex", "age")}
@@ -66,7 +66,7 @@ def pyramid(reader: TableReader, view: View) -> Chart:
             side = -1 if head == sides[0][0] else 1
             ends = _ends(cell)
             signed = {key: None if value is None else side * value for key, value in ends.items()}
-            rows.append({"age": label, "sex": name, "start": 0, **signed})
+            rows.append({"age": label, "sex": name, **signed})
     if not rows:
         raise _nothing()
     ages = list(dict.fromkeys(row["age"] for row in rows))[::-1]
