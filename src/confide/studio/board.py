@@ -61,7 +61,8 @@ class Board:
         """What does the same at a terminal."""
         rows = [f"--row {now.table}:{now.level}={exact_text(now.budget)}" for _, now in self.changes()]
         persons = [] if self.tuning.persons is None else [f"--persons {self.tuning.persons}"]
-        return " ".join([f"confide tune tables {self.loaded.path.name}", *rows, *persons])
+        stays = ["--budget-follows"] if rows else []
+        return " ".join([f"confide tune tables {self.loaded.path.name}", *rows, *stays, *persons])
 
 
 def opened_board(spec: Path) -> Board:

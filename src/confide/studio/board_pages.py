@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from confide.exact import probability
@@ -71,9 +71,9 @@ def asked_board(
 AskedBoard = Annotated[Board, Depends(asked_board)]
 
 
-@router.get("/board", include_in_schema=False, response_model=None)
-def shown_board(request: Request, board: AskedBoard, spec: str) -> Response:
-    """The board; what was typed is worked in, and leads to an address of its own."""
+@router.get("/board", include_in_schema=False)
+def shown_board(request: Request, board: AskedBoard, spec: str) -> HTMLResponse:
+    """The board; what was typed is worked in, and the page says under which address it stands now."""
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     typed = boards.differing(board, dict(pairs))
     moved, findings = boards.moved(board, typed)
@@ -82,9 +82,6 @@ def shown_board(request: Request, board: AskedBoard, spec: str) -> Response:
             moved = replace(moved, pins={**(moved.pins or {}), letter: moved.tuning})
         if ("do", f"free {letter}") in pairs:
             moved = replace(moved, pins={key: own for key, own in (moved.pins or {}).items() if key != letter})
-    here = _address(moved, spec)
-    if not findings and here != f"/board?{request.url.query}":
-        return RedirectResponse(here, 303)
     values = _values(moved, spec) | {"findings": findings}
     return page("studio_board.html.j2", moved.loaded.spec.release.title or spec, **values)
 

@@ -20,8 +20,9 @@ async function show(address, parts, history) {
   main?.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(address, { signal: running.signal, credentials: "same-origin" });
-    if (answer.redirected) address = answer.url;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const own = page.querySelector("link[rel=canonical]")?.getAttribute("href");
+    if (own) address = own;
     const wanted = answer.ok ? parts : ["main"];
     const focus = document.activeElement instanceof HTMLElement ? document.activeElement : null;
     const mark = focus && (focus.id ? `#${CSS.escape(focus.id)}` : named(focus));

@@ -49,7 +49,8 @@ class TunedRow:
     budget: Fraction
     margin: int
     """The noise of a cell is at most this far from zero, with the probability of the margin."""
-    variance: float
+    law: ReleaseNoise
+    """Of each of its cells."""
     areas: int
     cells: int
     """Counts of one area, margins included."""
@@ -71,7 +72,7 @@ class TunedRow:
             "level": self.level,
             "budget": str(self.budget),
             "margin": self.margin,
-            "variance": self.variance,
+            "variance": self.law.variance(),
             "areas": self.areas,
             "cells": self.cells,
             "share_of_typical_area": self.share,
@@ -137,9 +138,7 @@ class TablesTuning(TypedAnswer):
             law = self.law(name)
             typical = None if self.persons is None else Fraction(self.persons, max(1, level.units))
             margin, cells = _margin(law, self.probability), table.rows_per_unit
-            rows.append(
-                TunedRow(*name, table.title, self.budgets[name], margin, law.variance(), level.units, cells, typical)
-            )
+            rows.append(TunedRow(*name, table.title, self.budgets[name], margin, law, level.units, cells, typical))
         return tuple(rows)
 
     def law(self, row: RowName, budget: Fraction | None = None) -> ReleaseNoise:
