@@ -48,7 +48,7 @@ from confide.inference.pooled_errors import (
     size_class,
 )
 from confide.inference.replicates import ReplicatedRelease
-from confide.inference.statements import AreaStatements
+from confide.inference.area_statements import AreaStatements
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 
