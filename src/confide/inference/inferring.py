@@ -23,6 +23,7 @@ from confide.errors import ParameterError, Place
 from confide.estimation.linear_statements import bonferroni_level
 from confide.estimation.tree_gls import QueryFit
 from confide.estimation.unified_intervals import checked_level, count_intervals, normal_quantile
+from confide.inference.area_statements import AreaStatements
 from confide.inference.areas import Area, AreaSet, PlacedAreas, chosen
 from confide.inference.asked import AskedQuery
 from confide.inference.choosing import (
@@ -48,7 +49,6 @@ from confide.inference.pooled_errors import (
     size_class,
 )
 from confide.inference.replicates import ReplicatedRelease
-from confide.inference.area_statements import AreaStatements
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 
