@@ -43,8 +43,8 @@ LOWEST, HIGHEST = 0.87, 0.97
 METHODS = ("auto", "gls", "release")
 KINDS = ("county", "tract", "spine:block_group", "block_group", "place", "cousub", "block")
 DISTRICTS = ("SLDU", "SLDL")
-MANY_CELLS, SOME_BLOCKS = 500, 8
-"""Of queries with more cells, every eighth block is looked at."""
+MANY_CELLS, SOME_BLOCKS = 100, 4
+"""Of queries with more cells, every fourth block is looked at."""
 
 
 @dataclass

@@ -12,10 +12,10 @@ people (:mod:`confide.inference.made_up_homes`), which are as uneven as the true
 shown, an interval is from r - below(c) to r + above(c):
 
 1. *By what is shown.* The shortest interval that covers a share q of the figures of the class in each of the two sets:
-   q = p + z sqrt(p (1 - p) / n) for a class of n figures in a release. It is a *tolerance limit*: few figures say little
-   of all that could be, so that more of them must be covered. With z = 1.645 a fixed interval that covers a share q of n
-   figures covers a share p of all with a confidence of 95 per cent; that the shortest is taken costs some of it.
-2. *By what is true.* As long as fewer than a share q' of the figures of some true size are covered in one of the sets,
+   q = p + z sqrt(p (1 - p) / n) for a class of n figures in a release. It is a *tolerance limit*: few figures say
+   little of all that could be, so that more of them must be covered. With z = 1.645 a fixed interval that covers a
+   share q of n figures covers a share p of all with a confidence of 95 per cent; that the shortest is taken costs some.
+2. *By what is true.* As long as fewer than 0.9 p + 0.1 of the figures of some true size are covered in one of the sets,
    the end of some class is moved outward: whichever covers most of what is missing for the width that it costs. The
    interval of zeros is widened for the sake of the next class alone, and no other class so far that nearly all of its
    figures are covered; what is then still missing stays so.
@@ -153,7 +153,7 @@ class _Known:
 
     def missing(self, covered: Integers, level: float) -> Floats:
         """Step 2: how many figures of each true class more must be covered; none of classes with few figures."""
-        asked = _asked(level + SPARSER * (1 - level), self.true / self.releases) * self.true
+        asked = (level + SPARSER * (1 - level)) * self.true
         enough = self.true >= LEAST_FIGURES * self.releases
         return np.where(enough, np.maximum(asked - covered.sum(axis=1), 0.0), 0.0)
 
