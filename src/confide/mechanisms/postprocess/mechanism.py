@@ -27,6 +27,7 @@ from confide.inputs.made_up import RecordForm
 from confide.mechanisms.postprocess.problem import PostprocessProblem, PostprocessSpec, prepare_measured
 from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.descent import (
+    LISTED_ROWS,
     EstimateGroup,
     NodeRows,
     RowKind,
@@ -62,6 +63,7 @@ from confide.report.render import render
 
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +270,24 @@ class LookedUpEvidence:
 
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateMeasured:  # noqa: ARG002
         return EstimateMeasured(rules, self.problem.cells, self._queries(level_strategy))
+
+    def in_full(
+        self,
+        job: Job,  # noqa: ARG002
+        level_strategy: LevelStrategy,  # noqa: ARG002
+        level: TopDownLevel,
+    ) -> Iterator[tuple[int, Integers, Integers, Floats]]:
+        """Every query in every measured unit, as they were read."""
+        with pq.ParquetFile(_measurements(self.job, level.name)) as file:
+            for batch in file.iter_batches(LISTED_ROWS):
+                unit, query, bits = (batch.column(name).to_numpy() for name in ("unit", "query", "n"))
+                listed = batch.column("value")
+                flat, sizes = listed.flatten().to_numpy(), pc.list_value_length(listed).to_numpy()
+                first = np.cumsum(sizes) - sizes
+                for number in np.unique(query).tolist():
+                    rows = np.flatnonzero(query == number)
+                    values = flat[first[rows][:, None] + np.arange(int(sizes[rows[0]]))]
+                    yield number, unit[rows], values, 1 / bits[rows].view(np.float64)
 
     def _queries(self, level_strategy: LevelStrategy) -> tuple[LookedUpQuery, ...]:
         return tuple(

@@ -24,6 +24,7 @@ from confide.inputs.proposals.column_proposal import free_name
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
     DELTA,
+    OWN,
     Estimation,
     LevelStrategy,
     Pass,
@@ -134,6 +135,10 @@ class StrategyFile(Part):
     apart: list[str] = Field(
         default_factory=list,
         description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
+    )
+    evidence: Literal["own", "tree"] = Field(
+        OWN,
+        description="own: units are estimated from their own measurements, as in 2020; tree: from those below, too.",
     )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
     neighbours: Literal["change-one", "add-remove"]
@@ -395,6 +400,7 @@ class _Maker:
             values.record,
             tuple(values.blocks_with),
             tuple(values.apart),
+            values.evidence,
         )
 
     def _check_levels(self, path: KeyPath, part: RootPart) -> None:
