@@ -39,7 +39,7 @@ from confide.mechanisms.topdown.whole_tree import possible_cells, sectors_of, wi
 from confide.releases.mechanism import Job
 from confide.schema import TOTAL
 
-WORTHWHILE = 0.2
+WORTHWHILE = 0.1
 """The blocks take part if they cut the variance of some figure of the units above them by more than this part."""
 FOLDER = "from-below"
 UNITS_AT_ONCE = 4_096
@@ -143,10 +143,10 @@ class LevelLaws:
         result.read_totals(*(totals.column(name).to_numpy() for name in ("unit", "cell", "n")))
         if self.passes:
             laws, matrices = (pq.read_table(file).combine_chunks() for file in (self.laws, self.matrices))
-            numbers = [laws.column(name).to_numpy() for name in ("unit", "cell")]
-            result.read_laws(*numbers, laws.column("value").chunk(0))
-            numbers = [matrices.column(name).to_numpy() for name in ("kind", "cell")]
-            result.read_matrices(*numbers, matrices.column("value").chunk(0))
+            unit, kind = (laws.column(name).to_numpy() for name in ("unit", "cell"))
+            result.read_laws(unit, kind, laws.column("value").chunk(0))
+            kind, number = (matrices.column(name).to_numpy() for name in ("kind", "cell"))
+            result.read_matrices(kind, number, matrices.column("value").chunk(0))
         return result
 
 

@@ -24,7 +24,6 @@ from confide.inputs.proposals.column_proposal import free_name
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
     DELTA,
-    OWN,
     Estimation,
     LevelStrategy,
     Pass,
@@ -137,7 +136,7 @@ class StrategyFile(Part):
         description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
     )
     evidence: Literal["own", "tree"] = Field(
-        OWN,
+        "own",
         description="own: units are estimated from their own measurements, as in 2020; tree: from those below, too.",
     )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")

@@ -168,7 +168,9 @@ def with_known_totals(
     at = _lowest(strategy, spine)
     if not (_split(strategy, spine) and at < len(levels) and at_hand[at]):
         return KnownTotalsTree(with_totals, tuple(range(len(levels))), None, None)
-    together = np.unique(spine.levels[at].official, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    official = spine.levels[at].official
+    assert official is not None, "checked before the run"
+    together = np.unique(official, return_inverse=True)[1].reshape(-1).astype(np.int64)
     between = with_level_between(with_totals, at, together, sectors)
     position_of = tuple(position + (position >= at) for position in range(len(levels)))
     return KnownTotalsTree(between, position_of, at, together)
