@@ -15,7 +15,7 @@ A product with J needs no sector coordinates: 11ᵀ/n and I span the same as the
 subsets T of the free axes of B_T ⊗ (I on the axes of T, 11ᵀ on the others): the cells are added up over the axes that
 are not in T, multiplied by a small matrix, and handed back to all levels of those axes.
 
-Derivation: ``docs/proofs/whole-tree.md``, section 9.
+Derivation: ``docs/proofs/whole-tree.md``, section 8.
 """
 
 from __future__ import annotations

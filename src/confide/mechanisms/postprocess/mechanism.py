@@ -44,6 +44,7 @@ from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.statement import evidence_words
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
 from confide.releases.companions import Codebook
@@ -340,5 +341,12 @@ def statement(manifest: Mapping[str, Any]) -> str:
         source=manifest["source"],
         words=in_words(manifest["source"], text),
         strategy=manifest["plan"]["question"]["strategy"],
-        solved=solver_words(manifest["statistics"]["whole"], text),
+        solved="; ".join(
+            part
+            for part in (
+                solver_words(manifest["statistics"]["whole"], text),
+                evidence_words(manifest["plan"]["question"].get("evidence", ()), text),
+            )
+            if part
+        ),
     )
