@@ -61,12 +61,8 @@ def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
         invariants=invariants(plan, text),
         invariants_note=invariants_note(plan, text),
         effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA, text),
-<<<<<<< HEAD
         estimates=_estimates(manifest["statistics"], text, plan.question.get("evidence", ())),
-=======
-        estimates=_estimates(manifest["statistics"], text),
         accuracy="accuracy" in manifest,
->>>>>>> main
     )
     return {CERTIFICATE: certificate(manifest, said)}
 
