@@ -133,6 +133,7 @@ def test_a_strategy_that_says_own_is_the_one_that_says_nothing(tmp_path: Path) -
     assert "evidence" not in nothing.question
     assert "evidence" not in nothing.question["strategy"]
     assert tree.question["evidence"] == ["state", "county", "block"]
+    assert tree.question["strategy"]["evidence"] == "tree"
     # Evidence is made of measurements: what is measured, with which noise, at which price does not change.
     assert tree.measures == own.measures
     assert tree.measured_hash == own.measured_hash
