@@ -15,6 +15,7 @@ from tests.kits.own_strategy import bound, lay_out, released_by_block, seal
 
 import confide
 from confide.engines import LocalEngine
+from confide.errors import ParameterError
 from confide.estimation.sectors import Sectors
 from confide.mechanisms.topdown.descent import estimates_folder
 from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, worth_of_blocks
@@ -211,6 +212,15 @@ def test_blocks_take_part_where_their_shares_say_so(tmp_path: Path) -> None:
         used = levels_used(replace(strategy, levels=levels), problem.spine)
         assert used == (("state", "county", "block") if worth[-1] > 0.1 else ("state", "county"))
     assert worth[0] < worth[1] < 0.1 < worth[2]
+
+
+def test_a_histogram_that_is_too_large_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = with_tree(lay_out(tmp_path, [[5, 3]] * 8, {"houses": [1] * 8}, ""))
+    monkeypatch.setattr("confide.mechanisms.topdown.from_below.MOST_BYTES", 10)
+    with pytest.raises(ParameterError, match='write evidence = "own"'):
+        plan_problem(problem_of(spec))
 
 
 def test_passes_take_the_laws_that_they_need() -> None:

@@ -27,8 +27,9 @@ from threadpoolctl import threadpool_limits
 
 from confide.arrays import Floats, Integers
 from confide.engines.groups import private_folder, whole_file, write_parquet
+from confide.errors import ParameterError, Place
 from confide.estimation.cell_law import marginal_information
-from confide.estimation.sectors import CellVectors, SectorQuery, Sectors
+from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors
 from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward
 from confide.estimation.tree_gls import TreeEstimates
 from confide.mechanisms.topdown.constraints import told_totals
@@ -41,6 +42,8 @@ from confide.schema import TOTAL
 
 WORTHWHILE = 0.1
 """The blocks take part if they cut the variance of some figure of the units above them by more than this part."""
+MOST_BYTES = 1 << 31
+"""Matrices of units that are unlike others take at most so much memory; there are a few of each."""
 FOLDER = "from-below"
 UNITS_AT_ONCE = 4_096
 LAWS = pa.schema([("unit", pa.int64()), ("cell", pa.int64()), ("value", pa.list_(pa.int64()))])
@@ -71,8 +74,28 @@ def levels_used(strategy: Strategy, spine: TopDownSpine) -> tuple[str, ...]:
     """The levels whose measurements are evidence for the units above them; none under ``evidence = "own"``."""
     if strategy.evidence != TREE:
         return ()
+    try:
+        sectors, _ = sectors_of(strategy)
+    except ParameterError as error:
+        raise _too_large(error.findings[0].found, f"at most {MOST_CORE_CELLS:,}") from None
     names = tuple(level.name for level in spine.levels)
-    return names if worth_of_blocks(strategy, spine) > WORTHWHILE else names[:-1]
+    used = names if worth_of_blocks(strategy, spine) > WORTHWHILE else names[:-1]
+    # Every unit above the last level that takes part may be unlike all others, and has matrices of its own then.
+    matrices = sum(level.units for level in spine.levels[: len(used) - 1]) * len(sectors.sectors) * sectors.size**2
+    if 8 * matrices > MOST_BYTES:
+        raise _too_large(f"{8 * matrices / 2**30:,.1f} GiB of matrices", f"at most {MOST_BYTES / 2**30:,.0f} GiB")
+    return used
+
+
+def _too_large(found: str | None, expected: str) -> ParameterError:
+    return ParameterError(
+        "too-many-cells",
+        "the histogram has too many cells that are not alike for tree evidence",
+        where=Place(path="evidence"),
+        found=found or "too many",
+        expected=expected,
+        remedy='write evidence = "own" in the strategy, or leave out recodes of attributes with many levels',
+    )
 
 
 def worth_of_blocks(strategy: Strategy, spine: TopDownSpine) -> float:
