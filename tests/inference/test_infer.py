@@ -182,7 +182,7 @@ def test_pieces_are_the_fewest_units_that_make_up_an_area(source: InferenceSourc
 
 def errors(rmse: float) -> ClassErrors:
     reach = np.outer(np.full(len(SIZES), rmse), [1.6, 2, 2.6])
-    return ClassErrors(np.full(len(SIZES), rmse), np.zeros(len(SIZES)), reach, 1.0)
+    return ClassErrors(np.full(len(SIZES), rmse), np.zeros(len(SIZES)), reach, reach.copy())
 
 
 def methods(query: str = "cenrace", **changes: Any) -> list[str]:
@@ -224,7 +224,7 @@ def test_the_rule_never_looks_at_a_margin_of_a_cell(source: InferenceSource, mon
 
 def test_intervals_of_records_come_from_their_class() -> None:
     table = errors(10.0)
-    table.reach[0] = [0, 0, 1]
+    table.above[0] = [0, 0, 1]
     ends = table.intervals(np.array([0, 3, 50]), 0.9)
     assert ends.low.tolist() == [0, 0, 34]
     assert ends.high.tolist() == [0, 19, 66]
@@ -236,7 +236,12 @@ def test_intervals_of_records_come_from_their_class() -> None:
     learnt = ClassErrors.of([row])
     assert learnt is not None
     assert learnt.intervals(np.array([0]), 0.9).high.tolist() == [3]  # zeros have a floor, and areas off it a factor
-    assert learnt.rmse[3] == 2.0  # a class that no replicate shows has what the class below has
+    assert learnt.rmse[3] == 2.4  # a class that no replicate shows has what the class below has
+    row |= {f"{side}_{round(100 * q)}": end for q in QUANTILES for side, end in (("below", 4), ("above", 2))}
+    learnt = ClassErrors.of([row | {"size": size_names()[3], "low": 20, "high": 99}])
+    assert learnt is not None
+    ends = learnt.intervals(np.array([50]), 0.9)
+    assert (ends.low[0], ends.high[0]) == (46, 52)  # the factor is in these margins already
 
 
 def test_small_counts_that_are_shown_catch_the_eye(source: InferenceSource) -> None:
@@ -557,7 +562,7 @@ def test_other_areas_are_pooled_as_official_ones_are(replicated: InferenceSource
         assert one is not None
         assert other is not None
         np.testing.assert_allclose(one.rmse, other.rmse)
-        np.testing.assert_allclose(one.reach, other.reach)
+        np.testing.assert_array_equal([one.below, one.above], [other.below, other.above])
     first, second = (answer._errors(tract, asked) for asked in answer.queries[:2])
     np.testing.assert_allclose(first.rmse, second.rmse)  # type: ignore[union-attr]
 

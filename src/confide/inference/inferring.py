@@ -41,13 +41,7 @@ from confide.inference.choosing import (
     choose,
 )
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
-from confide.inference.pooled_errors import (
-    AreaKind,
-    PossibleCells,
-    ReplicateTally,
-    counts_of_spine,
-    size_class,
-)
+from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_class
 from confide.inference.replicates import ReplicatedRelease
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
@@ -72,6 +66,19 @@ class Figures:
     bias: Floats | None
     by_least_squares: Booleans
     exact: Booleans
+
+
+@dataclass(frozen=True, eq=False)
+class FigureIntervals:
+    """The estimates that the rule takes, with their intervals: areas x cells."""
+
+    estimate: Floats
+    sd: Floats
+    low: Integers
+    high: Integers
+    method: Integers
+    """Which of the methods, by its place in ``CODES``."""
+    by_least_squares: Booleans
 
 
 @dataclass(eq=False)
@@ -134,7 +141,7 @@ class Inference(TypedAnswer):
         for first in range(0, kind.areas, step):
             areas = np.arange(first, min(first + step, kind.areas))
             for query in self.queries:
-                figures = self._figures(kind, placed, areas, query)
+                figures = self.figures(kind, areas, query)
                 for level in self.levels:
                     yield self._rows(kind, placed, areas, query, figures, level)
 
@@ -147,35 +154,10 @@ class Inference(TypedAnswer):
         figures: Figures,
         level: float,
     ) -> pa.RecordBatch:
-        single = bonferroni_level(level, query.cells) if self.at_once else level
         number, cells = len(areas), query.cells
-        shape = (number, cells)
-        estimate, sd = np.full(shape, np.nan), np.full(shape, np.nan)
-        low, high = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
-        taken = figures.by_least_squares & ~figures.exact
-        if figures.gls is not None:
-            taken &= np.isfinite(figures.gls_sd)
-            estimate[taken], sd[taken] = figures.gls[taken], figures.gls_sd[taken]
-            ends = count_intervals(figures.gls[taken], figures.gls_sd[taken], single)
-            low[taken], high[taken] = ends.low, ends.high
-        records = ~taken & ~figures.exact
-        method = np.full(shape, _CODES.index(LEAST_SQUARES))
-        if figures.released is not None:
-            estimate[records] = figures.released[records]
-            method[records] = _CODES.index(self._otherwise)
-            if figures.release_sd is not None:
-                sd[records] = figures.release_sd[records]
-                self._record_ends(kind, query, figures, records, single, low, high)
-        else:
-            method[records] = _CODES.index(RECORDS_ALONE)
-        exact = figures.exact
-        known = figures.released if figures.gls is None else np.rint(figures.gls)
-        assert known is not None
-        estimate[exact], sd[exact] = known[exact], 0.0
-        low[exact] = high[exact] = known[exact].astype(np.int64)
-        method[exact] = _CODES.index(EXACT)
-        bounded = ~np.isnan(sd)
-        eye = self._eye(figures, taken)
+        taken = self.intervals(kind, query, figures, level)
+        bounded = ~np.isnan(taken.sd)
+        eye = self._eye(figures, taken.by_least_squares)
         if level == self.levels[0]:
             self.eyes[kind.kind, query.name] += int(eye.sum())
         codes = pa.array([kind.codes[area] for area in areas.tolist()], pa.string())
@@ -188,13 +170,13 @@ class Inference(TypedAnswer):
         for name in self._attributes:
             columns[name] = pa.array(query.labels(name) * number, pa.string())
         columns |= {
-            "estimate": _number(estimate),
-            "sd": _number(sd),
-            "variance": _number(sd * sd),
-            "low": _number(low, bounded),
-            "high": _number(high, bounded),
+            "estimate": _number(taken.estimate),
+            "sd": _number(taken.sd),
+            "variance": _number(taken.sd * taken.sd),
+            "low": _number(taken.low, bounded),
+            "high": _number(taken.high, bounded),
             "level": pa.repeat(level, number * cells),
-            "method": pa.array(_CODES).take(pa.array(method.ravel())),
+            "method": pa.array(CODES).take(pa.array(taken.method.ravel())),
             "gls": _missing(number * cells) if figures.gls is None else _number(figures.gls),
             "gls_sd": _number(figures.gls_sd),
             "released": _missing(number * cells, pa.int64())
@@ -207,6 +189,36 @@ class Inference(TypedAnswer):
             "catches_the_eye": pa.array(eye.ravel()),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def intervals(self, kind: AreaSet, query: AskedQuery, figures: Figures, level: float) -> FigureIntervals:
+        """The intervals of figures, of the method that each of them says."""
+        single = bonferroni_level(level, query.cells) if self.at_once else level
+        shape = figures.gls_sd.shape
+        estimate, sd = np.full(shape, np.nan), np.full(shape, np.nan)
+        low, high = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+        taken = figures.by_least_squares & ~figures.exact
+        if figures.gls is not None:
+            taken &= np.isfinite(figures.gls_sd)
+            estimate[taken], sd[taken] = figures.gls[taken], figures.gls_sd[taken]
+            ends = count_intervals(figures.gls[taken], figures.gls_sd[taken], single)
+            low[taken], high[taken] = ends.low, ends.high
+        records = ~taken & ~figures.exact
+        method = np.full(shape, CODES.index(LEAST_SQUARES))
+        if figures.released is not None:
+            estimate[records] = figures.released[records]
+            method[records] = CODES.index(self._otherwise)
+            if figures.release_sd is not None:
+                sd[records] = figures.release_sd[records]
+                self._record_ends(kind, query, figures, records, single, low, high)
+        else:
+            method[records] = CODES.index(RECORDS_ALONE)
+        exact = figures.exact
+        known = figures.released if figures.gls is None else np.rint(figures.gls)
+        assert known is not None
+        estimate[exact], sd[exact] = known[exact], 0.0
+        low[exact] = high[exact] = known[exact].astype(np.int64)
+        method[exact] = CODES.index(EXACT)
+        return FigureIntervals(estimate, sd, low, high, method, taken)
 
     def _record_ends(
         self,
@@ -240,8 +252,9 @@ class Inference(TypedAnswer):
 
     # What is known of figures.
 
-    def _figures(self, kind: AreaSet, placed: PlacedAreas, areas: Integers, query: AskedQuery) -> Figures:
-        source = self.source
+    def figures(self, kind: AreaSet, areas: Integers, query: AskedQuery) -> Figures:
+        """What is known of a query in some areas of a kind, with what the rule says of each figure."""
+        source, placed = self.source, self._placed(kind)
         variance = source.answers.variances(placed, areas, query)
         variance[variance > NOT_TOLD] = np.nan
         gls_sd = np.sqrt(variance)
@@ -258,7 +271,7 @@ class Inference(TypedAnswer):
             by_least_squares = self.rules[kind.kind, query.name].by_least_squares(released)
             errors = self._errors(kind, query)
             if errors is not None:
-                sd = errors.factor * errors.rmse[size_class(released)]
+                sd = errors.rmse[size_class(released)]
                 bias = errors.bias[size_class(released)]
             elif self._otherwise == RECORDS_PLAN:
                 sd = np.sqrt(self._noise_alone(kind, query)[areas])
@@ -345,15 +358,7 @@ class Inference(TypedAnswer):
         there = np.flatnonzero(np.asarray(blocks.sum(axis=1)).ravel() > 0)
         areas = AreaKind(kind.kind, tuple(kind.codes[i] for i in there.tolist()), blocks[there], float(placed.on_spine))
         matrix = query.matrix(self.source.vocabulary.shape)
-        released = counts_of_spine(self.source.counts.T.tocsr(), spine.rows).T.tocsr()
-        possible = PossibleCells(replicates.source.problem).number(areas, matrix)
-        tally = ReplicateTally(areas.members @ released @ matrix, possible)
-        for histograms in replicates.histograms():
-            tally.add(areas.members @ histograms @ matrix)
-        by_query = {row.query: row.factor for row in replicates.factors}
-        largest = max(by_query.values(), default=1.0)
-        factor = 1.0 if areas.on_spine else by_query.get(query.name, largest)
-        return [row | {"factor": factor} for row in tally.rows()]
+        return replicates.errors_of(areas, query.name, matrix)
 
     def _noise_alone(self, kind: AreaSet, query: AskedQuery) -> Floats:
         """The variance of released figures if noise alone moved them: areas x cells, from the plan."""
@@ -599,7 +604,7 @@ def _layers(kind: AreaSet, blocks: int) -> Iterator[Integers]:
         entries = np.delete(entries, first)
 
 
-_CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]
+CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]
 
 
 def _number(values: Any, there: Booleans | None = None) -> pa.Array:
