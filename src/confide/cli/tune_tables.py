@@ -12,7 +12,7 @@ from confide.cli.show import Json, out, print_json, table
 from confide.errors import ConfideError
 from confide.mechanisms.tables.tuning import TablesTuning
 from confide.report.render import exact_text, fraction_up, up
-from confide.risk.testing.protection import Protection
+from confide.risk.testing.protection import StatedProtection
 
 
 def tables(
@@ -74,7 +74,7 @@ def tables(
         out.print(escape(f"\nWrote {written.file}. Then: confide check {written.file}"))
 
 
-def _show(tuning: TablesTuning, protects: Protection) -> None:
+def _show(tuning: TablesTuning, protects: StatedProtection) -> None:
     shares = [row.share for row in tuning.rows]
     rows = [
         (

@@ -25,7 +25,7 @@ from confide.privacy import ZCDP, cks_rho
 from confide.rehearsal import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.report.render import exact_text
-from confide.risk.testing.protection import Protection, protection
+from confide.risk.testing.protection import StatedProtection, protection
 
 PRIOR = Fraction(1, 100)
 PINS = ("A", "B", "C")
@@ -48,7 +48,7 @@ class Board:
     pins: Mapping[str, TablesTuning] | None = None
 
     @property
-    def protection(self) -> Protection:
+    def protection(self) -> StatedProtection:
         """The other side."""
         return protected(self.tuning, self.prior)
 
@@ -85,7 +85,7 @@ def opened_board(spec: Path) -> Board:
     return Board(loaded, start, start)
 
 
-def protected(tuning: TablesTuning, prior: Fraction = PRIOR) -> Protection:
+def protected(tuning: TablesTuning, prior: Fraction = PRIOR) -> StatedProtection:
     """What the budget of a programme protects from."""
     privacy = tuning.programme.spec.privacy
     return protection(tuning.loss, tuning.neighbours, delta=privacy.delta, prior=prior)

@@ -31,7 +31,7 @@ LEVEL = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
-class Protection(TypedAnswer):
+class StatedProtection(TypedAnswer):
     """What a loss protects from."""
 
     price: StatedPrice
@@ -70,7 +70,7 @@ def protection(
     delta: Fraction = Fraction(1, 10**10),
     prior: Exact = "0.01",
     unit: str = "person",
-) -> Protection:
+) -> StatedProtection:
     """What a loss protects from.
 
     Args:
@@ -110,9 +110,11 @@ def expected_posterior(loss: ZCDP | PureDP, prior: Exact) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _protection(loss: ZCDP | PureDP, neighbours: Neighbours, delta: Fraction, prior: Fraction, unit: str) -> Protection:
+def _protection(
+    loss: ZCDP | PureDP, neighbours: Neighbours, delta: Fraction, prior: Fraction, unit: str
+) -> StatedProtection:
     price = StatedPrice(loss, neighbours, delta, unit)
-    return Protection(price, prior, _power(loss), expected_posterior(loss, prior))
+    return StatedProtection(price, prior, _power(loss), expected_posterior(loss, prior))
 
 
 @lru_cache(maxsize=4096)
