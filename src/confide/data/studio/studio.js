@@ -104,11 +104,32 @@ function more() {
   });
 }
 
+const EVERY = 1000; // milliseconds between two looks at a job that runs
+
+/** A part of the page that changes by itself is asked for again. */
+function poll() {
+  const part = document.querySelector("[data-poll]");
+  if (!(part instanceof HTMLElement) || part.dataset.watched) return;
+  part.dataset.watched = "yes";
+  window.setTimeout(async () => {
+    try {
+      const answer = await fetch(part.dataset.poll ?? "", { credentials: "same-origin" });
+      const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+      if (answer.ok && now && document.contains(part)) part.replaceWith(now);
+      else delete part.dataset.watched;
+    } catch {
+      delete part.dataset.watched; // the studio has stopped; a job goes on without it
+    }
+    prepare();
+  }, EVERY);
+}
+
 /** What only works with this script is shown by it. */
 function prepare() {
   document.documentElement.classList.add("scripted");
   for (const each of document.querySelectorAll("[data-copy], [data-print], .script-only")) each.removeAttribute("hidden");
   more();
+  poll();
 }
 
 document.addEventListener("change", (event) => {
