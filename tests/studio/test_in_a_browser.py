@@ -94,11 +94,47 @@ def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_empty_folder_leads_to_a_rehearsed_and_a_sealed_release(tmp_path: Path) -> None:
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("button", name="Make a demonstration here").click()
+        page.get_by_role("link", name="Release cockpit").last.wait_for(timeout=180_000)
+        page.wait_for_selector("text=3 tables", timeout=180_000)
+        cockpit = page.locator("li", has_text="education.toml").get_by_role("link", name="Release cockpit")
+        cockpit.click()
+        page.get_by_role("button", name="Check").click()
+        page.wait_for_selector("text=no problems", timeout=120_000)
+        assert watched.serious() == []
+        page.get_by_role("button", name="Rehearse").click()
+        page.reload()
+        page.wait_for_selector("text=✓ rehearsed", timeout=180_000)
+        page.get_by_label("To make this release, type its name").fill("educatio")
+        page.get_by_role("button", name="Make the release").click()
+        page.wait_for_selector("text=You did not type the name")
+        page.go_back()
+        page.get_by_label("To make this release, type its name").fill("education")
+        page.get_by_role("button", name="Make the release").click()
+        page.wait_for_selector("text=✓ sealed", timeout=120_000)
+        page.get_by_role("button", name="Make the dossier").click()
+        page.get_by_role("link", name="Open the dossier").wait_for(timeout=120_000)
+        assert watched.serious() == []
+        page.get_by_role("link", name="Open the dossier").click()
+        page.wait_for_load_state()
+        page.go_back()
+        page.get_by_label("To destroy the key, type the name").fill("education")
+        page.get_by_role("button", name="Destroy the key").click()
+        page.wait_for_selector("text=✓ final", timeout=60_000)
+        assert watched.outside() == []
+        refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+        assert [each for each in watched.complaints if each != refused] == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, True), (390, False)])
 def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: int, dark: bool) -> None:
     release = "/explore?release=two-states%2Frelease"
     shows = [f"{TABLE}&show={show}" for show in ("table", "cross", "bars", "pyramid", "map")]
-    boards = ["/board?spec=spec.toml&persons=380", "/board/memo?spec=spec.toml"]
+    boards = ["/board?spec=spec.toml&persons=380", "/board/memo?spec=spec.toml", "/cockpit?spec=spec.toml"]
     with browsing(seal("tables").parents[1], width=width, dark=dark) as watched:
         for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", *boards, "/api", "/nothing"):
             watched.page.goto(watched.home + path)

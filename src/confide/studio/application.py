@@ -71,7 +71,8 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
 
     @app.get("/", include_in_schema=False)
     def home() -> HTMLResponse:
-        return page("studio_home.html.j2", "Studio", **explorer.home_values(folder))
+        job = cockpit.demonstrating(folder)
+        return page("studio_home.html.j2", "Studio", job=job, **explorer.home_values(folder))
 
     @app.get("/api", include_in_schema=False)
     def interface() -> HTMLResponse:

@@ -30,6 +30,7 @@ from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page
 
 Action = Literal["check", "rehearse", "run", "evaluate", "destroy"]
+DEMONSTRATION = "demo/census.toml"
 DOSSIER = "dossier-confidential.html"
 router = APIRouter(tags=["cockpit"])
 
@@ -178,6 +179,13 @@ def dossier(cockpit: AskedCockpit) -> Response:
     return Response(content, media_type="text/html; charset=utf-8", headers=kept_nowhere)
 
 
+@router.post("/demonstration", include_in_schema=False)
+async def demonstration(folder: Folder) -> Response:
+    """Makes a demonstration in a folder that has nothing of the kind."""
+    await run_in_threadpool(_demonstrate, folder)
+    return RedirectResponse("/", 303)
+
+
 @router.get("/api/cockpit")
 def answered_cockpit(cockpit: AskedCockpit) -> CockpitAnswer:
     """Where a release stands, and how far its jobs are."""
@@ -219,6 +227,17 @@ def _start(folder: OpenedFolder, cockpit: Cockpit, action: str, wanted: Wanted) 
     if action == "run":
         given["cost"] = wanted.cost
     Jobs(folder.root).start(action, cockpit.loaded.path, **given)
+
+
+def demonstrating(folder: OpenedFolder) -> JobState | None:
+    """The demonstration that is made, or was, in this folder."""
+    return Jobs(folder.root).states(folder.root / DEMONSTRATION).get("demonstrate")
+
+
+def _demonstrate(folder: OpenedFolder) -> None:
+    spec = folder.root / DEMONSTRATION
+    if not spec.parent.exists():
+        Jobs(folder.root).start("demonstrate", spec)
 
 
 def _no_action(what: str) -> ParameterError:

@@ -14,6 +14,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -89,12 +90,13 @@ class Jobs:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C in the terminal of the studio is not for it
-            cwd=spec.parent,
+            cwd=self._root,
         )
         assert child.stdin is not None
         with suppress(BrokenPipeError):
             child.stdin.write(json.dumps(asked).encode())
             child.stdin.close()
+        threading.Thread(target=child.wait, daemon=True).start()  # nobody else asks how it ended
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and child.poll() is None:
             state = _read(folder / f"{action}.json")
@@ -232,12 +234,19 @@ def _destroy(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str
     return {"ledger_told": told}
 
 
+def _demonstrate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    from confide.demonstration import demo_studio
+
+    return demo_studio(spec.parent, progress=progress).as_dict()
+
+
 ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] = {
     "check": _check,
     "rehearse": _rehearse,
     "run": _run,
     "evaluate": _evaluate,
     "destroy": _destroy,
+    "demonstrate": _demonstrate,
 }
 """What a job can do."""
 
@@ -276,7 +285,7 @@ def work(asked: Mapping[str, Any]) -> None:
             "notes": [],
             "findings": [],
             "result": None,
-            "stamp": spec.stat().st_mtime_ns,
+            "stamp": spec.stat().st_mtime_ns if spec.is_file() else 0,
         }
         progress = Noting(folder / f"{asked['action']}.json", values)
         progress.write()
