@@ -28,6 +28,10 @@ from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
 from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
 from confide.schema import DETAILED, NO_GROUP, Query, Schema
 
+OWN, TREE = "own", "tree"
+"""What the estimate of a unit starts from (``evidence``): its own measurements alone, as in 2020, or what it and all
+units below it tell (``from_below``)."""
+
 
 @dataclass(frozen=True)
 class QueryShare:
@@ -130,6 +134,8 @@ class Strategy:
     """Columns of the block table: a block where all of these are zero has no records and is not on the spine."""
     apart: tuple[str, ...] = ()
     """Columns of the block table: a made block group has no blocks that differ in which of these are zero."""
+    evidence: str = OWN
+    """What the estimate of a unit starts from: its own measurements, or those of everything below it as well."""
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -189,7 +195,7 @@ class Strategy:
             "constraints": self.constraints.as_dict(),
             "blocks_with": list(self.blocks_with),
             "apart": list(self.apart),
-        }
+        } | ({} if self.evidence == OWN else {"evidence": self.evidence})
 
     @cached_property
     def fingerprint(self) -> str:
@@ -229,6 +235,7 @@ def read_strategy(described: Mapping[str, Any], schema: Schema, record: str) -> 
         record,
         tuple(described["blocks_with"]),
         tuple(described["apart"]),
+        described.get("evidence", OWN),
     )
 
 

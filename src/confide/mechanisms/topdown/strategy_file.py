@@ -135,6 +135,10 @@ class StrategyFile(Part):
         default_factory=list,
         description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
     )
+    evidence: Literal["own", "tree"] = Field(
+        "own",
+        description="own: units are estimated from their own measurements, as in 2020; tree: from those below, too.",
+    )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
     neighbours: Literal["change-one", "add-remove"]
     root: str = Field(description="The root that is meant when none is named.")
@@ -395,6 +399,7 @@ class _Maker:
             values.record,
             tuple(values.blocks_with),
             tuple(values.apart),
+            values.evidence,
         )
 
     def _check_levels(self, path: KeyPath, part: RootPart) -> None:
