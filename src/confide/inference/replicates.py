@@ -476,7 +476,7 @@ def _of_another(folder: Path) -> InputError:
         "not-these-replicates",
         "the folder is not one of replicates of this release",
         where=Place(file=str(folder)),
-        found="something else",
+        found="something else" if folder.exists() else "no such folder",
         expected="no folder yet, or that of replicates of the same release",
         remedy="name another folder",
     )
