@@ -15,6 +15,7 @@ for name in (
     "cellkey",
     "hierarchy",
     "reconstruction",
+    "inference",
     "suppression",
 ):
     print(f"\n── {name} " + "─" * (70 - len(name)), flush=True)
