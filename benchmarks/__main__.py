@@ -17,6 +17,7 @@ for name in (
     "reconstruction",
     "inference",
     "suppression",
+    "studio",
 ):
     print(f"\n── {name} " + "─" * (70 - len(name)), flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

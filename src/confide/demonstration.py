@@ -107,6 +107,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         releases[about] = _release(path, display)
     look_at = (
         "certificate.html: what is promised, in words and numbers, and what is not covered.",
+        "accuracy.html: how far off a figure may be, by kind of area and size, from the plan alone.",
         "tables/records.csv: one row for each protected person; the rows add up on every level.",
         "the dossier: the error of every count, next to the error that the noise alone would cause.",
     )
