@@ -23,6 +23,7 @@ from confide.inputs.proposals import OfficeFiles
 from confide.inputs.proposals.column_proposal import free_name
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
+    BY_LEVEL,
     DELTA,
     Estimation,
     LevelStrategy,
@@ -134,6 +135,10 @@ class StrategyFile(Part):
     apart: list[str] = Field(
         default_factory=list,
         description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
+    )
+    bypass: Literal["by-level", "by-query"] = Field(
+        BY_LEVEL,
+        description="How a unit divides the share of its only child: as its own level does, or query by query.",
     )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
     neighbours: Literal["change-one", "add-remove"]
@@ -395,6 +400,7 @@ class _Maker:
             values.record,
             tuple(values.blocks_with),
             tuple(values.apart),
+            values.bypass,
         )
 
     def _check_levels(self, path: KeyPath, part: RootPart) -> None:
