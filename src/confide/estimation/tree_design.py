@@ -25,7 +25,7 @@ Derivation: ``docs/proofs/tuning.md``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -39,8 +39,10 @@ SHARPNESS = (8.0, 32.0, 128.0, 512.0)
 """The maximum over targets is approached by p-norms, one after the other."""
 STEPS = 40
 """Steps of the quasi-Newton method for each of them."""
-NEAR = 1e-3
+NEAR = 5e-3
 """Proportions that need at most so much more than the bound are best."""
+SMALLEST = 1e-9
+"""What is shared out beyond the least shares, at least."""
 ENTRIES_AT_ONCE = 1 << 24
 """How many numbers the vectors of one part of the targets may have."""
 
@@ -245,15 +247,15 @@ class TreeDesign:
             result.insert(0, _Upward(covariance, pseudo_inverse(sums) if len(level.above) else sums))
         return result
 
-    def variances(self, precisions: Sequence[Floats], counts: AreaCounts) -> Floats:
-        """The variance of every count.
+    def variances(self, precisions: Sequence[Floats], *counts: AreaCounts) -> list[Floats]:
+        """The variance of every count, list by list.
 
         Args:
             precisions: For each level, classes of measurements x queries.
             counts: What is counted.
         """
         upward = self._up(precisions)
-        return np.concatenate([self._forms(upward, part)[0] for part in self._parts(counts)])
+        return [np.concatenate([self._forms(upward, part)[0] for part in self._parts(one)]) for one in counts]
 
     def gradient(
         self, precisions: Sequence[Floats], counts: AreaCounts, weigh: object
@@ -437,17 +439,14 @@ def best_shares(
     Returns:
         The shares, the budget that they need, and a bound that holds for all shares.
     """
-    room, evaluations = 1.0 - float(least.sum()), 0
+    evaluations, room = 0, 1.0 - float(least.sum())
     best: BestShares | None = None
 
-    def shares_of(x: Floats) -> tuple[Floats, Floats]:
-        exponential = np.exp(x - x.max())
-        soft = exponential / exponential.sum()
-        return least + room * soft, soft
-
     def objective(x: Floats, power: float) -> tuple[float, Floats]:
+        """log of the p-norm of Var/τ with the shares least + room·x/Σx, and its slope by x."""
         nonlocal evaluations, best
-        shares, soft = shares_of(x)
+        total = float(x.sum())
+        shares = least + room * x / total
 
         def weigh(variances: Floats) -> Floats:
             ratio = variances / limits
@@ -458,27 +457,24 @@ def best_shares(
         slope = linear.back(gradient)
         evaluations += 1
         ratio = variances / limits
-        mean = float(weights @ variances)
+        mean, largest = float(weights @ variances), float(ratio.max())
         bound = mean**2 / float((-slope).max())
-        largest = float(ratio.max())
         if best is None or largest < best.needed:
-            multipliers = weights * variances / mean
-            best = BestShares(shares, largest, max(bound, 0.0 if best is None else best.bound), multipliers, 0)
+            best = BestShares(shares, largest, max(bound, best.bound if best else 0.0), weights * variances / mean, 0)
         elif bound > best.bound:
-            best = BestShares(best.shares, best.needed, bound, best.multipliers, 0)
-        scaled = (ratio / largest) ** power
-        value = float(np.log(largest) + np.log(scaled.sum()) / power)
-        # d log‖R‖_p = Σ (R^(p−1)/ΣR^p) dR, and the weights are R^(p−1) up to their sum.
-        by_share = slope / mean
-        along = room * soft * by_share
-        return value, np.asarray(along - soft * along.sum(), np.float64)
+            best = replace(best, bound=bound)
+        value = float(np.log(largest) + np.log(((ratio / largest) ** power).sum()) / power)
+        # d log‖R‖_p = Σ R^(p−1) dR / ΣR^p; the weights are R^(p−1) up to their sum, and shares fall as others rise.
+        return value, np.asarray(room * (slope - slope @ x / total) / (mean * total), np.float64)
 
-    x = np.log(np.maximum(begin - least, 1e-4 * begin) + 1e-12)
+    x = begin / 2 + 1 / (2 * len(begin))
+    options = {"maxiter": STEPS, "ftol": 1e-10, "gtol": 1e-7}
     for power in SHARPNESS:
-        solved = minimize(objective, x, args=(power,), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-        x = solved.x
+        limited = [(SMALLEST, None)] * len(x)
+        solved = minimize(objective, x, args=(power,), jac=True, method="L-BFGS-B", bounds=limited, options=options)
+        x = solved.x / solved.x.sum()
         assert best is not None
         if best.needed <= best.bound * (1 + NEAR):
             break
     assert best is not None
-    return BestShares(best.shares, best.needed, best.bound, best.multipliers, evaluations)
+    return replace(best, evaluations=evaluations)

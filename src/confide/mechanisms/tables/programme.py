@@ -11,7 +11,7 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +79,8 @@ class MeasuredTable:
     """Of the layout of its rows."""
     named: bool = False
     """Whether areas have names."""
+    level_weights: Mapping[str, Fraction] = field(default_factory=dict)
+    """Parts of its budget by level, where they are not those of the programme."""
 
     @cached_property
     def layout(self) -> Table:
@@ -175,6 +177,7 @@ def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> Mea
         part.weight,
         spec.output.layout,
         spec.geography.has_names,
+        part.level_weights,
     )
     if table.version == SECOND:
         CodedColumns.of(table.layout).check((COUNT, NOISE_MARGIN, VARIANCE))
@@ -189,10 +192,7 @@ def plan_programme(programme: TablesProblem) -> Plan:
     shares: dict[tuple[str, str], Fraction] = {}
     asked: dict[tuple[str, str], tuple[Geolevel, Query]] = {}
     for table in programme.tables:
-        of_table = table.weight / sum(other.weight for other in programme.tables)
-        weights = [spec.programme.level_weights.get(level.name, Fraction(1)) for level in table.levels]
-        for level, weight in zip(table.levels, weights, strict=True):
-            of_level = of_table * weight / sum(weights)
+        for level, of_level in zip(table.levels, level_shares(programme, table), strict=True):
             for margin in table.margins:
                 key = (level.name, programme.query_key(table, margin))
                 shares[key] = shares.get(key, Fraction(0)) + of_level / len(table.margins)
@@ -213,6 +213,14 @@ def plan_programme(programme: TablesProblem) -> Plan:
     plan = Plan("tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, free=free)
     choice.check(plan.loss)
     return plan
+
+
+def level_shares(programme: TablesProblem, table: MeasuredTable) -> list[Fraction]:
+    """The shares of the levels of a table in the whole budget."""
+    of_table = table.weight / sum(other.weight for other in programme.tables)
+    common = programme.spec.programme.level_weights
+    weights = [table.level_weights.get(level.name, common.get(level.name, Fraction(1))) for level in table.levels]
+    return [of_table * weight / sum(weights) for weight in weights]
 
 
 def _question(programme: TablesProblem) -> dict[str, object]:

@@ -28,7 +28,6 @@ from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
 from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
 from confide.schema import DETAILED, NO_GROUP, Query, Schema
 
-
 BY_LEVEL, BY_QUERY = "by-level", "by-query"
 """A unit with an only child takes over the child's share, and divides it among queries as its own level does (as in
 2020), or gives each query what the child would have given it."""

@@ -23,7 +23,6 @@ from confide.inputs.proposals import OfficeFiles
 from confide.inputs.proposals.column_proposal import free_name
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
-    BY_LEVEL,
     DELTA,
     Estimation,
     LevelStrategy,
@@ -137,7 +136,7 @@ class StrategyFile(Part):
         description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
     )
     bypass: Literal["by-level", "by-query"] = Field(
-        BY_LEVEL,
+        "by-level",
         description="How a unit divides the share of its only child: as its own level does, or query by query.",
     )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
