@@ -30,7 +30,7 @@ from confide.arrays import Floats
 from confide.documents import load_named
 from confide.engines import LocalEngine
 from confide.engines.groups import write_text
-from confide.errors import ParameterError, Place
+from confide.errors import Finding, ParameterError, Place
 from confide.estimation.tree_design import AreaCounts, joined_counts, vectors_of
 from confide.exact import Exact, positive, probability
 from confide.geography.spine import OUTSIDE
@@ -74,6 +74,8 @@ RUNS, MOST_RUNS = 2, 20
 KEEP = Fraction(1, 100)
 """What part of its present share every query keeps, unless somebody says otherwise."""
 PRICED = (1, 2, 5, 10, 20, 50, 100)
+TOLERATED = 0.05
+"""Runs that miss a target by less than this say nothing: they are few."""
 MOST_KINDS = 16
 """Queries with more kinds of cell are not in the table of what else changes."""
 MOST_AREAS = 300
@@ -222,7 +224,8 @@ class _Tuner:
         answer = replace(answer, errors=tuple(self._errors(targets, answer)))
         if confirm:
             answer = replace(answer, confirmed=tuple(self._confirm(limited, problems, confirm)))
-        return replace(answer, people=self.people.said, warnings=tuple(self.people.warnings))
+        missed = [_missed(row) for row in answer.confirmed if row.met < float(row.target.chance) - TOLERATED]
+        return replace(answer, people=self.people.said, warnings=(*self.people.warnings, *missed))
 
     def _prices(self, text: str) -> list[Mapping[str, Any]]:
         """What margins cost for one query in one kind of area: alone, and with the present shares."""
@@ -340,6 +343,19 @@ def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tup
         errors = np.abs(figures - truth)
     limit = float(target.limit) * (size[:, None] if target.relative else 1.0)
     return float((errors <= limit + 1e-12).mean()), float(errors.mean()), float(totals.mean())
+
+
+def _missed(row: ConfirmedTarget) -> Finding:
+    return Finding(
+        code="missed-target",
+        what=f"records with the {row.strategy} shares missed the target {row.target.text!r} in {row.kind}",
+        where=Place(path="--target"),
+        found=f"{100 * row.met:.1f} per cent of figures within the limit, in {row.runs} runs",
+        expected=f"{100 * float(row.target.chance):g} per cent: least squares would meet it, and records lose by "
+        "non-negativity and by what they do not learn from below",
+        remedy="keep more of the present shares (--keep), or take a larger --budget",
+        severity="warning",
+    )
 
 
 def _needed(limited: LimitedCounts, variances: Floats) -> float:

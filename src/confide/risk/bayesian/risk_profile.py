@@ -35,7 +35,7 @@ LARGEST = 20.0
 """A larger rho is not looked for: the profile then says nothing."""
 SMALLEST_PRIOR = 1e-9
 """Stands for priors that go to zero."""
-STEPS, GRID = 60, 400
+STEPS, GRID = 50, 200
 DELTA = Fraction(1, 10**10)
 _RATIO = re.compile(r"posterior(<=|>=)(?:([0-9./]+)\*prior|prior\*([0-9./]+)|prior/([0-9.]+)|([0-9./]+))")
 _WHERE = re.compile(r"prior(<=|>=)([0-9./]+)")
@@ -205,6 +205,8 @@ def _largest_rho(limit: RiskLimit) -> RiskSide:
         return RiskSide(limit, log(float(limit.times)) / 2, 0.0)
     low, high = max(float(limit.least), SMALLEST_PRIOR), min(float(limit.largest), 1 - SMALLEST_PRIOR)
     priors = 1 / (1 + np.exp(-np.linspace(log(low / (1 - low)), log(high / (1 - high)), GRID)))
+    if limit.upper:  # the ratio falls in the prior, and the posterior rises
+        priors = priors[:1] if limit.times is not None else priors[-1:]
     small, large = 0.0, LARGEST
     if _worst(limit, priors, large)[0] <= 0:
         return RiskSide(limit, large, float(priors[-1]))
@@ -235,7 +237,7 @@ def expected_posteriors(
     >>> expected_posteriors(np.array([0.5]), 0.2).round(4).tolist()
     [0.5457]
     """
-    nodes = np.linspace(-12.0, 12.0, 4801)
+    nodes = np.linspace(-10.0, 10.0, 401)
     weights = np.exp(-(nodes**2) / 2)
     weights /= weights.sum()
     odds = np.log(priors / (1 - priors))[:, None] + rho + sqrt(2 * rho) * nodes[None, :]
