@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -27,6 +28,7 @@ from confide.mechanisms.topdown.constraints import Invariant
 from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
+from confide.releases.folder import manifest_text, read_manifest
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, loss_by_attribute
 from confide.report import charts
@@ -476,9 +478,16 @@ def test_the_report(run_folder: Path) -> None:
     assert block["records"] == county["records"] > 0
 
 
-def test_a_release_alone_does_where_the_strategy_ships(tmp_path: Path, run_folder: Path) -> None:
+def test_a_release_alone_does_with_an_own_strategy(tmp_path: Path, run_folder: Path) -> None:
+    alone = open_release(run_folder / "release")
+    assert alone.strategy.as_dict()["levels"] == open_release(run_folder).strategy.as_dict()["levels"]
+    assert alone.spine.fingerprint() == open_release(run_folder).spine.fingerprint()
+    early = shutil.copytree(run_folder / "release", tmp_path / "early")
+    manifest = read_manifest(early)
+    del manifest["accuracy"]
+    (early / "manifest.json").write_text(manifest_text(manifest), encoding="utf-8")
     with pytest.raises(ReleaseError) as caught:
-        open_release(run_folder / "release")
+        open_release(early)
     assert "--spec" in caught.value.findings[0].remedy
     spec = run_folder.parent / "spec.toml"
     assert open_release(run_folder / "release", spec).plan.hash == open_release(run_folder).plan.hash

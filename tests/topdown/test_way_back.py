@@ -129,21 +129,33 @@ def test_what_was_estimated_before_a_bound_was_changed_is_estimated_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Estimates of every level lie there when the bound becomes a thousand times tighter, with noise that passes it."""
-    spec = lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1/1000")
-    change(tmp_path / "own.toml", "per_unit = 1", "per_unit = 1000")
 
     def stop(*_: object) -> None:
         raise InfeasibleError("planted", "the power goes off", remedy="none")
 
+    def loose(folder: Path) -> Path:
+        folder.mkdir()
+        spec = lay_out(folder, PEOPLE, COLUMNS, BOUNDS, budget="1/1000")
+        change(folder / "own.toml", "per_unit = 1", "per_unit = 1000")
+        return spec
+
+    def largest(release: Path) -> int:
+        return max(kinds_there.get(1, 0) for kinds_there in released_by_block(release).values())
+
+    # Noise changes with the plan, so a key is looked for with which the loose bound is made use of.
+    keys = [f"{number:02x}" * 32 for number in range(1, 20)]
+    run_loose = (confide.run(loose(tmp_path / f"loose-{key[:2]}"), processes=1, insecure_key=key) for key in keys)
+    key = next(key for key, result in zip(keys, run_loose, strict=True) if largest(result.release) > 9)
+    spec = loose(tmp_path / "stopped")
     with monkeypatch.context() as planted:
         planted.setattr(mechanism.TopDown, "publish", stop)
         with pytest.raises(InfeasibleError):
-            confide.run(spec, processes=1, insecure_key="4b" * 32)
-    change(tmp_path / "own.toml", "per_unit = 1000", "per_unit = 1")
-    release = confide.run(spec, processes=1, insecure_key="4b" * 32).release
-    assert max(kinds_there.get(1, 0) for kinds_there in released_by_block(release).values()) <= 9
+            confide.run(spec, processes=1, insecure_key=key)
+    change(spec.parent / "own.toml", "per_unit = 1000", "per_unit = 1")
+    release = confide.run(spec, processes=1, insecure_key=key).release
+    assert largest(release) <= 9
     assert confide.verify(release).ok
-    assert kinds(tmp_path) == ONCE
+    assert kinds(spec.parent) == ONCE
 
 
 def test_no_further_total_is_published_and_no_block_moves_to_another_county(

@@ -131,8 +131,9 @@ def _accuracy(source: Path, spec: Path | None, folder: Path | None, *, as_json: 
     sizes = list(dict.fromkeys(row["size"] for row in rows))
     lines: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        head = lines.setdefault((row["query"], row["geography"]), [f"±{row['margin_90']:,.1f}"])
-        head.append(f"{row['expected_error']:,.1f}")
+        margin, error = (None if row[name] is None else f"{row[name]:,.1f}" for name in ("margin_90", "expected_error"))
+        head = lines.setdefault((row["query"], row["geography"]), ["" if margin is None else f"±{margin}"])
+        head.append(error or "")
     title = "How far off may a figure be? The margin of the noise alone, and the expected error by size of the figure"
     columns = ["query", "areas", "90% ", *(f"{size} " for size in sizes)]
     table(columns, [(*key, *values) for key, values in lines.items()], title=title)

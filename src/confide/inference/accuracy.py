@@ -1,6 +1,7 @@
 """``confide infer RELEASE --accuracy``: how far off figures may be, from the plan of a release alone.
 
-The numbers are :func:`confide.mechanisms.topdown.expected_errors.accuracy_table`; here they become files and a page.
+Releases have it themselves (:mod:`confide.mechanisms.topdown.output.accuracy`); here it is worked out for those that
+were made before they had, and shown.
 """
 
 from __future__ import annotations
@@ -18,41 +19,36 @@ from confide.answers import TypedAnswer
 from confide.engines.groups import write_parquet, write_text
 from confide.errors import ParameterError, Place
 from confide.inference.replicates import ReplicatedRelease
-from confide.mechanisms.topdown.expected_errors import accuracy_table
-from confide.report.render import render
+from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_table
+from confide.mechanisms.topdown.output.accuracy import PAGE, page_of
 from confide.risk.release_risk.released_plan import open_release
 
-FILES = ("accuracy.parquet", "accuracy.csv", "accuracy.html")
+FILES = ("accuracy.parquet", "accuracy.csv", PAGE)
 
 
 @dataclass(frozen=True, eq=False)
 class Accuracy(TypedAnswer):
-    """Expected errors of the figures of a release, by kind of area, query and size."""
+    """Expected errors of the figures of a release, by kind of area, query or line, and size."""
 
-    release: str
-    title: str
+    manifest: Mapping[str, Any]
     table: pa.Table
     """The columns of :data:`confide.mechanisms.topdown.expected_errors.ACCURACY`."""
-    banner: str | None = None
-    """The stamp of a release that is none."""
+    method: str
+    """How they were worked out."""
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {"ok": True, "release": self.release, "title": self.title, "accuracy": self.table.to_pylist()}
+        return {
+            "ok": True,
+            "release": self.manifest["release"],
+            "title": self.manifest["title"],
+            "method": self.method,
+            "accuracy": self.table.to_pylist(),
+        }
 
     def page(self) -> str:
         """The page "How far off may a figure be?"."""
-        rows: list[dict[str, Any]] = self.table.to_pylist()
-        sizes = list(dict.fromkeys(row["size"] for row in rows))
-        queries: dict[str, dict[str, Any]] = {}
-        for row in rows:
-            query = queries.setdefault(row["query"], {"name": row["query"], "cells": row["cells"], "rows": {}})
-            blank = {"geography": row["geography"], "areas": f"{row['areas']:,}", "margin": f"{row['margin_90']:,.1f}"}
-            line = query["rows"].setdefault(row["geography"], blank | {"errors": []})
-            line["errors"].append(f"{row['expected_error']:,.1f}")
-        listed = [query | {"rows": list(query["rows"].values())} for query in queries.values()]
-        values: dict[str, Any] = {"title": self.title, "release": self.release, "banner": self.banner}
-        return render("accuracy.html.j2", sizes=sizes, queries=listed, **values)
+        return page_of(self.table, self.manifest, self.method, in_release=False)
 
     def write(self, folder: Path) -> list[Path]:
         """Writes the table, as Parquet and CSV, and the page into a folder."""
@@ -78,9 +74,8 @@ def expected_accuracy(release: str | Path, spec: str | Path | None = None) -> Ac
         spec: The spec, where the strategy does not ship.
 
     Returns:
-        Expected errors by kind of area, query and size of the figure.
+        Expected errors by kind of area, query or line, and size of the figure.
     """
     released = open_release(Path(release), None if spec is None else Path(spec))
-    manifest: Mapping[str, Any] = released.manifest
-    table = accuracy_table(ReplicatedRelease.of(released).problem)
-    return Accuracy(str(manifest["release"]), str(manifest["title"]), table, manifest.get("stamp"))
+    problem = ReplicatedRelease.of(released).problem
+    return Accuracy(released.manifest, accuracy_table(problem, problem.output), ReleasedNoise(problem).method)

@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from confide.answers import TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.documents.settings_file import FileKind
-from confide.engines import LocalEngine, Source
+from confide.engines import LocalEngine
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inference.made_up_homes import counted, exchanged_homes, resized_blocks, shrinkage
@@ -46,12 +46,11 @@ from confide.inference.pooled_errors import (
     query_names,
     rows_table,
 )
-from confide.inputs.frame import Frame
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.mechanisms.topdown.released_problem import problem_again
 from confide.noise import SAMPLER, ReleaseKey
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import Job, NoiseSource
@@ -161,19 +160,7 @@ class ReplicatedRelease:
 
 
 def _problem(released: ReleasedPlan) -> TopDownProblem:
-    """The problem of the release, with its own records as the records."""
-    facts, manifest = released.facts, released.manifest
-    values = {
-        "release": {"name": manifest["release"], "mechanism": manifest["mechanism"], "rehearsal": True},
-        "data": {"records": RECORDS, "blocks": "units"},
-        "geography": {"block": facts["layout"]["block"]},
-        "privacy": {"ledger": "none", "budget": facts["strategy"]["budget"]},
-        "topdown": {"strategy": released.strategy.id} | facts["spine_settings"],
-    }
-    spec = TopDownSpec.model_validate(values)
-    frame = Frame(released.spine.frame, facts["frame"])
-    records = Source(released.folder / "tables" / RECORDS, "parquet")
-    return TopDownProblem(spec, released.strategy, frame, released.spine, released.columns, records, "units")
+    return problem_again(released.folder, released.manifest, released.strategy, released.spine, released.columns)
 
 
 @dataclass(frozen=True, eq=False)

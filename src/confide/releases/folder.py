@@ -39,6 +39,7 @@ REHEARSAL = "a rehearsal on made-up records; nobody real is in it"
 COMPANIONS = frozenset(
     {
         "README.txt",
+        "accuracy.html",
         "codebook.html",
         "csvw-metadata.json",
         "datapackage.json",
@@ -109,8 +110,10 @@ class ReleaseWriter:
         title: str,
         folder: str = "tables",
     ) -> None:
-        """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest."""
-        paths = {format_: self._path(f"{folder}/{name}", format_) for format_ in formats}
+        """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest.
+        Without a ``folder`` it stands beside the pages."""
+        place = f"{folder}/{name}" if folder else name
+        paths = {format_: self._path(place, format_) for format_ in formats}
         self._write(paths, schema, batches, title)
 
     def part(

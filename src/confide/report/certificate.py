@@ -43,6 +43,8 @@ class CertificateWords:
     """Levels of groups that overlap, in place of geolevels."""
     passes: Sequence[Mapping[str, str]] = ()
     """Parts of the population that are measured apart, each with its budget."""
+    accuracy: bool = False
+    """Whether a page beside it says how far off figures may be."""
 
 
 def messages_of(manifest: Mapping[str, Any]) -> Messages:
@@ -88,6 +90,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
         has_paths=bool(plan.paths),
         smallest=plan.spine[-1] if plan.spine and "frame" in plan.question else "block",
         estimates=said.estimates,
+        accuracy=said.accuracy,
         groups=list(said.groups),
         passes=list(said.passes),
         both=both_neighbours(plan, Fraction(epsilon["delta"]) if epsilon else Fraction(1), text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -410,14 +410,18 @@ class Schema:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of every code, label and group: two schemas with the same one ask the same question."""
+        return self.fingerprint_with(self.spellings)
+
+    def fingerprint_with(self, spellings: Mapping[str, Any]) -> str:
+        """The same, if records may write codes in these ways: for a schema that was made again without them."""
         content: dict[str, Any] = {
             "attributes": [
                 [a.name, a.title, [[level.code, level.label] for level in a.levels]] for a in self.attributes
             ],
             "recodes": [[r.name, [[group.label, list(group.codes)] for group in r.groups]] for r in self.recodes],
         }
-        if self.spellings:
-            content["spellings"] = self.spellings
+        if spellings:
+            content["spellings"] = dict(spellings)
         return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode("ascii")).hexdigest()
 
     def variable(self, name: str) -> Recode:

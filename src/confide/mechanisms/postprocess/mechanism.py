@@ -39,9 +39,11 @@ from confide.mechanisms.topdown.descent import (
 from confide.mechanisms.topdown.measurements.reading import LevelReader
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
+from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
 from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
+from confide.mechanisms.topdown.released_problem import SPINE, spine_table
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
@@ -147,11 +149,12 @@ class Postprocess(Mechanism[PostprocessProblem]):
     def fingerprint(self, problem: PostprocessProblem) -> str:
         return problem.folder.fingerprint()
 
-    def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
+    def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:
         """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
-        return self.restated(job.plan)
+        told = {} if problem.output.explained is None else accuracy_entry(problem)
+        return self.restated(job.plan, told)
 
-    def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
+    def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         source = plan.question["source"]
         stamped = source.get("stamp") == STAMP
         return {
@@ -163,6 +166,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
                 "in_words": in_words(source),
             },
             "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
+            **accuracy_stated(manifest),
         }
 
     def record_form(self, problem: PostprocessProblem) -> RecordForm:  # noqa: ARG002
@@ -198,6 +202,11 @@ class Postprocess(Mechanism[PostprocessProblem]):
 
     def publish(self, problem: PostprocessProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
+        if problem.output.explained is not None:
+            block = problem.spec.geography.block
+            units = spine_table([reader.units for reader in problem.readers], block, problem.spine.block_codes.tolist())
+            formats = [format_ for format_ in problem.spec.output.formats if format_ in problem.spec.output.TABLES]
+            release.table(SPINE, units.schema, units.to_batches(), formats, "The units that were measured", folder="")
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {CERTIFICATE: statement(manifest)}

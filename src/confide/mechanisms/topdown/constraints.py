@@ -195,6 +195,27 @@ class Constraints:
             "zeros": [zero.as_dict() for zero in self.zeros],
         }
 
+    @classmethod
+    def read(cls, values: Mapping[str, Any], schema: Schema) -> Constraints:
+        """The same from a plan."""
+        return cls(
+            tuple(Invariant(i["name"], i["level"], i["query"], tuple(i["frame"])) for i in values["invariants"]),
+            tuple(
+                FrameBound(
+                    bound["name"],
+                    schema.variable(bound["variable"]),
+                    Side(bound["side"]),
+                    bound["per_unit"],
+                    {int(group): column for group, column in bound["frame"].items()},
+                )
+                for bound in values["bounds"]
+            ),
+            tuple(
+                StructuralZero(zero["name"], {name: tuple(codes) for name, codes in zero["where"].items()})
+                for zero in values["zeros"]
+            ),
+        )
+
 
 def check_sizes(constraints: Constraints, columns: Mapping[str, NDArray[np.int64]], file: str) -> list[Finding]:
     """Counts of the frame whose limits, added up, are too large to be added up exactly in every estimate.

@@ -10,95 +10,247 @@ C = M⁻¹ on possible cells, s the figure's cells and 1 all cells,
 σ_T² being the variance of the total where it has a pass of its own, zero where it is known, and 1ᵀC1 elsewhere. It is
 what ``evaluate`` has as the noise alone, without a matrix of all cells.
 
+A histogram with too many cells that are not alike has no such C. Then v is the variance of the inverse-variance mean of
+all measured queries that determine the figure (:class:`_MeansOfQueries`), which is no smaller: the method is named
+beside the figures.
+
 Figures are never below zero, which takes errors away where people are few. So for figures of a size the expected
 error is that of max(0, n + E), E normal with the variance of the figure: ``docs/concepts/inference.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from scipy.special import ndtr
 
-from confide.arrays import Floats, Integers
+from confide.arrays import Booleans, Floats, Integers
+from confide.errors import ParameterError
 from confide.estimation.sector_cells import SectorCells
-from confide.mechanisms.topdown.evaluate import NoiseTheory
+from confide.mechanisms.topdown.evaluate import SMALLEST, NoiseTheory
+from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
-from confide.mechanisms.topdown.whole_tree import sectors_of
-from confide.schema import TOTAL
+from confide.mechanisms.topdown.whole_tree import grouping_of, sectors_of
+from confide.schema import NO_GROUP, TOTAL
 
 KNOWN = 1e-9
 """A variance below this part of another is none."""
+UNDETERMINED = 1e-6
+"""A count of which the measurements leave more than this part open is determined by none of them."""
+IN_SECTORS, MEANS_OF_QUERIES = "least-squares", "means-of-queries"
+"""The methods, by the names that a manifest has for them."""
+
+Grouping = Mapping[int, Integers]
+"""A query: for each axis that is not summed out the group of each level."""
+
+
+class _NoiseWithin(Protocol):
+    """The noise of a figure within one unit."""
+
+    method: str
+
+    def within(self, groups: Grouping) -> Floats:
+        """v of each cell of a query in a unit with the share of its level, levels x cells; NaN where nothing that is
+        measured on the level determines it, and zero where nothing is measured: units are then their parents, or
+        their parents' rest."""
+
+    def alike(self, groups: Grouping) -> Hashable:
+        """The same for queries whose cells have the same noise."""
 
 
 class ReleasedNoise:
     """The noise of released figures, by level of the spine and by area."""
 
     def __init__(self, problem: TopDownProblem):
-        self._problem = problem
         self._theory = NoiseTheory(problem)
-        self.sectors, self._queries = sectors_of(problem.strategy, public_zeros=False)
-        zero = problem.strategy.constraints.zero_cells(problem.strategy.schema).reshape(self.sectors.shape)
-        self._possible = np.flatnonzero(~np.asarray(zero.all(axis=self.sectors.free)).ravel())
+        self._within: dict[Hashable, Floats] = {}
+        self._model: _NoiseWithin
+        try:
+            self._model = _InSectors(problem, self._theory)
+        except ParameterError:
+            self._model = _MeansOfQueries(problem, self._theory)
 
-    def variances(self, groups: Mapping[int, Integers], areas: Integers, number: int) -> Floats:
-        """The variance of the cells of a query in areas: areas x cells.
+    @property
+    def method(self) -> str:
+        """How the noise within a unit is worked out: one of the methods."""
+        return self._model.method
+
+    def variances(self, groups: Grouping, areas: Integers, number: int) -> Floats:
+        """The variance of the cells of a query in areas: areas x cells, in the order of the axes; NaN where nothing
+        that is measured determines a cell.
 
         Args:
             groups: The query: for each axis that is not summed out the group of each level.
             areas: For each row of the frame its area, or −1 for none.
             number: How many areas there are.
         """
-        cells = SectorCells(self.sectors, groups)
-        of_level = np.stack([self._within(place, cells, total=not groups) for place in range(len(self._levels))])
-        parts = self._theory.contributions(areas, number, total=not groups)
-        # A level that nothing is measured on tells nothing; its units are their parents, or their parents' rest.
-        return np.asarray(parts @ np.nan_to_num(of_level), np.float64)
+        return combined(self.parts(areas, number, total=not groups), self.within(groups))
 
-    @cached_property
-    def _levels(self) -> list[LevelStrategy]:
-        return [level_strategy for level_strategy, _ in self._problem.levels()]
+    def within(self, groups: Grouping) -> Floats:
+        """v of the cells of a query in a unit of each level: levels x cells."""
+        key = self._model.alike(groups)
+        if key not in self._within:
+            self._within[key] = self._model.within(groups)
+        return self._within[key]
 
-    def _within(self, place: int, cells: SectorCells, *, total: bool) -> Floats:
-        """v of each cell in a unit with the share of its level."""
-        level = self._levels[place]
-        if not level.share:
-            return np.zeros(cells.cells)
-        covariance, of_total = self._covariance[place]
-        own, with_total = cells.variances(covariance)[0], cells.total_covariances(covariance)[0]
-        everybody = float(covariance[0, 0].sum()) * self.sectors.copies
-        beside = own - with_total**2 / everybody
-        beside[beside < KNOWN * own] = 0
-        if self._theory.known(place) and not (total and self._theory.together):
-            return np.asarray(beside, np.float64)
-        if of_total is None:
-            return np.asarray(own, np.float64)
-        return np.asarray(beside + (with_total / everybody) ** 2 * of_total, np.float64)
+    def parts(self, areas: Integers, number: int, *, total: bool) -> Floats:
+        """How much of each level's noise each area has: areas x levels."""
+        return self._theory.contributions(areas, number, total=total)
 
-    @cached_property
-    def _covariance(self) -> list[tuple[Floats, float | None]]:
-        """For each level C in sectors, and the variance of a total that has a pass of its own."""
-        result: list[tuple[Floats, float | None]] = []
-        for level in self._levels:
+
+def combined(parts: Floats, within: Floats) -> Floats:
+    """Σ_ℓ k_ℓ v_ℓ: areas x cells. What is not determined on a level matters where an area has a part of its noise."""
+    open_ = np.isnan(within)
+    result = parts @ np.where(open_, 0.0, within)
+    if open_.any():
+        result[(parts > 0).astype(float) @ open_ > 0] = np.nan
+    return np.asarray(result, np.float64)
+
+
+class _InSectors:
+    """Least squares on the histogram, in sectors."""
+
+    method = IN_SECTORS
+
+    def __init__(self, problem: TopDownProblem, theory: NoiseTheory):
+        strategy, levels = problem.strategy, [level for level, _ in problem.levels()]
+        self.sectors, queries = sectors_of(strategy, public_zeros=False)
+        zero = strategy.constraints.zero_cells(strategy.schema).reshape(self.sectors.shape)
+        possible = np.flatnonzero(~np.asarray(zero.all(axis=self.sectors.free)).ravel())
+        shape = (len(levels), len(self.sectors.sectors), self.sectors.size, self.sectors.size)
+        # For each level C in sectors, and what of each core vector the measurements leave open.
+        self._covariance, self._rest = np.zeros(shape), np.zeros(shape)
+        self._measured = np.array([bool(level.share) for level in levels])
+        known = np.array([theory.known(place) for place in range(len(levels))])
+        self._known = {True: known & (not theory.together), False: known}
+        self._of_total = np.full(len(levels), np.nan)
+        inner = np.ix_(np.arange(shape[1]), possible, possible)
+        for place, level in enumerate(levels):
             if not level.share:
-                result.append((np.zeros(0), None))
                 continue
-            laws = {query.name: law_of(self._problem.strategy, level, query) for query in level.queries}
-            own_pass = level.estimation.least_squares[0]
-            alone = own_pass.queries == own_pass.constrain == (TOTAL,) and TOTAL in laws
-            of_total = laws.pop(TOTAL).variance() if alone else None
-            information = self.sectors.information(
-                (self._queries[name], 1 / law.variance()) for name, law in laws.items()
-            )
-            matrix = np.zeros((1, *information.shape))
-            inner = np.ix_(np.arange(len(information)), self._possible, self._possible)
-            matrix[0][inner] = np.linalg.pinv(information[inner], rcond=1e-12, hermitian=True)
-            result.append((matrix, of_total))
-        return result
+            variances, of_total = measured_variances(problem, level)
+            information = self.sectors.information((queries[name], 1 / v) for name, v in variances.items())[inner]
+            self._covariance[place][inner] = np.linalg.pinv(information, rcond=1e-12, hermitian=True)
+            self._rest[place][inner] = np.eye(len(possible)) - self._covariance[place][inner] @ information
+            self._of_total[place] = np.nan if of_total is None else of_total
+
+    def alike(self, groups: Grouping) -> Hashable:
+        """Of a free axis it does not matter which levels are in a group, but how many."""
+        sectors = self.sectors
+        return tuple(
+            (axis, groups[axis].tobytes() if axis in sectors.core else _sizes(groups[axis]).tobytes())
+            for axis in sorted(groups)
+        )
+
+    def within(self, groups: Grouping) -> Floats:
+        cells = SectorCells(self.sectors, groups)
+        known, of_total = self._known[not groups][:, None], self._of_total[:, None]
+        alone = ~np.isnan(of_total)
+        if not groups:
+            everybody = cells.variances(self._covariance)
+            result = np.where(alone, of_total, np.where(self._open(cells), np.nan, everybody))
+            return np.where(known | ~self._measured[:, None], 0.0, result)
+        own, with_total = cells.variances(self._covariance), cells.total_covariances(self._covariance)
+        everybody = (self._covariance[:, 0].sum(axis=(1, 2)) * self.sectors.copies)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(with_total == 0, 0.0, with_total / everybody)
+        beside = own - with_total * share
+        beside[beside < KNOWN * own] = 0
+        result = np.where(known, beside, np.where(alone, beside + share**2 * np.nan_to_num(of_total), own))
+        return np.where(self._open(cells), np.nan, result)
+
+    def _open(self, cells: SectorCells) -> Booleans:
+        """The cells that the measurements of a level do not determine: levels x cells."""
+        kept = np.abs(cells.base.members @ self._rest).max(axis=3) > UNDETERMINED
+        free = (cells.weights > 0).astype(float)
+        return cells.arranged(np.moveaxis(kept, 1, 2).astype(float) @ free.T) > 0
+
+
+def _sizes(groups: Integers) -> Integers:
+    """How many levels each group has."""
+    return np.bincount(groups[groups != NO_GROUP], minlength=int(groups.max()) + 1)
+
+
+def measured_variances(problem: TopDownProblem, level: LevelStrategy) -> tuple[dict[str, float], float | None]:
+    """The variances of a level's measurements, and apart from them that of a total that has a pass of its own."""
+    laws = {query.name: law_of(problem.strategy, level, query) for query in level.queries}
+    variances = {name: max(law.variance(), SMALLEST) for name, law in laws.items()}
+    own_pass = level.estimation.least_squares[0]
+    alone = own_pass.queries == own_pass.constrain == (TOTAL,) and TOTAL in variances
+    return variances, variances.pop(TOTAL) if alone else None
+
+
+class _MeansOfQueries:
+    """The inverse-variance mean of all measured queries that determine a figure, for histograms of any size.
+
+    A figure that is n of the N cells of a query has n times the variance of a cell; where the sum of all N is known,
+    what it is off by is divided among them, and n (N − n) / N times is left. Structural zeros are not used.
+    """
+
+    method = MEANS_OF_QUERIES
+
+    def __init__(self, problem: TopDownProblem, theory: NoiseTheory):
+        self._problem, self._theory = problem, theory
+        strategy = problem.strategy
+        self._shape = [attribute.size for attribute in strategy.schema.attributes]
+        names = [attribute.name for attribute in strategy.schema.attributes]
+        measured = dict.fromkeys(share.name for level in strategy.levels for share in level.queries)
+        self._measured = {name: grouping_of(names, strategy.query(name)) for name in measured}
+
+    def alike(self, groups: Grouping) -> Hashable:
+        return tuple((axis, groups[axis].tobytes()) for axis in sorted(groups))
+
+    def within(self, groups: Grouping) -> Floats:
+        return np.stack([self._on_level(place, groups) for place in range(len(self._problem.levels()))])
+
+    def _on_level(self, place: int, groups: Grouping) -> Floats:
+        level, _ = self._problem.levels()[place]
+        sizes = [int(groups[axis].max()) + 1 for axis in sorted(groups)]
+        weight: Floats = np.zeros(int(np.prod(sizes, dtype=np.int64)))
+        if not level.share:
+            return np.zeros(len(weight))
+        total = not groups
+        known = self._theory.known(place) and not (total and self._theory.together)
+        variances, of_total = measured_variances(self._problem, level)
+        if total and (known or of_total is not None):
+            return np.array([0.0 if known or of_total is None else of_total])
+        for name, variance in variances.items():
+            cells = self._summed(self._measured[name], groups)
+            if cells is not None:
+                number = float(np.prod([int(g.max()) + 1 for g in self._measured[name].values()]))
+                times = cells * (number - cells) / number if known else cells
+                with np.errstate(divide="ignore"):
+                    weight += 1 / (times * variance)
+        with np.errstate(divide="ignore"):
+            return np.where(weight > 0, 1 / weight, np.nan)
+
+    def _summed(self, measured: Grouping, groups: Grouping) -> Floats | None:
+        """How many cells of a measured query each cell is; None where they are not made of whole ones."""
+        counts = []
+        factor = 1
+        for axis, size in enumerate(self._shape):
+            fine = measured.get(axis, np.zeros(size, np.int64))
+            coarse = groups.get(axis, np.zeros(size, np.int64))
+            if ((coarse != NO_GROUP) & (fine == NO_GROUP)).any():
+                return None
+            pairs = np.unique(np.stack([fine, coarse]), axis=1)
+            pairs = pairs[:, pairs[0] != NO_GROUP]
+            if len(np.unique(pairs[0])) < pairs.shape[1]:
+                return None
+            inside = np.bincount(pairs[1][pairs[1] != NO_GROUP], minlength=int(coarse.max()) + 1)
+            if axis in groups:
+                counts.append(inside)
+            else:
+                factor *= int(inside[0])
+        return reduce(lambda one, other: np.multiply.outer(one, other).ravel(), counts, np.array([factor])).astype(
+            float
+        )
 
 
 def expected_absolute_error(size: Floats | float, sd: Floats | float) -> Floats:
@@ -125,52 +277,124 @@ SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
 MOST_ACCURACY_CELLS = 300
 MARGIN = 1.6448536269514722
 """Half the width of a 90 % interval, in standard deviations."""
+DIGITS = 4
+"""To so many digits figures are written: the same on every machine, whatever the last bits of its arithmetic."""
 
 
-def accuracy_table(problem: TopDownProblem) -> pa.Table:
-    """Expected errors of released figures, by kind of area, query and size of the figure: from the plan alone.
+@dataclass(frozen=True, eq=False)
+class AccuracyLine:
+    """What expected errors are given for: a query, with all its cells, or one line of a table of the product."""
+
+    query: str
+    groups: Grouping
+    cells: int
+    line: str = ""
+    label: str = ""
+
+
+def accuracy_lines(problem: TopDownProblem, output: Output | None = None) -> Iterator[AccuracyLine]:
+    """The queries of at most 300 cells that are measured on some level, and the lines of the tables of the product."""
+    strategy = problem.strategy
+    names = [attribute.name for attribute in strategy.schema.attributes]
+    measured = (share.name for level in strategy.levels for share in level.queries)
+    for name in dict.fromkeys((TOTAL, *measured)):
+        query = strategy.query(name)
+        if query.cells <= MOST_ACCURACY_CELLS:
+            yield AccuracyLine(name, grouping_of(names, query), query.cells)
+    for table in () if output is None else output.tables:
+        for column, label, levels in zip(table.columns, table.labels, table.levels, strict=True):
+            sets = enumerate(zip(levels, strategy.schema.attributes, strict=True))
+            groups = {axis: _one_group(some, a.size) for axis, (some, a) in sets if len(some) < a.size}
+            if all(len(some) for some in levels):
+                yield AccuracyLine(table.name, groups, 1, column, label)
+
+
+def _one_group(levels: Integers, size: int) -> Integers:
+    groups = np.full(size, NO_GROUP, np.int64)
+    groups[levels] = 0
+    return groups
+
+
+def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.Table:
+    """Expected errors of released figures, by kind of area, query or line and size of the figure: from the plan alone.
 
     Args:
         problem: Strategy, frame and spine; no record is looked at.
+        output: What is written: the tables of the product, whose lines have rows of their own.
 
     Returns:
-        One row for each official level or kind of area, query of at most 300 cells and class of figures, with the
-        columns of :data:`ACCURACY`.
+        One row for each query or line, official level or kind of area, and class of figures, with the columns of
+        :data:`ACCURACY`.
     """
-    noise = ReleasedNoise(problem)
-    frame, names = problem.frame.spine, [attribute.name for attribute in problem.strategy.schema.attributes]
-    measured = (share.name for level in problem.strategy.levels for share in level.queries)
-    rows = []
-    for query in dict.fromkeys((TOTAL, *measured)):
-        resolved = problem.strategy.query(query)
-        if resolved.cells > MOST_ACCURACY_CELLS:
-            continue
-        groups = {names.index(v.attribute.name): v.assignment.astype(np.int64) for v in resolved.variables}
-        for level in (*frame.levels, *frame.areas):
-            there = np.unique(level.unit_of_block[problem.spine.rows])
-            there = there[there >= 0]
-            if not len(there):
-                continue
-            variance = noise.variances(groups, level.unit_of_block, level.units)[there]
-            sd = np.sqrt(np.maximum(variance, 0.0))
-            for low, high in SIZES:
-                size = float(low) if high is None else float(np.sqrt(max(low, 1) * high)) if high else 0.0
-                error = float(expected_absolute_error(size, sd).mean())
-                rows.append(
-                    {
-                        "geography": level.name,
-                        "areas": len(there),
-                        "query": query,
-                        "cells": resolved.cells,
-                        "size": f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}",
-                        "figure": size,
-                        "sd": float(np.sqrt(np.mean(variance))),
-                        "margin_90": MARGIN * float(np.sqrt(np.mean(variance))),
-                        "expected_error": error,
-                        "expected_percent": 100 * error / size if size else None,
-                    }
-                )
-    return pa.Table.from_pylist(rows, schema=ACCURACY)
+    noise, frame = ReleasedNoise(problem), problem.frame.spine
+    kinds = []
+    for level in (*frame.levels, *frame.areas):
+        there = np.unique(level.unit_of_block[problem.spine.rows])
+        there = there[there >= 0]
+        if len(there):
+            parts = {
+                total: _alike(noise.parts(level.unit_of_block, level.units, total=total)[there])
+                for total in (True, False)
+            }
+            kinds.append((level.name, len(there), parts))
+    classes = list(size_classes())
+    columns: dict[str, list[Any]] = {name: [] for name in ACCURACY.names}
+    known: dict[tuple[str, bool, int], dict[str, list[Any]]] = {}
+    for asked in accuracy_lines(problem, output):
+        within = noise.within(asked.groups)
+        for name, areas, parts in kinds:
+            key = (name, not asked.groups, id(within))
+            if key not in known:
+                known[key] = _expected(*parts[not asked.groups], *_alike(within.T))
+            same = {"geography": name, "areas": areas, "query": asked.query, "line": asked.line, "label": asked.label}
+            for column, value in (same | {"cells": asked.cells}).items():
+                columns[column] += [value] * len(classes)
+            for column, values in known[key].items():
+                columns[column] += values
+    return pa.Table.from_pydict(columns, schema=ACCURACY)
+
+
+def size_classes() -> Iterator[tuple[str, float]]:
+    """The names of the classes of figures, and the figure that stands for each."""
+    for low, high in SIZES:
+        name = f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}"
+        yield name, float(low) if high is None else float(np.sqrt(max(low, 1) * high)) if high else 0.0
+
+
+def _alike(rows: Floats) -> tuple[Floats, Integers]:
+    """Rows that differ in more than the last bits, and how many there are of each."""
+    with np.errstate(divide="ignore"):
+        digits = 9 - np.floor(np.log10(np.where(rows > 0, rows, 1.0)))
+    scale = 10.0**digits
+    distinct, times = np.unique(np.round(rows * scale) / scale, axis=0, return_counts=True)
+    return distinct, times
+
+
+def _expected(parts: Floats, areas: Integers, within: Floats, cells: Integers) -> dict[str, list[Any]]:
+    """What the table has of figures of each class, over areas and cells: root mean variance and expected errors."""
+    variance = combined(parts, within.T)
+    weights = np.multiply.outer(areas, cells) / (areas.sum() * cells.sum())
+    sd = float(np.sqrt((variance * weights).sum()))
+    each = np.sqrt(np.maximum(variance, 0.0))
+    columns: dict[str, list[Any]] = {}
+    for size, figure in size_classes():
+        error = float((expected_absolute_error(figure, each) * weights).sum())
+        row = {
+            "size": size,
+            "figure": _written(figure),
+            "sd": _written(sd),
+            "margin_90": _written(MARGIN * sd),
+            "expected_error": _written(error),
+            "expected_percent": _written(100 * error / figure) if figure else None,
+        }
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return columns
+
+
+def _written(value: float) -> float | None:
+    """A figure to some digits; none where nothing determines it."""
+    return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
 
 
 def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
@@ -181,7 +405,9 @@ ACCURACY = pa.schema(
     [
         _column("geography", pa.string(), "level or kind of area"),
         _column("areas", pa.int64(), "how many there are"),
-        _column("query", pa.string(), "what is counted"),
+        _column("query", pa.string(), "what is counted: a query, or a table of the product"),
+        _column("line", pa.string(), "line of that table; empty for all cells of a query"),
+        _column("label", pa.string(), "whom the line counts"),
         _column("cells", pa.int64(), "figures of an area"),
         _column("size", pa.string(), "class of figures"),
         _column("figure", pa.float64(), "the figure that stands for the class"),

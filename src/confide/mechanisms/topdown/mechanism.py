@@ -44,6 +44,7 @@ from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.measurements.writing import measure_everything
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
+from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
 from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import TopDownProblem, absent_areas, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
@@ -146,6 +147,15 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def publish(self, problem: TopDownProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
+
+    def guarantee(self, problem: TopDownProblem, job: Job) -> Mapping[str, Any]:
+        """The formal guarantee, and beside it how far off figures may be expected to be."""
+        told = {} if problem.output.explained is None else accuracy_entry(problem)
+        return {**super().guarantee(problem, job), **told}
+
+    def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Releases of the first layout, and early ones of the second, say nothing of expected errors."""
+        return {**super().restated(plan, manifest), **accuracy_stated(manifest)}
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return statement.documents(manifest)

@@ -62,6 +62,7 @@ def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
         invariants_note=invariants_note(plan, text),
         effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA, text),
         estimates=_estimates(manifest["statistics"], text),
+        accuracy="accuracy" in manifest,
     )
     return {CERTIFICATE: certificate(manifest, said)}
 

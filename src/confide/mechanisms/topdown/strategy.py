@@ -77,6 +77,12 @@ class Estimation:
             "slack": str(self.slack),
         }
 
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Estimation:
+        """The same from a plan, which has no name for it."""
+        passes = tuple(Pass(tuple(p["queries"]), tuple(p["constrain"])) for p in values["least_squares"])
+        return cls("", passes, tuple(tuple(names) for names in values["rounding"]), Fraction(values["slack"]))
+
 
 @dataclass(frozen=True)
 class LevelStrategy:
@@ -196,6 +202,40 @@ class Strategy:
         """SHA-256 of :meth:`as_dict`."""
         text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def read_strategy(described: Mapping[str, Any], schema: Schema, record: str) -> Strategy:
+    """The strategy that a plan describes (:meth:`Strategy.as_dict`), without its title and where it comes from.
+
+    Args:
+        described: What the plan has of it.
+        schema: The schema of the records.
+        record: What one record describes.
+    """
+    levels = tuple(
+        LevelStrategy(
+            level["name"],
+            Fraction(level["share"]),
+            tuple(QueryShare(name, resolve(schema, name), Fraction(share)) for name, share in level["queries"].items()),
+            Estimation.read(level["estimation"]),
+        )
+        for level in described["levels"]
+    )
+    return Strategy(
+        described["id"],
+        "",
+        "",
+        described["root"],
+        schema,
+        Definition(described["definition"]),
+        Neighbours(described["neighbours"]),
+        Fraction(described["budget"]),
+        levels,
+        Constraints.read(described["constraints"], schema),
+        record,
+        tuple(described["blocks_with"]),
+        tuple(described["apart"]),
+    )
 
 
 def resolve(schema: Schema, name: str) -> Query:

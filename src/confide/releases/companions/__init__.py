@@ -9,6 +9,7 @@
 ``tables.xlsx``            a workbook, unless the tables are too large; with ``xlsx``
 ``registry.json``          a record for a registry of deployments; with ``registry``
 ``argus/``                 tables, hierarchies and labels for tau-ARGUS; with ``argus``
+``accuracy.html``          how far off a figure may be; where a mechanism says it in a table
 =========================  ==================================================================
 
 The runner makes them when the tables are written; ``verify`` makes them anew and compares them byte by byte.
@@ -58,5 +59,6 @@ def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) ->
         contents["tables.xlsx"] = book
     if "argus" in codebook.formats:
         contents |= argus_files(folder, manifest, files, codebook)
+    contents |= {name: page(folder, manifest).encode() for name, page in codebook.pages.items()}
     contents["codebook.html"] = codebook_page(folder, manifest, files, codebook).encode()
     return contents | {"README.txt": readme(manifest, files, codebook, sorted(contents)).encode()}

@@ -6,8 +6,9 @@ who has a release can make its explanations anew, and ``verify`` does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -155,6 +156,8 @@ class Codebook:
     """Whether a margin that several tables have is the same in all of them."""
     area_names: bool | None = None
     """Whether areas have names; without it, as the first table has them."""
+    pages: Mapping[str, Callable[[Path, Mapping[str, Any]], str]] = field(default_factory=dict)
+    """Further pages by name, each made from the files of the release and its manifest."""
 
     @property
     def named(self) -> bool:

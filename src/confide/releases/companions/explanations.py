@@ -33,6 +33,7 @@ FILES = {
     "tables.xlsx": "the tables as a workbook for Excel or LibreOffice, with codes as text",
     "argus/": "for tau-ARGUS: cells (.tab), columns (.rda), hierarchies (.hrc), labels (.cdl), records (.asc)",
     "registry.json": "a record for a registry of deployments of differential privacy",
+    "accuracy.html": "how far off a figure may be, by kind of area and size of the figure: read this first",
 }
 
 
@@ -104,8 +105,11 @@ def codebook_page(
     folder: Path, manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook
 ) -> str:
     """The page of columns, codes and labels."""
+    listed = {file.path for file in codebook.files}
     descriptions = {
-        str(file["path"]).split(".")[0]: file["columns"] for file in files if str(file["path"]).startswith("tables/")
+        stem: file["columns"]
+        for file in files
+        if (stem := str(file["path"]).split(".")[0]).startswith("tables/") or stem in listed
     }
     tables = [
         {

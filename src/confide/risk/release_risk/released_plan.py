@@ -2,7 +2,7 @@
 
 What is read: plan, strategy, spine and published counts. The manifest has the plan, and the table ``units`` what the
 frame says of every block. The spine is made of both again, and has to have the published fingerprint. A strategy of
-one's own is read from the spec.
+one's own is read from the manifest, or from the spec where an early release does not have it.
 
 The effective rho of a count, given every noisy measurement of a release. Someone who knows how many *others* are in a
 cell, and nothing about any other cell, learns whether the target is in it as well as from one Gaussian count of
@@ -28,17 +28,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.documents import shipped
 from confide.errors import ConfideError, Place, ReleaseError
 from confide.estimation.tree_covariances import LevelAnswers
-from confide.geography.spine import Spine, build_spine
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.output.settings import RECORDS, UNITS
-from confide.mechanisms.topdown.problem import spine_of
+from confide.mechanisms.topdown.released_problem import (
+    ACCURACY,
+    released_frame,
+    released_spine,
+    released_strategy,
+    released_table,
+)
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy
@@ -77,7 +80,11 @@ class ReleasedPlan:
     def records(self) -> tuple[Integers, Integers]:
         """The published records: for each, the row of its block in the frame and its cell of the histogram."""
         block = self.facts["layout"]["block"]
-        table = _table(self.folder, self.manifest, RECORDS)
+        try:
+            # A code of an attribute may look like a number: it is cast below, as it stands in the plan.
+            table = released_table(self.folder, self.manifest, f"tables/{RECORDS}", [block])
+        except (OSError, pa.ArrowException):
+            raise _cannot(self.folder, f"the table {RECORDS!r} cannot be read", "no readable file") from None
         codes = self.spine.frame.blocks.codes
         row_of_unit = np.empty(len(codes), np.int64)
         row_of_unit[self.spine.frame.blocks.unit_of_block] = np.arange(len(codes))
@@ -117,10 +124,11 @@ def open_release(path: Path, spec: Path | None = None) -> ReleasedPlan:
         spec = path / identity.spec
     settings = None if spec is None else _read_spec(spec, folder)
     try:
-        facts = manifest["plan"]["question"]
-        strategy = _strategy(folder, facts, spec, settings)
-        frame, columns = _frame(folder, manifest)
-        spine = _spine(folder, facts, strategy, frame, columns)
+        strategy = _strategy(folder, manifest, spec, settings)
+        frame, columns = released_frame(folder, manifest)
+        spine = released_spine(folder, manifest, strategy, frame, columns)
+    except (OSError, pa.ArrowException):
+        raise _cannot(folder, f"the table {UNITS!r} cannot be read", "no readable file") from None
     except (KeyError, TypeError, ValueError):
         raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
     return ReleasedPlan(
@@ -135,10 +143,12 @@ def _read_spec(spec: Path, folder: Path) -> TopDownPart:
     return loaded.topdown
 
 
-def _strategy(folder: Path, facts: dict[str, Any], spec: Path | None, settings: TopDownPart | None) -> Strategy:
-    described = facts["strategy"]
+def _strategy(folder: Path, manifest: dict[str, Any], spec: Path | None, settings: TopDownPart | None) -> Strategy:
+    described = manifest["plan"]["question"]["strategy"]
     name = described["id"] if settings is None else settings.strategy
     if settings is None and name not in shipped(KIND):
+        if ACCURACY in manifest:
+            return released_strategy(manifest)
         raise _cannot(folder, "the strategy of the release does not ship with Confide", described["id"], need_spec=True)
     base = Path() if spec is None else spec.parent
     try:
@@ -150,49 +160,6 @@ def _strategy(folder: Path, facts: dict[str, Any], spec: Path | None, settings: 
     if not same:
         raise _cannot(folder, "the strategy is not the one of the release", described["id"], need_spec=True)
     return strategy
-
-
-def _frame(folder: Path, manifest: dict[str, Any]) -> tuple[Spine, dict[str, Integers]]:
-    facts = manifest["plan"]["question"]
-    table = _table(folder, manifest, UNITS)
-
-    def texts(name: str) -> list[str | None]:
-        return [code or None for code in table.column(name).cast(pa.string()).to_pylist()]
-
-    *above, last = facts["levels"]
-    levels = {name: [code or "" for code in texts(name)] for name in above}
-    levels[last] = [code or "" for code in texts(facts["layout"]["block"])]
-    frame = build_spine(levels, {name: texts(name) for name in facts["areas"]}, file=UNITS)
-    return frame, {name: table.column(name).to_numpy().astype(np.int64) for name in facts["frame_columns"]}
-
-
-def _spine(
-    folder: Path, facts: dict[str, Any], strategy: Strategy, frame: Spine, columns: dict[str, Integers]
-) -> TopDownSpine:
-    settings = TopDownPart.model_validate({"strategy": strategy.id} | facts["spine_settings"])
-    spine = spine_of(settings, strategy, frame, columns)
-    if spine.fingerprint() != facts["spine"]:
-        raise _cannot(folder, "the spine of the release cannot be made again", "another fingerprint")
-    return spine
-
-
-def _table(folder: Path, manifest: dict[str, Any], name: str) -> pa.Table:
-    """A table of the release, from whichever of its files there is."""
-    listed = [file["path"] for file in manifest["files"] if file["path"].startswith(f"tables/{name}.")]
-    files = {Path(path).suffix: folder / path for path in listed}  # names of trials have a stamp
-    try:
-        if ".parquet" in files:
-            return pq.read_table(files[".parquet"])
-        if ".csv" in files:
-            facts = manifest["plan"]["question"]
-            texts = [facts["layout"]["block"], *facts["levels"], *facts["areas"]]
-            options = pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(texts, pa.string()), strings_can_be_null=False
-            )
-            return pyarrow.csv.read_csv(files[".csv"], convert_options=options)
-    except (OSError, pa.ArrowException):
-        raise _cannot(folder, f"the table {name!r} cannot be read", "no readable file") from None
-    raise _cannot(folder, f"the release has no table {name!r}", "no such file")
 
 
 def _cannot(folder: Path, what: str, found: str, *, need_spec: bool = False) -> ReleaseError:

@@ -20,10 +20,12 @@ from confide.engines.protocol import Advance
 from confide.geography import Geolevel, Spine
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.measurements.writing import publish_measurements
+from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_page, described_files, publish_accuracy
 from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, CrossedTables
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
 from confide.mechanisms.topdown.problem import Integers, TopDownProblem
+from confide.mechanisms.topdown.released_problem import ACCURACY
 from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
 from confide.releases.companions.labelled import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
@@ -146,6 +148,8 @@ def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWrite
         _publish_tables(problem, files, job, release)
     if problem.spec.output.measurements:
         publish_measurements(problem, plan, job, release)
+    if problem.output.explained is not None:
+        publish_accuracy(problem, release, formats)
 
 
 def _publish_labelled(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
@@ -258,8 +262,15 @@ NOTES = (
     "datapackage.json have the labels of the codes.",
     "Everything adds up: totals are the sums of their cells, areas are the sums of their parts, and every table counts "
     "the rows of tables/records.*.",
+)
+NOT_TOLD = (
     "How far a figure is from the true one is not published. Figures of large areas and totals are relatively closer "
-    "to the truth than those of small areas and rare groups.",
+    "to the truth than those of small areas and rare groups."
+)
+ACCURACY_NOTE = (
+    "How far a figure is from the true one is not published. How far it may be off is: accuracy.html and accuracy.* "
+    "have the margin and the expected error by kind of area, table and size of the figure, from the public plan alone. "
+    "Figures of large areas and totals are relatively closer to the truth than those of small areas and rare groups."
 )
 LINES_NOTE = (
     "Tables of lines ({}) have a column for each line, such as {}. Its description in codebook.html and "
@@ -272,7 +283,10 @@ ZEROS_NOTE = (
 LEFT_OUT_NOTE = (
     "Left out, since a table would have too many rows there: {}. The figures can be counted from tables/records.*."
 )
-UNKNOWN = "how far TopDown moved a figure is not published with a release"
+UNKNOWN = (
+    "how far TopDown moved a single figure is not published with a release; accuracy.html says how far figures are off "
+    "on average, and `confide infer` gives margins"
+)
 
 
 def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
@@ -283,7 +297,8 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
     if explained is None:
         return None
     tables = tuple(DescribedTable.of(table.layout, FIGURES) for table in explained.crossed.tables)
-    notes = [*NOTES]
+    told = ACCURACY in manifest
+    notes = [*NOTES, ACCURACY_NOTE if told else NOT_TOLD]
     if output.tables:
         names = ", ".join(f"tables/{table.name}.*" for table in output.tables)
         notes.append(LINES_NOTE.format(names, output.tables[0].columns[0]))
@@ -294,9 +309,10 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
         explained.companions["agency"],
         PROTECTION,
         (*notes, *_bounded(explained.crossed)),
-        files=tuple(_files(facts, output)),
+        files=(*_files(facts, output), *described_files(manifest)),
         consistent=True,
         area_names=explained.area_names is not None,
+        pages={PAGE: accuracy_page} if told else {},
     )
 
 

@@ -111,6 +111,8 @@ class TabulatedTable:
     labels: tuple[str, ...]
     matrix: Any
     """Sparse, cells x lines, of zeros and ones."""
+    levels: tuple[tuple[NDArray[np.int64], ...], ...] = ()
+    """For each line and attribute the levels that it counts: its cells are all combinations of them."""
 
     @property
     def lines(self) -> int:
@@ -136,8 +138,8 @@ def expand(codes: Sequence[Code], listed: Sequence[Code]) -> list[Code]:
     return result
 
 
-def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArray[np.int64]:
-    """The cells of the histogram, in C order, that meet all conditions."""
+def levels_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> tuple[NDArray[np.int64], ...]:
+    """For each attribute the places of the codes that meet all conditions."""
     chosen = []
     for name, codes in axes.items():
         fulfils = np.ones(len(codes), bool)
@@ -147,8 +149,18 @@ def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArra
                     np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])]
                 )
         chosen.append(np.flatnonzero(fulfils))
+    return tuple(chosen)
+
+
+def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArray[np.int64]:
+    """The cells of the histogram, in C order, that meet all conditions."""
+    return _crossed(axes, levels_where(axes, *conditions))
+
+
+def _crossed(axes: Axes, levels: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The cells of the histogram, in C order, with these levels."""
     cells = np.zeros(1, np.int64)
-    for codes, indices in zip(axes.values(), chosen, strict=True):
+    for codes, indices in zip(axes.values(), levels, strict=True):
         cells = (cells[:, None] * len(codes) + indices).ravel()
     return cells
 
@@ -167,15 +179,16 @@ def number_of_cells(axes: Axes) -> int:
 
 def _table(part: TabulatedTablePart, lists: dict[str, list[LinePart]], axes: Axes) -> TabulatedTable:
     labels: list[str] = []
-    sets: list[NDArray[np.int64]] = []
+    levels: list[tuple[NDArray[np.int64], ...]] = []
     for line in part.lines:
         used = [LinePart()] if line.use is None else lists[line.use]
         for position, inner in enumerate(used):
             labels.append(line.label if line.label and not position else inner.label)
-            sets.append(cells_where(axes, part.where, line.where, inner.where))
-    columns = tuple(f"{part.prefix}{number:04}" for number in range(1, len(sets) + 1))
+            levels.append(levels_where(axes, part.where, line.where, inner.where))
+    columns = tuple(f"{part.prefix}{number:04}" for number in range(1, len(levels) + 1))
     title = f"{part.title}; universe: {part.universe}" if part.universe else part.title
-    return TabulatedTable(part.name, title, columns, tuple(labels), indicators(number_of_cells(axes), sets))
+    sets = indicators(number_of_cells(axes), [_crossed(axes, each) for each in levels])
+    return TabulatedTable(part.name, title, columns, tuple(labels), sets, tuple(levels))
 
 
 def _conditions(path: tuple[str | int, ...], where: Where, axes: Axes) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.constraints import Side
+from confide.mechanisms.topdown.output.accuracy import described_files, verify_accuracy
 from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTable
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import (
@@ -253,7 +254,7 @@ def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tab
         yield cells_check(folder, table.layout.name, files)
     # That tables have these areas and no other was seen above, row by row.
     yield from areas_check(folder, [], files, explained.units, explained.area_names)
-    others = sorted(set(files) - _expected_files(files, output))
+    others = sorted(set(files) - _expected_files(files, output, manifest))
     yield Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or a page")
 
 
@@ -282,7 +283,7 @@ def _kind(codes: Sequence[Any]) -> pa.DataType:
     return pa.int64() if isinstance(codes[0], int) else pa.string()
 
 
-def _expected_files(files: Sequence[str], output: Output) -> set[str]:
+def _expected_files(files: Sequence[str], output: Output, manifest: dict[str, Any]) -> set[str]:
     """Of the files of a release those that the plan says are there."""
     assert output.explained is not None
     crossed = [table.layout.name for table in output.explained.crossed.tables]
@@ -290,6 +291,7 @@ def _expected_files(files: Sequence[str], output: Output) -> set[str]:
     stems = {f"tables/{name}" for name in (*lines, *crossed)} | {f"{CELLS}/{name}" for name in crossed} | {AREAS}
     stems |= {f"sdmx/{name}" for name in crossed} if SDMX in output.explained.formats else set()
     stems |= {f"{place}/{RECORDS}" for format_, place in LABELLED.items() if format_ in output.explained.formats}
+    stems |= {file.path for file in described_files(manifest)}
     pages = {*COMPANIONS, STATEMENT, CERTIFICATE, STAMP_FILE}
     return {
         path
@@ -381,6 +383,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     if output.explained is not None:
         everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
         yield from verify_explained(folder, manifest, output, everywhere)
+    yield from verify_accuracy(folder, manifest)
 
 
 def _open(

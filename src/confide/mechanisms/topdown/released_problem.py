@@ -1,0 +1,199 @@
+"""The problem of a release made again from its own files: strategy, frame and spine, without spec and records.
+
+The plan describes the strategy, the table ``units`` what the frame says of every block, and the settings of the spine
+what is made of it. Where the spine was read from measurements, a file of its own has its units. What the plan does not
+have are the groups of recodes: they stand in the manifest, beside the method of the expected errors that they serve.
+Nothing of it has to be believed: schema and spine have fingerprints in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from confide.arrays import Integers
+from confide.engines import Source
+from confide.geography.spine import Spine, build_spine
+from confide.inputs.frame import Frame
+from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel
+from confide.mechanisms.topdown.measurements.folder import spine_of as spine_of_units
+from confide.mechanisms.topdown.output.settings import RECORDS, UNITS, Output
+from confide.mechanisms.topdown.problem import TopDownProblem, spine_of
+from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
+from confide.mechanisms.topdown.spine import TopDownSpine
+from confide.mechanisms.topdown.strategy import Strategy, read_strategy
+from confide.schema import Attribute, Group, Level, Recode, Schema
+
+ACCURACY = "accuracy"
+"""The entry of a manifest that says how expected errors were worked out, and the name of their files."""
+SPINE = "spine"
+"""The file with the units of a spine that was read from measurements."""
+
+
+def recodes_of(schema: Schema) -> dict[str, list[dict[str, Any]]]:
+    """The recodes of a schema for a manifest: for each its groups, with label and codes."""
+    return {
+        recode.name: [{"label": group.label, "codes": list(group.codes)} for group in recode.groups]
+        for recode in schema.recodes
+    }
+
+
+def released_strategy(manifest: Mapping[str, Any]) -> Strategy:
+    """The strategy of a release whose manifest has its recodes. Raises ``ValueError`` unless it is the one of the plan:
+    the same shares, constraints and passes, and a schema with the same fingerprint."""
+    facts = manifest["plan"]["question"]
+    explained = Output.from_dict(facts["output"]).explained
+    if explained is None:
+        raise ValueError("a release of the first layout has no labels")
+    attributes = {
+        name: Attribute(name, said.title, tuple(map(Level, facts["output"]["codes"][name], said.labels)))
+        for name, said in explained.by_name.items()
+    }
+    recodes = tuple(
+        Recode(
+            name,
+            attributes[name.partition(":")[0]],
+            tuple(Group(group["label"], tuple(group["codes"])) for group in groups),
+        )
+        for name, groups in manifest[ACCURACY]["recodes"].items()
+    )
+    described = facts["strategy"]
+    schema = Schema(described["schema"]["id"], "", tuple(attributes.values()), recodes)
+    spellings = facts.get("reading", {}).get("attributes", {})
+    strategy = read_strategy(described, schema, facts["record"])
+    same = strategy.as_dict() | {"schema": described["schema"]} == described
+    if not same or schema.fingerprint_with(spellings) != described["schema"]["sha256"]:
+        raise ValueError("the strategy is not that of the plan")
+    return strategy
+
+
+def released_table(folder: Path, manifest: Mapping[str, Any], place: str, texts: Sequence[str]) -> pa.Table:
+    """A table such as ``tables/units``, from whichever of its files there is. Raises ``FileNotFoundError`` where
+    the release has no such file.
+
+    Args:
+        folder: That of the release.
+        manifest: Its manifest.
+        place: The path of the table, without stamp and ending.
+        texts: The columns that are texts, also where they look like numbers.
+    """
+    listed = [file["path"] for file in manifest["files"] if file["path"].startswith(f"{place}.")]
+    files = {Path(path).suffix: folder / path for path in listed}  # names of trials have a stamp
+    if ".parquet" in files:
+        return pq.read_table(files[".parquet"])
+    if ".csv" not in files:
+        raise FileNotFoundError(place)
+    kinds: dict[str, pa.DataType] = dict.fromkeys(texts, pa.string())
+    options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
+    return pyarrow.csv.read_csv(files[".csv"], convert_options=options)
+
+
+def released_frame(folder: Path, manifest: Mapping[str, Any]) -> tuple[Spine, dict[str, Integers]]:
+    """The frame, blocks in the order of their codes, and its counts that constraints use."""
+    facts = manifest["plan"]["question"]
+    block = facts["layout"]["block"]
+    table = released_table(folder, manifest, f"tables/{UNITS}", [block, *facts["levels"], *facts["areas"]])
+
+    def texts(name: str) -> list[str | None]:
+        return [code or None for code in table.column(name).cast(pa.string()).to_pylist()]
+
+    *above, last = facts["levels"]
+    levels = {name: [code or "" for code in texts(name)] for name in above}
+    levels[last] = [code or "" for code in texts(block)]
+    frame = build_spine(levels, {name: texts(name) for name in facts["areas"]}, file=UNITS)
+    return frame, {name: table.column(name).to_numpy().astype(np.int64) for name in facts["frame_columns"]}
+
+
+def released_spine(
+    folder: Path, manifest: Mapping[str, Any], strategy: Strategy, frame: Spine, columns: Mapping[str, Integers]
+) -> TopDownSpine:
+    """The spine. Raises ``ValueError`` unless it has the fingerprint of the plan."""
+    facts = manifest["plan"]["question"]
+    if any(file["path"].startswith(f"{SPINE}.") for file in manifest["files"]):
+        block = facts["layout"]["block"]
+        listed = released_table(folder, manifest, SPINE, ["level", "unit", block])
+        spine = _listed_spine(listed, block, strategy, frame)
+    else:
+        settings = TopDownPart.model_validate({"strategy": strategy.id} | facts["spine_settings"])
+        spine = spine_of(settings, strategy, frame, columns)
+    if spine.fingerprint() != facts["spine"]:
+        raise ValueError("the spine is not that of the plan")
+    return spine
+
+
+def spine_table(levels: Sequence[UnitsOfLevel], block: str, codes: Sequence[str]) -> pa.Table:
+    """The units of a spine that was read from measurements, level by level in the order of their ids.
+
+    Args:
+        levels: The units of each level, the root first.
+        block: The name of the column of block codes.
+        codes: The official codes of the blocks.
+    """
+    numbers = [len(level.ids) for level in levels]
+    kinds = {
+        "level": (pa.string(), "level of the spine"),
+        "unit": (pa.string(), "id of the unit, as in the measurements; it begins with the id of its parent"),
+        "measured": (pa.int64(), "1: there are measurements of the unit; 0: it is the only part of another, or as one"),
+        block: (pa.string(), "code of a unit of the last level; empty above it"),
+    }
+    columns = [
+        [name for level, number in zip(levels, numbers, strict=True) for name in [level.name] * number],
+        [unit for level in levels for unit in level.ids.tolist()],
+        np.concatenate([level.measured.astype(np.int64) for level in levels]),
+        [""] * sum(numbers[:-1]) + list(codes),
+    ]
+    fields = [pa.field(name, kind, False, {"description": said}) for name, (kind, said) in kinds.items()]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)], schema=pa.schema(fields))
+
+
+def _listed_spine(table: pa.Table, block: str, strategy: Strategy, frame: Spine) -> TopDownSpine:
+    level, unit, code = (np.array(table.column(name).to_pylist(), np.str_) for name in ("level", "unit", block))
+    measured = table.column("measured").to_numpy() == 1
+    levels = [UnitsOfLevel(name, unit[level == name], measured[level == name], None) for name in strategy.level_names]
+    # The frame has its blocks in the order of their codes.
+    rows = np.searchsorted(np.array(frame.blocks.codes), code[level == strategy.level_names[-1]])
+    return spine_of_units(levels, strategy.shares, frame, rows)
+
+
+def released_problem(folder: Path, manifest: Mapping[str, Any]) -> TopDownProblem:
+    """The problem of a release whose manifest has its recodes. Raises ``ValueError``, ``LookupError`` or ``OSError``
+    where files and plan do not belong together."""
+    strategy = released_strategy(manifest)
+    frame, counts = released_frame(folder, manifest)
+    spine = released_spine(folder, manifest, strategy, frame, counts)
+    columns = {name: values[spine.rows] for name, values in counts.items()}
+    return problem_again(folder, manifest, strategy, spine, columns)
+
+
+def problem_again(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    strategy: Strategy,
+    spine: TopDownSpine,
+    columns: Mapping[str, Integers],
+) -> TopDownProblem:
+    """The problem of a release, with its own records as the records; ``columns`` in the order of the spine's blocks."""
+    facts = manifest["plan"]["question"]
+    spec = {
+        "release": {"name": manifest["release"], "mechanism": manifest["mechanism"], "rehearsal": True},
+        "data": {"records": RECORDS, "blocks": "units"},
+        "geography": {"block": facts["layout"]["block"]},
+        "privacy": {"ledger": "none", "budget": facts["strategy"]["budget"]},
+        "topdown": {"strategy": strategy.id} | facts["spine_settings"],
+    }
+    return TopDownProblem(
+        TopDownSpec.model_validate(spec),
+        strategy,
+        Frame(spine.frame, facts["frame"]),
+        spine,
+        columns,
+        Source(folder / "tables" / RECORDS, "parquet"),
+        "units",
+        Output.from_dict(facts["output"]),
+    )
