@@ -109,7 +109,7 @@ def test_all_mistakes_are_said_at_once(hamlet: Path) -> None:
 def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Path) -> None:
     """With the budget that is found, margins z·sd of the noise alone, by code of their own, are within the limit
     everywhere, and in the binding area they are it."""
-    targets = ["total <= 4 in tract, place @90%", "hispanic <= 30 in county"]
+    targets = ["total <= 60 in tract, block_group @90%", "hispanic <= 900 in county"]
     answer = tune_topdown(hamlet / "spec.toml", targets, optimise=False, confirm=0)
     rho = max(row.present.rho for row in answer.targets)
     assert answer.present is not None
@@ -120,9 +120,9 @@ def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Pat
     noise = LeastSquaresNoise(exact, asked)
     largest = []
     for kind, query, limit, chance in (
-        ("tract", "total", 4, 0.9),
-        ("place", "total", 4, 0.9),
-        ("county", "hispanic", 30, 0.95),
+        ("tract", "total", 60, 0.9),
+        ("block_group", "total", 60, 0.9),
+        ("county", "hispanic", 900, 0.95),
     ):
         (geography,) = (each for each in geographies(exact) if each.name == kind)
         z = NormalDist().inv_cdf((1 + chance) / 2)

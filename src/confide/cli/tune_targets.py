@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from confide.mechanisms.tables.tuning import TablesTuning
     from confide.risk import RiskTuning
 
+NOTHING = 1e-9
+"""A price below this is none: the target does not bind."""
+
 Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file. No record is read, and nothing is spent.")]
 Targets = Annotated[
     list[str] | None,
@@ -89,31 +92,26 @@ def _show_topdown(answer: TopDownTuning) -> None:
     show_findings(answer.warnings)
     if answer.targets:
         out.print(f"Sizes of areas: {escape(answer.people)}. The confidential records were not looked at.\n")
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(_texts(answer)), start=1)}
+        for text, number in numbers.items():
+            out.print(f"  {number}  {escape(text)}")
         rows = []
         for row in answer.targets:
-            price = "" if row.price is None else f"{row.price:.3g}"
+            price = "" if row.price is None else f"{row.price if row.price > NOTHING else 0:.3g}"
             best = "" if row.best is None else f"{row.best.rho:.4g}"
-            rows.append((row.target.text, row.kind, f"{row.areas:,}", *_needed(row.present), best, price))
-        columns = [
-            "target",
-            "in",
-            "areas ",
-            "rho, present shares ",
-            "on average ",
-            "binding area",
-            "best shares ",
-            "price ",
-        ]
-        table(columns, rows, title="The rho that each target needs, in every area")
+            number = numbers[row.target.text]
+            rows.append((number, row.kind, f"{row.areas:,}", *_needed(row.present), best, price))
+        columns = ["", "in", "areas ", "rho, present shares ", "on average ", "binding area", "best shares ", "price "]
+        table(columns, rows, title="\nThe rho that each target needs, in every area of a kind")
         out.print("price: what rho falls by for one more record, or point, of margin.\n")
         _show_budgets(answer)
         _show_errors(answer.errors, with_best=answer.best is not None)
-    if answer.confirmed:
-        columns = ["target", "in", "shares", "rho ", "within the limit ", "mean error ", "of totals "]
+    if answer.targets and answer.confirmed:
+        columns = ["", "in", "shares", "rho ", "within the limit ", "mean error ", "of totals "]
         runs = answer.confirmed[0].runs
         confirmed = [
             (
-                row.target.text,
+                numbers[row.target.text],
                 row.kind,
                 row.strategy,
                 f"{float(row.rho):.4g}",
@@ -131,6 +129,10 @@ def _show_topdown(answer: TopDownTuning) -> None:
         table(["margin ", "rho, measured alone ", "rho, present shares "], priced, title=title)
     if answer.written is not None:
         out.print(f"\nWrote {escape(str(answer.written))}. Name it under \\[topdown] strategy of the spec.")
+
+
+def _texts(answer: TopDownTuning) -> list[str]:
+    return [row.target.text for row in answer.targets]
 
 
 def _needed(budget: NeededBudget) -> tuple[str, str, str]:

@@ -48,7 +48,7 @@ ENTRIES_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class AreaCounts:
+class AreaFunctions:
     """Linear functions of cells, one for each area: the sum over the area's units of h·x, sector by sector."""
 
     units: tuple[Integers, ...]
@@ -63,19 +63,19 @@ class AreaCounts:
         """How many areas there are."""
         return len(self.vectors)
 
-    def chosen(self, areas: Integers) -> AreaCounts:
+    def chosen(self, areas: Integers) -> AreaFunctions:
         """Some of the areas, in the order given."""
         place = np.full(self.number, -1, np.int64)
         place[areas] = np.arange(len(areas))
         kept = [place[area] >= 0 for area in self.areas]
-        return AreaCounts(
+        return AreaFunctions(
             tuple(unit[inside] for unit, inside in zip(self.units, kept, strict=True)),
             tuple(place[area[inside]] for area, inside in zip(self.areas, kept, strict=True)),
             self.vectors[areas],
         )
 
 
-def joined_counts(parts: Sequence[AreaCounts]) -> AreaCounts:
+def joined_counts(parts: Sequence[AreaFunctions]) -> AreaFunctions:
     """Several lists of counts as one, with as many vectors for each as the longest has."""
     shift = np.cumsum([0, *(part.number for part in parts)])
     most = max(part.vectors.shape[1] for part in parts)
@@ -86,7 +86,7 @@ def joined_counts(parts: Sequence[AreaCounts]) -> AreaCounts:
         np.concatenate([part.areas[level] + first for part, first in zip(parts, shift, strict=False)])
         for level in levels
     )
-    return AreaCounts(units, areas, np.concatenate(vectors))
+    return AreaFunctions(units, areas, np.concatenate(vectors))
 
 
 def vectors_of(sectors: Sectors, counts: Sequence[SectorCount], coefficients: Floats) -> Floats:
@@ -193,7 +193,7 @@ class TreeDesign:
 
     # Areas.
 
-    def area_counts(self, area_of_block: Integers, vectors: Floats) -> AreaCounts:
+    def area_counts(self, area_of_block: Integers, vectors: Floats) -> AreaFunctions:
         """Counts of areas that no two share a block of.
 
         Args:
@@ -215,7 +215,7 @@ class TreeDesign:
                 inside &= labels[position - 1][self._levels[position].parent] < 0
             units_of.append(np.flatnonzero(inside))
             areas_of.append(own[inside])
-        return AreaCounts(tuple(units_of), tuple(areas_of), vectors)
+        return AreaFunctions(tuple(units_of), tuple(areas_of), vectors)
 
     # Numbers.
 
@@ -247,7 +247,7 @@ class TreeDesign:
             result.insert(0, _Upward(covariance, pseudo_inverse(sums) if len(level.above) else sums))
         return result
 
-    def variances(self, precisions: Sequence[Floats], *counts: AreaCounts) -> list[Floats]:
+    def variances(self, precisions: Sequence[Floats], *counts: AreaFunctions) -> list[Floats]:
         """The variance of every count, list by list.
 
         Args:
@@ -258,7 +258,7 @@ class TreeDesign:
         return [np.concatenate([self._forms(upward, part)[0] for part in self._parts(one)]) for one in counts]
 
     def gradient(
-        self, precisions: Sequence[Floats], counts: AreaCounts, weigh: object
+        self, precisions: Sequence[Floats], counts: AreaFunctions, weigh: object
     ) -> tuple[Floats, Floats, list[Floats]]:
         """Variances, weights that follow from them, and the gradient of Σ weight · variance by the precisions.
 
@@ -298,7 +298,7 @@ class TreeDesign:
             result.append(of_class)
         return variances, weights, result
 
-    def _parts(self, counts: AreaCounts) -> list[AreaCounts]:
+    def _parts(self, counts: AreaFunctions) -> list[AreaFunctions]:
         """The counts in parts whose vectors take little memory."""
         entries = np.zeros(counts.number, np.int64)
         for areas in counts.areas:
@@ -311,7 +311,7 @@ class TreeDesign:
         starts = np.append(0, ends[:-1])
         return [counts.chosen(np.arange(a, b)) for a, b in zip(starts, ends, strict=True)]
 
-    def _forms(self, upward: Sequence[_Upward], counts: AreaCounts) -> tuple[Floats, list[_Step]]:
+    def _forms(self, upward: Sequence[_Upward], counts: AreaFunctions) -> tuple[Floats, list[_Step]]:
         """The variances, by the recursion of areas, and its steps from the last level up to the root."""
         number, result, steps = counts.number, np.zeros(counts.number), []
         unit, area = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -424,7 +424,7 @@ class BestShares:
 
 
 def best_shares(
-    design: TreeDesign, linear: LinearPrecisions, counts: AreaCounts, limits: Floats, begin: Floats, least: Floats
+    design: TreeDesign, linear: LinearPrecisions, counts: AreaFunctions, limits: Floats, begin: Floats, least: Floats
 ) -> BestShares:
     """The shares with which the least budget keeps every variance within its limit.
 

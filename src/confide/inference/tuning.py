@@ -31,7 +31,7 @@ from confide.documents import load_named
 from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import Finding, ParameterError, Place
-from confide.estimation.tree_design import AreaCounts, joined_counts, vectors_of
+from confide.estimation.tree_design import AreaFunctions, joined_counts, vectors_of
 from confide.exact import Exact, positive, probability
 from confide.geography.spine import OUTSIDE
 from confide.inference.replicates import counts_matrix, release_of_people
@@ -279,7 +279,7 @@ class _Tuner:
         cells = {name: cells_of(now, sectors, name) for name in names}
         kinds = {name: distinct_cells(sectors, each) for name, each in cells.items()}
         asked: list[tuple[str, int, str]] = []
-        counts: list[AreaCounts] = []
+        counts: list[AreaFunctions] = []
         for geography in geographies(self.problem):
             area = geography.unit_of_block[self.problem.spine.rows]
             there = np.unique(area[area != OUTSIDE])

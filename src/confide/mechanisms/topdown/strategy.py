@@ -235,6 +235,7 @@ def read_strategy(described: Mapping[str, Any], schema: Schema, record: str) -> 
         record,
         tuple(described["blocks_with"]),
         tuple(described["apart"]),
+        described.get("bypass", BY_LEVEL),
     )
 
 

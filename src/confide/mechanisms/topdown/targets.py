@@ -30,7 +30,7 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, ParameterError
 from confide.estimation.sectors import SectorCount, Sectors
-from confide.estimation.tree_design import AreaCounts, TreeDesign, joined_counts, vectors_of
+from confide.estimation.tree_design import AreaFunctions, TreeDesign, joined_counts, vectors_of
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -186,7 +186,7 @@ class LimitedCounts:
     """For each function its area."""
     people: Floats
     """How many people that area has; NaN where nobody asked."""
-    counts: AreaCounts
+    counts: AreaFunctions
     limits: Floats
     """τ: the largest variance."""
 

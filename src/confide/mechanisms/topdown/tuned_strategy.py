@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Floats
-from confide.estimation.tree_design import AreaCounts, BestShares, LinearPrecisions, TreeDesign, best_shares
+from confide.estimation.tree_design import AreaFunctions, BestShares, LinearPrecisions, TreeDesign, best_shares
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.strategy import BY_QUERY, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
@@ -118,11 +118,11 @@ class ShareDesign:
             loads[position] = load
         return LinearPrecisions(tuple(loads))
 
-    def variances(self, strategy: Strategy, *counts: AreaCounts) -> list[Floats]:
+    def variances(self, strategy: Strategy, *counts: AreaFunctions) -> list[Floats]:
         """The variances of counts with a budget of one, list by list."""
         return [np.maximum(each, 0.0) for each in self.design.variances(self.precisions(strategy), *counts)]
 
-    def best(self, counts: AreaCounts, limits: Floats, keep: Fraction) -> BestShares:
+    def best(self, counts: AreaFunctions, limits: Floats, keep: Fraction) -> BestShares:
         """The shares that need the least budget, each at least the part ``keep`` of what it is now."""
         begin = self.shares_of(self.problem.strategy)
         return best_shares(self.design, self.linear, counts, limits, begin, float(keep) * begin)

@@ -207,13 +207,20 @@ def _largest_rho(limit: RiskLimit) -> RiskSide:
     priors = 1 / (1 + np.exp(-np.linspace(log(low / (1 - low)), log(high / (1 - high)), GRID)))
     if limit.upper:  # the ratio falls in the prior, and the posterior rises
         priors = priors[:1] if limit.times is not None else priors[-1:]
+    if _worst(limit, priors, LARGEST)[0] <= 0:
+        return RiskSide(limit, LARGEST, float(priors[-1]))
+    rho, prior = _bisected(limit, priors)
+    if len(priors) > 1:  # once more, where it binds
+        rho, prior = _bisected(limit, np.clip(np.linspace(0.9 * prior, 1.1 * prior, GRID), low, high))
+    return RiskSide(limit, rho, prior)
+
+
+def _bisected(limit: RiskLimit, priors: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
     small, large = 0.0, LARGEST
-    if _worst(limit, priors, large)[0] <= 0:
-        return RiskSide(limit, large, float(priors[-1]))
     for _ in range(STEPS):
         middle = (small + large) / 2
         small, large = (middle, large) if _worst(limit, priors, middle)[0] <= 0 else (small, middle)
-    return RiskSide(limit, small, _worst(limit, priors, large)[1])
+    return small, _worst(limit, priors, large)[1]
 
 
 def _worst(limit: RiskLimit, priors: np.ndarray[Any, np.dtype[np.float64]], rho: float) -> tuple[float, float]:
