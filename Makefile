@@ -16,14 +16,14 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-all planted walks doctest times test-minimum test-newest man coverage bench check fix setup setup-bench clean
+.PHONY: demo screenshots quick test test-all planted walks doctest times test-minimum test-newest man coverage bench check fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) --upgrade -c constraints.txt pip
-	$(BIN)/python $(PIP) -c constraints.txt --group test --group lint -e '.[plots]'
+	$(BIN)/python $(PIP) -c constraints.txt --group test --group lint -e '.[plots,studio]'
 	touch $@
 
 demo: setup
@@ -86,14 +86,14 @@ endef
 $(MINIMUM)/.ready: pyproject.toml constraints-minimum.txt
 	$(PYTHON) -m venv $(MINIMUM)
 	$(MINIMUM)/bin/python $(PIP) --upgrade -c constraints.txt pip
-	$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt --group test -e '.[plots]'
+	$(MINIMUM)/bin/python $(PIP) -c constraints-minimum.txt --group test -e '.[plots,studio]'
 	touch $@
 
 # Made anew each time: what is newest changes without a file of ours.
 $(NEWEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(NEWEST)/bin/python $(PIP) --upgrade pip
-	$(NEWEST)/bin/python $(PIP) --upgrade --group test -e '.[plots]'
+	$(NEWEST)/bin/python $(PIP) --upgrade --group test -e '.[plots,studio]'
 	touch $@
 
 # Pages for `man confide` and its commands, from the commands themselves.
@@ -105,6 +105,10 @@ walks: setup
 	for mechanism in $(notdir $(wildcard tests/contract/examples/*)); do \
 		$(BIN)/python -m confide.walk tests/contract/examples/$$mechanism/spec.toml --page > docs/walks/$$mechanism.md; \
 	done
+
+# The pictures of docs/studio.md, in Chromium.
+screenshots: setup
+	$(BIN)/python -m tests.kits.screenshots
 
 setup-bench: setup
 	$(BIN)/python $(PIP) -c constraints.txt --group bench

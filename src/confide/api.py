@@ -46,9 +46,9 @@ from confide.releases.draft import (
     write_spec,
 )
 from confide.releases.folder import MANIFEST, release_of, sha256_of
-from confide.releases.ledger import Ledger, RunRecord
+from confide.releases.ledger import Ledger, RunRecord, read_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
-from confide.releases.plan import Plan
+from confide.releases.plan import Plan, in_plural
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
@@ -129,6 +129,8 @@ def new(
     else:
         if ledger_file is not None:
             values, open_ledger = {**values, "ledger": relative(Path(ledger_file), folder)}, False
+        elif open_ledger is not False:
+            _no_second_ledger(mechanism, Path(from_file))
         office = look_at_office(from_file, geography, mechanism, merged=merged, household=household, place=place)
         draft, said = _office_draft(mechanism, office, folder, values), office_in_words(office)
     with no_room_is_an_error(folder):
@@ -147,6 +149,20 @@ def new(
         note = "opened by confide new for one release"
         ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
         return NewSpec(folder / SPEC, ledger, said)
+
+
+def _no_second_ledger(mechanism: str, records: Path) -> None:
+    """Raises if a ledger would be opened for records that have one: the spending of two would add up unseen."""
+    accounted = mechanism in MECHANISMS and MECHANISMS[mechanism].accounted
+    if accounted and (noted := read_witness(records)):
+        raise ParameterError(
+            "second-ledger",
+            "these records already have a ledger, and a new one would not know what was spent",
+            where=Place(file=str(records)),
+            found="the ledger of " + ", ".join(sorted({repr(one.data_set) for one in noted})),
+            expected="one ledger for each data set",
+            remedy="name that ledger: --ledger-file FILE; to write a spec without a ledger: --no-ledger",
+        )
 
 
 @dataclass(frozen=True)
@@ -256,7 +272,7 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
                 "give the new code of each, with --merged OLD=NEW or in [geography] aliases"
             )
     for column in office.attributes:
-        said = [f"{column.size} levels"]
+        said = [in_plural(column.size, "level")]
         said += ["a range"] if column.bounds else []
         said += [f"{len(column.aliases)} with aliases"] if column.aliases else []
         said += ["missing values"] if column.missing else []

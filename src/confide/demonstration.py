@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from confide import api, official_safetab
 from confide.answers import TypedAnswer
@@ -102,6 +107,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         releases[about] = _release(path, display)
     look_at = (
         "certificate.html: what is promised, in words and numbers, and what is not covered.",
+        "accuracy.html: how far off a figure may be, by kind of area and size, from the plan alone.",
         "tables/records.csv: one row for each protected person; the rows add up on every level.",
         "the dossier: the error of every count, next to the error that the noise alone would cause.",
     )
@@ -261,6 +267,103 @@ def demo_suppression(
         "the dossier: the interval in which an attacker can place every suppressed count.",
     )
     return _one_release("suppression", look_at, folder, persons, seed, layout, progress)
+
+
+STUDIO_LEVELS = [
+    {"name": "country", "digits": 0},
+    {"name": "nuts2", "column": "nuts2", "names": "nuts2_name"},
+    {"name": "nuts3", "column": "nuts3", "names": "nuts3_name"},
+]
+STUDIO_SPECS: Mapping[str, Mapping[str, Any]] = {
+    "census": {
+        "title": "A made-up country: population, activity, citizenship",
+        "tables": [
+            {
+                "name": "age-and-sex",
+                "title": "Persons by age and sex",
+                "variables": ["sex", "age:five-year"],
+                "levels": ["country", "nuts2", "nuts3"],
+                "weight": 2,
+            },
+            {
+                "name": "activity",
+                "title": "Persons by activity and sex",
+                "variables": ["sex", "cas:main"],
+                "levels": ["country", "nuts2", "nuts3", "municipality"],
+            },
+            {
+                "name": "citizenship",
+                "title": "Persons by citizenship",
+                "variables": ["coc:broad"],
+                "levels": ["country", "nuts2", "nuts3", "municipality"],
+            },
+        ],
+    },
+    "education": {
+        "title": "A made-up country: education",
+        "tables": [
+            {
+                "name": "education",
+                "title": "Persons by educational attainment and sex",
+                "variables": ["sex", "edu"],
+                "levels": ["country", "nuts2", "nuts3"],
+            },
+        ],
+    },
+}
+"""What the demonstration of the studio has: a release that is sealed, and a spec that waits."""
+
+
+def demo_studio(
+    folder: Path, *, persons: int = 30_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """A folder for the studio: a release of a made-up country, a spec that waits for its release, a ledger with room
+    for it, and a map.
+
+    Args:
+        folder: A new folder.
+        persons: How many made-up persons.
+        seed: The same seed gives the same people; the noise is new every time.
+        progress: Is told of stages; nobody by default.
+
+    Returns:
+        The release that was made.
+    """
+    display = progress or Silent()
+    simulate(folder, persons=persons, seed=seed, layout="eu-country", progress=display)
+    geography = {"block": "lau", "block_names": "lau_name", "smallest": "municipality", "levels": STUDIO_LEVELS}
+    for name, part in STUDIO_SPECS.items():
+        parts = {
+            "release": {"name": name, "mechanism": "tables", "title": part["title"]},
+            "data": {"records": "persons.parquet", "blocks": "areas.csv", "schema": SCHEMA},
+            "geography": geography,
+            "privacy": {"ledger": LEDGER, "budget": "1/2"},
+            "tables": part["tables"],
+        }
+        write_spec(folder / f"{name}.toml", toml_text(parts, "Written by confide studio demo."))
+    new_ledger(folder / LEDGER, "made-up country", Fraction(1), "opened by confide studio demo for made-up people")
+    (folder / "nuts3.geojson").write_text(json.dumps(_made_up_map(folder / "areas.csv", seed)), encoding="utf-8")
+    release = _release(folder / "census.toml", display)
+    return Demonstration(folder, persons, {"census": release}, ("the release in the studio: confide studio demo",))
+
+
+def _made_up_map(areas: Path, seed: int) -> dict[str, Any]:
+    """Regions of a country that is a sheet of uneven fields, as GeoJSON: neighbours share their borders."""
+    with areas.open(encoding="utf-8", newline="") as file:
+        named = {row["nuts3"]: row["nuts3_name"] for row in csv.DictReader(file)}
+    across = max(1, math.isqrt(len(named)))
+    random = np.random.default_rng(seed)
+    lines = -(-len(named) // across)
+    corners = np.stack(np.meshgrid(np.arange(across + 1.0), np.arange(lines + 1.0), indexing="ij"), axis=-1)
+    corners += random.uniform(-0.32, 0.32, corners.shape)
+    degrees = (corners * [0.9, 0.6] + [5, 50]).round(4).tolist()
+    features = []
+    for place, (code, name) in enumerate(named.items()):
+        x, y = place % across, place // across
+        ring = [degrees[i][j] for i, j in ((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y))]
+        shape = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"type": "Feature", "properties": {"code": code, "name": name}, "geometry": shape})
+    return {"type": "FeatureCollection", "features": features}
 
 
 OF_A_COUNTRY = ("tables", "swapping", "suppression")

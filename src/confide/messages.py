@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -30,10 +30,33 @@ class Messages:
     language: str
     texts: Mapping[str, str]
     """Messages by key, such as ``certificate.kind``."""
+    smallest: str = "block"
+    """The office's word for its smallest places."""
+
+    def calling(self, smallest: str) -> Messages:
+        """The same messages for an office that calls its smallest places so.
+
+        >>> messages("de").calling("Gemeinde").text("swapping.kept_households")
+        'Die Zahl der Haushalte in jeder Einheit der Ebene Gemeinde.'
+        """
+        return replace(self, smallest=smallest)
+
+    @property
+    def places(self) -> dict[str, str]:
+        """How the smallest places are spoken of: ``every_block`` and the like, as messages have them in braces."""
+        start = "places.block." if self.smallest == "block" else "places.other."
+        return {
+            f"{key.removeprefix(start)}_block": text.format(smallest=self.smallest)
+            for key, text in self.texts.items()
+            if key.startswith(start)
+        }
 
     def text(self, key: str, /, **values: Any) -> str:
         """A message with its places filled; numbers are written as the language writes them."""
-        return self.texts[key].format(**{name: self.number(value) for name, value in values.items()})
+        message = self.texts[key]
+        if "_block}" in message:
+            values = self.places | values
+        return message.format(**{name: self.number(value) for name, value in values.items()})
 
     def counted(self, key: str, number: int, /, **values: Any) -> str:
         """The message for one thing, or that for several."""

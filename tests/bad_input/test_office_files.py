@@ -235,7 +235,10 @@ BAD = [
         "block-alias",
         "aliases",
     ),
-    Bad("too-few-values", people(above="", job='"'), "unreadable", "complete"),
+    Bad("open-quotes", people(above="", job='"'), "unreadable", "complete"),
+    Bad("short-row", content("people.csv", text([NAMES, *PEOPLE, ("M", "3", "001")]).encode()), "unreadable", "every"),
+    Bad("long-row", people(job="01,02"), "unreadable", "double quotes"),
+    Bad("rows-of-nothing", people(mun=""), "bad-record", "if they are empty, remove them"),
 ]
 
 
@@ -268,6 +271,8 @@ def test_each_is_one_finding_with_the_right_remedy(clean: Path, tmp_path: Path, 
     assert finding.code == bad.code
     assert finding.remedy or not bad.remedy
     assert re.search(bad.remedy, finding.remedy or "")
+    said = re.sub(r"""["'`][^"'`]*["'`]|\[\w+\] \w+|\w+_\w+""", "", str(finding))
+    assert "block" not in said, "the office calls it a municipality"
 
 
 def test_there_are_more_than_forty() -> None:

@@ -123,7 +123,7 @@ def test_areas_are_those_of_the_frame_and_never_of_the_records(tmp_path: Path) -
         confide.run(spec, processes=1)
     (finding,) = [each for each in error.value.findings if each.severity == "error"]
     assert (finding.where.column, finding.found) == ("block", CONFIDENTIAL)
-    assert "frame lacks" in finding.what
+    assert "does not list" in finding.what
     plan = confide.check(write_areas(tmp_path / "whole"), processes=1).plan
     assert plan is not None
     assert plan.question["levels"] == {"country": 1, "region": 2, "town": 8, "district": 2, "block": 16}

@@ -8,6 +8,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,7 +174,7 @@ def test_the_text_of_a_finding_and_a_pair_of_sides_may_have_their_names(text: st
 
 
 def test_there_are_few_modules() -> None:
-    assert len(MODULES) <= 450
+    assert len(MODULES) <= 460
 
 
 def _importable(module: str, name: str) -> bool:
@@ -205,6 +206,14 @@ def test_nothing_outside_its_folder_asks_a_mechanism_for_its_name() -> None:
         if re.search(r"mechanism(\.name)?\"?\]? (==|!=)", line)
     ]
     assert asking == []
+
+
+def test_a_build_says_where_its_project_is() -> None:
+    """No name that somebody could register is made up: whoever publishes a build sets these."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {*project["urls"]} == {"Homepage", "Documentation", "Changelog", "Issues"}
+    assert all(re.match(r"https://confide\.example/", address) for address in project["urls"].values())
+    assert "sets these first" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_the_picture_of_the_layers_is_the_contract() -> None:

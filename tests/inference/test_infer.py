@@ -182,7 +182,7 @@ def test_pieces_are_the_fewest_units_that_make_up_an_area(source: InferenceSourc
 
 def errors(rmse: float) -> ClassErrors:
     reach = np.outer(np.full(len(SIZES), rmse), [1.6, 2, 2.6])
-    return ClassErrors(np.full(len(SIZES), rmse), np.zeros(len(SIZES)), reach, 1.0)
+    return ClassErrors(np.full(len(SIZES), rmse), np.zeros(len(SIZES)), reach, reach.copy())
 
 
 def methods(query: str = "cenrace", **changes: Any) -> list[str]:
@@ -224,7 +224,7 @@ def test_the_rule_never_looks_at_a_margin_of_a_cell(source: InferenceSource, mon
 
 def test_intervals_of_records_come_from_their_class() -> None:
     table = errors(10.0)
-    table.reach[0] = [0, 0, 1]
+    table.above[0] = [0, 0, 1]
     ends = table.intervals(np.array([0, 3, 50]), 0.9)
     assert ends.low.tolist() == [0, 0, 34]
     assert ends.high.tolist() == [0, 19, 66]
@@ -236,7 +236,12 @@ def test_intervals_of_records_come_from_their_class() -> None:
     learnt = ClassErrors.of([row])
     assert learnt is not None
     assert learnt.intervals(np.array([0]), 0.9).high.tolist() == [3]  # zeros have a floor, and areas off it a factor
-    assert learnt.rmse[3] == 2.0  # a class that no replicate shows has what the class below has
+    assert learnt.rmse[3] == 2.4  # a class that no replicate shows has what the class below has
+    row |= {f"{side}_{round(100 * q)}": end for q in QUANTILES for side, end in (("below", 4), ("above", 2))}
+    learnt = ClassErrors.of([row | {"size": size_names()[3], "low": 20, "high": 99}])
+    assert learnt is not None
+    ends = learnt.intervals(np.array([50]), 0.9)
+    assert (ends.low[0], ends.high[0]) == (46, 52)  # the factor is in these margins already
 
 
 def test_small_counts_that_are_shown_catch_the_eye(source: InferenceSource) -> None:
@@ -557,7 +562,7 @@ def test_other_areas_are_pooled_as_official_ones_are(replicated: InferenceSource
         assert one is not None
         assert other is not None
         np.testing.assert_allclose(one.rmse, other.rmse)
-        np.testing.assert_allclose(one.reach, other.reach)
+        np.testing.assert_array_equal([one.below, one.above], [other.below, other.above])
     first, second = (answer._errors(tract, asked) for asked in answer.queries[:2])
     np.testing.assert_allclose(first.rmse, second.rmse)  # type: ignore[union-attr]
 
@@ -589,6 +594,101 @@ def test_replicates_of_another_release_are_refused(replicated: InferenceSource, 
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfideError, match="not one of replicates"):
         open_source(replicated.folder, replicates=tmp_path / "empty")
+
+
+# --- tables, quantiles, ranks, covariances ---
+
+
+def test_lines_of_a_table_are_what_they_count(source: InferenceSource, public: Path) -> None:
+    answer = infer(source, ["total", "cenrace", "votingage*cenrace"], ["county", "place"], tables=["p1", "P3"])
+    rows = {
+        (row["geography"], row["code"], row["query"], row["votingage"], row["cenrace"]): row
+        for kind in answer.kinds
+        for row in answer.table(kind.kind).to_pylist()
+    }
+    assert len({key[2] for key in rows}) == 3 + 71 + 71
+    for (kind, code, query, *_), row in rows.items():
+        same = None
+        if query == "P0010001":
+            same = rows[kind, code, "total", "all", "all"]
+            assert row["label"] == "Total"
+        elif query == "P0010003":
+            same = rows[kind, code, "cenrace", "all", row["cenrace"]]
+            assert row["label"] == "White alone"
+        elif query == "P0030004":
+            same = rows[kind, code, "votingage*cenrace", row["votingage"], row["cenrace"]]
+        if same is not None:
+            assert row["gls"] == pytest.approx(same["gls"], abs=1e-6)
+            assert row["gls_sd"] == pytest.approx(same["gls_sd"], abs=1e-9)
+            assert (row["released"], row["low"], row["high"]) == (same["released"], same["low"], same["high"])
+    bare = open_source(public, totals=public / "totals.csv")
+    assert {"p1", "p2", "p3", "p4", "p5"} == set(bare.tables)
+    (line,) = infer(bare, (), ["state"], tables=["p1"]).queries[:1]
+    assert line.name == "P0010001"
+
+
+def test_covariances_between_areas_are_those_of_the_two(source: InferenceSource, tmp_path: Path) -> None:
+    answer = infer(source, ["votingage"], ["tract"])
+    (kind,) = answer.kinds
+    (query,) = answer.queries
+    matrix = answer.statements(kind).covariances(query)
+    areas = [Area.from_blocks(source.block_codes[kind.block[kind.area == i]].tolist()) for i in range(kind.areas)]
+    for one, other in ((0, 0), (0, 1), (1, 2), (2, kind.areas - 1)):
+        expected = source.covariance((areas[one], "votingage=1"), (areas[other], "votingage=1"))
+        assert matrix[one, other, 1] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    write_inference(answer, tmp_path / "out", covariances=True)
+    rows = pq.read_table(tmp_path / "out" / "covariances" / "tract.parquet")
+    assert rows.num_rows == kind.areas * (kind.areas + 1) // 2 * 2
+    doubled = AreaSet("twice", ("a", "b"), np.array([0, 1, 1]), np.array([0, 0, 1]))
+    with pytest.raises(ConfideError, match="overlap"):
+        answer.statements(doubled).covariances(query)
+    many = AreaSet("many", tuple(map(str, range(401))), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    with pytest.raises(ConfideError, match="too many areas"):
+        answer.statements(many).covariances(query)
+
+
+def test_ranks_and_quantiles_of_all_areas(source: InferenceSource, tmp_path: Path) -> None:
+    answer = infer(source, ["total"], ["tract"], quantiles=["votingage", "cenrace=0.9"])
+    (kind,) = answer.kinds
+    rows = list(answer.rank_rows(kind))
+    assert sorted(row["rank"] for row in rows) == list(range(1, kind.areas + 1))
+    assert all(row["low"] <= row["rank"] <= row["high"] for row in rows)
+    assert sum(row["has_the_most"] for row in rows) == pytest.approx(1)
+    largest = max(rows, key=lambda row: row["estimate"])
+    assert largest["has_the_most"] == max(row["has_the_most"] for row in rows)
+    for row in answer.quantile_rows(kind):
+        area = Area.from_blocks(source.block_codes[kind.block[kind.area == kind.codes.index(row["code"])]].tolist())
+        assert (row["low"], row["high"]) == source.median(area, row["attribute"], row["quantile"])
+    write_inference(answer, tmp_path / "out")
+    assert len((tmp_path / "out" / "quantiles" / "tract.csv").read_text().splitlines()) == 1 + 2 * kind.areas
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--table", "p9"],
+        ["--median", "cenrace*hispanic"],
+        ["--quantile", "votingage=1.5"],
+        ["--quantile", "votingage=x"],
+        ["--median", "colour"],
+        ["--covariances"],
+        ["--geography", "block", "--difference", "1", "2"],
+    ],
+)
+def test_what_cannot_be_said_is_a_finding(run: Path, arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, ["infer", str(run), "--query", "total", "--geography", "county", *arguments])
+    assert isinstance(result.exception, ConfideError)
+    assert all(finding.remedy for finding in result.exception.findings)
+
+
+def test_tables_ranks_and_medians_are_shown(run: Path) -> None:
+    arguments = ["infer", str(run), "--geography", "county", "--table", "p1", "--ranks", "--median", "votingage"]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+    for words in ("P0010003", "Ranks", "Medians", "18 and over"):
+        assert words in shown
+    values = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)
+    assert values["quantiles"][0]["low"] == values["quantiles"][0]["high"] == "18 and over"
+    assert {row["query"] for row in values["ranks"]} >= {"P0010001", "P0010071"}
 
 
 # --- from the plan alone ---

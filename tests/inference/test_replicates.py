@@ -36,6 +36,7 @@ from confide.inference.pooled_errors import (
     query_names,
     record_intervals,
     size_names,
+    tallied,
 )
 from confide.inference.replicates import (
     ReplicatedRelease,
@@ -268,7 +269,7 @@ def test_the_factor_finds_errors_that_replicates_do_not_have(answer: Replicates)
         problem, pa.table({"unit": np.arange(blocks), "cell": np.full(blocks, cell), "n": np.full(blocks, 50)})
     )
     assert level.shape == (blocks, cells)
-    rows = pooled_rows(problem, level, (plus(1) for _ in range(10)))
+    rows = pooled_rows(problem, tallied(problem, level, (plus(1) for _ in range(10))))
     for size in (1, 3):
         factors = [row for row in calibrated_factors(problem, rows, plus(size), [level]) if row.query == "total"]
         assert {row.areas_of for row in factors} == {"block", "off the spine"}
@@ -435,12 +436,44 @@ def test_every_query_of_the_strategy_is_pooled(answer: Replicates) -> None:
     assert {row["kind"] for row in answer.rows} == {kind.name for kind in area_kinds(problem)}
     exact = [row for row in answer.rows if row["kind"] == "state" and row["query"] == "total"]
     assert [row["mse"] for row in exact] == [0.0] * len(exact), "states' totals are invariant"
-    again = pooled_rows(
-        problem,
-        counts_matrix(problem, answer.source.histogram),
-        reversed([sparse_counts(problem, records_file(answer.folder, replicate_name(k))) for k in (1, 2, 3)]),
-    )
-    assert [row["mse"] for row in again] == [row["mse"] for row in answer.rows], "no order shows"
+    own = counts_matrix(problem, answer.source.histogram)
+    backwards = [sparse_counts(problem, records_file(answer.folder, replicate_name(k))) for k in (3, 2, 1)]
+    people = sparse_counts(problem, records_file(answer.folder, room.MADE_UP))
+    made_up = [sparse_counts(problem, records_file(answer.folder, room.calibration_name(k))) for k in (2, 1)]
+    again = pooled_rows(problem, tallied(problem, own, backwards), tallied(problem, people, made_up))
+    assert [{**row, "factor": 0} for row in again] == [{**row, "factor": 0} for row in answer.rows], "no order shows"
+
+
+def test_margins_hold_in_replicates_and_for_made_up_people(answer: Replicates) -> None:
+    """By plain counting: of the figures that show a class, at least the stated share is covered in both sets."""
+    sets = [
+        (answer.source.histogram, [replicate_name(k) for k in range(1, NUMBER + 1)]),
+        (
+            pq.read_table(records_file(answer.folder, room.MADE_UP)),
+            [room.calibration_name(k) for k in range(1, CALIBRATION + 1)],
+        ),
+    ]
+    looked_at = 0
+    for kind, query in (("county", "hispanic*cenrace"), ("block", "total"), ("place", "votingage")):
+        rows = {row["size"]: row for row in answer.rows if (row["kind"], row["query"]) == (kind, query)}
+        for truth, names in sets:
+            before = _published(answer, truth, kind, query)
+            after = [
+                _published(answer, pq.read_table(records_file(answer.folder, name)), kind, query) for name in names
+            ]
+            for q in QUANTILES:
+                percent = round(100 * q)
+                for (low, high), size in zip(SIZES[1:], size_names()[1:], strict=True):
+                    held = [
+                        figure - rows[size][f"below_{percent}"] <= before.get(key, 0)
+                        and before.get(key, 0) <= figure + rows[size][f"above_{percent}"]
+                        for one in after
+                        for key, figure in one.items()
+                        if low <= figure and (high is None or figure <= high)
+                    ]
+                    assert sum(held) >= q * len(held), (kind, query, size, q)
+                    looked_at += len(held)
+    assert looked_at > 300
 
 
 def test_public_keys_belong_to_one_release_and_one_purpose(seal: Callable[[str], Path]) -> None:

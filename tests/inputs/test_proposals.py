@@ -101,7 +101,7 @@ def test_levels_are_the_columns_that_nest_and_names_are_none(tmp_path: Path, eng
     ]
     file = areas(tmp_path, "code,name,district,region_name,region,side\n" + "\n".join(rows) + "\n")
     places = propose_places(look_at_file(tmp_path / "people.csv", engine), look_at_file(file, engine), engine)
-    assert (places.block, places.block_column, places.smallest) == ("mun", "code", "code")
+    assert (places.block, places.block_column, places.smallest) == ("mun", "code", "mun")
     assert places.levels == (("country", None), ("region", "region"), ("district", "district"))
     assert places.areas == ("side",)
     assert dict(places.called) == {"code": "name", "region": "region_name"}
@@ -114,9 +114,12 @@ def test_a_code_list_with_parents_of_any_depth_is_laid_out(tmp_path: Path, engin
     file = areas(tmp_path, "code,parent,name\n" + "\n".join(rows) + "\n")
     places = propose_places(look_at_file(tmp_path / "people.csv", engine), look_at_file(file, engine), engine)
     assert places.table is not None
-    assert places.table.splitlines()[:2] == ["code,level_1,level_2,level_3", "001,X,N,N1"]
-    assert "924A,X,S,924A" in places.table
+    names = "code_name,level_1_name,level_2_name,level_3_name"
+    assert places.table.splitlines()[:2] == [f"code,level_1,level_2,level_3,{names}", "001,X,N,N1,Åby,Land,North,Upper"]
+    assert "924A,X,S,924A,Höje,Land,South,Höje" in places.table
     assert [column for _, column in places.levels] == [None, "level_2", "level_3"]
+    assert dict(places.called) == {"code": "code_name", "level_2": "level_2_name", "level_3": "level_3_name"}
+    assert places.smallest == "mun", "the records' word: code is none"
 
 
 def test_codes_of_before_a_merger_are_found_in_the_areas_or_given(tmp_path: Path, engine: LocalEngine) -> None:
@@ -216,6 +219,62 @@ def test_what_is_not_said_is_asked_for(tmp_path: Path, arguments: dict[str, Any]
     with pytest.raises(ConfideError) as refused:
         confide.new("swapping", tmp_path / "office", from_file=people, **given)
     assert [finding.code for finding in refused.value.findings] == [code]
+
+
+@pytest.mark.parametrize(
+    ("people", "areas", "code"),
+    [
+        ("", None, "no-records"),
+        ("", "mun,region\n001,N\n014,N\n", "no-records"),
+        ("001,M\n014,F\n", "mun,region\n", "no-areas"),
+        ("001,M\n014,F\nTotal,\n", None, "total-row"),
+        ("001,M\n014,F\nInsgesamt,\n", "mun,region\n001,N\n014,N\n", "total-row"),
+        ("001,M\n014,F\n014\n", None, "unreadable"),
+    ],
+)
+def test_files_that_are_no_records_or_no_areas_are_one_finding(
+    tmp_path: Path, people: str, areas: str | None, code: str
+) -> None:
+    (tmp_path / "people.csv").write_text("municipality,sex\n" + people, encoding="utf-8")
+    geography = None if areas is None else tmp_path / "areas.csv"
+    if geography is not None:
+        geography.write_text(str(areas), encoding="utf-8")
+    with pytest.raises(ConfideError) as refused:
+        confide.new("tables", tmp_path / "office", from_file=tmp_path / "people.csv", geography=geography)
+    assert [finding.code for finding in refused.value.findings] == [code]
+    assert not (tmp_path / "office").exists()
+
+
+def test_an_area_called_like_a_total_is_one_if_the_file_of_areas_has_it(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("municipality,sex\n001,M\nSuma,F\nSuma,M\n", encoding="utf-8")
+    (tmp_path / "areas.csv").write_text("municipality,region\n001,N\nSuma,S\n", encoding="utf-8")
+    files = {"from_file": tmp_path / "people.csv", "geography": tmp_path / "areas.csv"}
+    assert confide.check(confide.new("tables", tmp_path / "office", **files).spec, processes=1).errors == ()
+
+
+def test_records_with_a_ledger_get_no_second_one(tmp_path: Path) -> None:
+    people, file = messy_office(tmp_path, 120)
+    first = confide.new("tables", tmp_path / "first", from_file=people, geography=file, merged={"017": "018"})
+    confide.run(first.spec, processes=1)
+    with pytest.raises(ConfideError) as refused:
+        confide.new("topdown", tmp_path / "second", from_file=people, geography=file)
+    assert [finding.code for finding in refused.value.findings] == ["second-ledger"]
+    named = confide.new("topdown", tmp_path / "named", from_file=people, geography=file, ledger_file=first.ledger)
+    without = confide.new("topdown", tmp_path / "none", from_file=people, geography=file, open_ledger=False)
+    spends_nothing = confide.new("suppression", tmp_path / "other", from_file=people, geography=file)
+    assert [each.ledger for each in (named, without, spends_nothing)] == [None] * 3
+
+
+def test_the_order_of_a_drafted_cell_key_table_is_secret_and_not_in_the_spec(tmp_path: Path) -> None:
+    people, file = messy_office(tmp_path, 60)
+    drafted = confide.new("cellkey", tmp_path / "office", from_file=people, geography=file)
+    order = tmp_path / "office" / "order.secret"
+    assert order.stat().st_mode & 0o777 == 0o600
+    text = drafted.spec.read_text(encoding="utf-8")
+    assert 'shuffle_file = "order.secret"' in text
+    assert order.read_text(encoding="ascii").strip() not in text
+    again = confide.new("cellkey", tmp_path / "again", from_file=people, geography=file).spec.parent / "order.secret"
+    assert order.read_text(encoding="ascii") != again.read_text(encoding="ascii")
 
 
 def test_whole_numbers_with_decimals_are_told_from_others() -> None:

@@ -158,8 +158,8 @@ def dense(tree: RandomTree) -> tuple[np.ndarray, np.ndarray]:
     return estimate.reshape(tree.blocks, tree.cells), covariance
 
 
-def solved(tree: RandomTree) -> TreeEstimates:
-    """The same in sectors."""
+def solved(tree: RandomTree, *, from_below: bool = False) -> TreeEstimates:
+    """The same in sectors; with ``from_below``, each unit from itself and all below it alone."""
     sectors = Sectors.of(tree.shape, tree.queries, {0, 1})
     asked = [sectors.query(query) for query in tree.queries]
     levels, evidence, totals = [], [], []
@@ -180,4 +180,35 @@ def solved(tree: RandomTree) -> TreeEstimates:
                 vectors.add(np.array([unit]), asked[query], value, np.array([1 / variance]))
         evidence.append(vectors)
         totals.append((tree.inside(level) @ tree.truth).sum(axis=1))
-    return TreeEstimates(TreeCovariances(sectors, levels, possible), evidence, totals)
+    return TreeEstimates(TreeCovariances(sectors, levels, possible), evidence, totals, from_below=from_below)
+
+
+def least_misfit(tree: RandomTree, level: int, unit: int, cells: np.ndarray) -> float:
+    """The least sum of squares of a unit and all below it, over whatever its blocks can be if they add up to ``cells``:
+    minus twice the logarithm of the likelihood of these cells, up to a constant."""
+    blocks = np.flatnonzero(tree.inside(level)[unit])
+    rows, values = [np.zeros((1, len(blocks) * tree.cells))], [np.zeros(1)]
+    fixed, targets = [], []
+    for position in range(level, len(tree.measured)):
+        inside = tree.inside(position)
+        for number in np.flatnonzero((inside[:, blocks] > 0).any(axis=1)).tolist():
+            own = inside[number][blocks][None, :]
+            for query, variance in tree.measured[position][number]:
+                rows.append(np.kron(own, tree.matrix(query)) / np.sqrt(variance))
+                values.append(tree.values[position, number, query] / np.sqrt(variance))
+            if tree.known[position][number]:
+                fixed.append(np.kron(own, np.ones(tree.cells)))
+                targets.append(np.atleast_1d((inside[number] @ tree.truth).sum()))
+    fixed.append(np.kron(np.ones((1, len(blocks))), np.eye(tree.cells)))
+    targets.append(cells)
+    can = np.flatnonzero(tree.possible[blocks].ravel())
+    known, wanted = np.vstack(fixed)[:, can], np.concatenate(targets)
+    start = np.linalg.pinv(known, rcond=1e-9) @ wanted
+    assert np.abs(known @ start - wanted).max() < 1e-7, "cells that can be"
+    values_, vectors = np.linalg.eigh(known.T @ known)
+    basis = vectors[:, values_ < 1e-9]
+    design, y = np.vstack(rows)[:, can], np.concatenate(values)
+    off = y - design @ start
+    inner = design @ basis
+    moved = np.linalg.pinv(inner.T @ inner, rcond=1e-11, hermitian=True) @ (inner.T @ off)
+    return float(np.square(off - inner @ moved).sum())

@@ -22,7 +22,7 @@ needs_plots = pytest.mark.skipif(not charts.available(), reason="the extra plots
 GAP = re.compile(r"\$\{(\w+)\}")
 DATUM = re.compile(r"datum\.(\w+)")
 CONSTANTS = {*look()["constants"], "few", "very_few"}
-MAPS = ("topdown-error-map", "inference-relative-margin")
+MAPS = ("topdown-error-map", "inference-relative-margin", "explore-map")
 ROWS = [{"table": "age", "level": "block", "percent": 2.5}, {"table": "age", "level": "county", "percent": 0.5}]
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kits.forged import rehash
+from tests.kits.messy_office import MUNICIPALITIES as OFFICE
+from tests.kits.messy_office import messy_office
 from tests.kits.own_country import DATA, KEY, LEVELS, MUNICIPALITIES, open_ledger, topdown_spec, write_country
 
 import confide
@@ -150,6 +152,41 @@ def test_figures_and_outlines_that_were_changed_are_found(release: Path, tmp_pat
         rehash(copy)
         wrong = [each.name for each in confide.verify(copy).checks if not each.ok]
         assert wrong == [f"geo/block: {check}"]
+
+
+@pytest.mark.parametrize("mechanism", ["cellkey", "suppression", "swapping"])
+def test_every_mechanism_with_areas_has_outlines_under_the_words_of_the_office(tmp_path: Path, mechanism: str) -> None:
+    """From an office's own files; of swapping with records too, which are counted again by that word."""
+    people, file = messy_office(tmp_path, 800)
+    codes = sorted(OFFICE)
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"kommun": code},
+            "geometry": {"type": "Polygon", "coordinates": [ring(at, 1, 1)]},
+        }
+        for at, code in enumerate(codes)
+    ]
+    outlines = json.dumps({"type": "FeatureCollection", "features": features})
+    (tmp_path / "kommun.geojson").write_text(outlines, encoding="utf-8")
+    spec = confide.new(mechanism, tmp_path / "a", from_file=people, geography=file, merged={"017": "018"}).spec
+    text = spec.read_text(encoding="utf-8").replace("[geography]", '[geography]\nblock_geometry = "../kommun.geojson"')
+    text = text.replace("[release]", '[release]\nlanguage = "de"').replace(', "sdmx-csv"', "")
+    if mechanism == "swapping":
+        text = text.replace("[output]", "[output]\nmicrodata = true")
+    spec.write_text(text, encoding="utf-8")
+    release = confide.run(spec, processes=1).release
+    verified = confide.verify(release)
+    assert [check.name for check in verified.checks if not check.ok] == []
+    rows = pq.read_table(release / "geo" / "kommun.parquet").to_pylist()
+    assert [(row["area"], row["area_name"]) for row in rows] == [(code, OFFICE[code][0]) for code in codes]
+    assert all(points(row["geometry"])[0] == [[ring(at, 1, 1)]] for at, row in enumerate(rows))
+    table = confide.open_release(release).tables["kon-by-age"].pandas()
+    start = "" if mechanism == "swapping" else "kon-by-age: "
+    totals = table[(table["level"] == "kommun") & (table["margin"] == "total")].set_index("area")["count"]
+    assert {row["area"]: row[f"{start}total"] for row in rows} == totals.to_dict()
+    page = (release / "statement.html").read_text(encoding="utf-8")
+    assert not re.search(r"\bBlocks?\b", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL))
 
 
 @pytest.mark.parametrize(

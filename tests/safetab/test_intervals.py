@@ -147,6 +147,16 @@ def test_very_wide_noise_is_read_too() -> None:
     assert above < high < above + 1 + law.noise_margin(P)
 
 
+@pytest.mark.parametrize("law", [DiscreteGaussian(Fraction(1, 10**6)), TwoSidedGeometric(5000)])
+def test_where_there_is_hardly_any_noise_a_figure_is_the_count(law: NoiseDistribution) -> None:
+    """Nobody is published so rarely that no number of bits tells how rarely: the search for the largest count ends all
+    the same, and would raise if it did not."""
+    inverted.cache_clear()
+    assert count_interval(law, 12, P, 3) == (12, 12)
+    low, high = count_interval(law, 4, P, 3)
+    assert (low <= 4, high) == (True, 4)
+
+
 # Sums
 
 

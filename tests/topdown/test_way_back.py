@@ -57,6 +57,7 @@ def fail_below_the_root(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 CHANGES = {
     "estimation": ("own.toml", 'least_squares = [{ queries = ["total", "detailed"] }]', ""),
     "a bound": ("own.toml", "per_unit = 1", "per_unit = 2"),
+    "evidence": ("own.toml", 'definition = "zcdp"', 'definition = "zcdp"\nevidence = "tree"'),
     "output": ("spec.toml", 'spine = "plain"', 'spine = "plain"\n[output]\nmeasurements = true\nformats = ["csv"]'),
 }
 PASSES = 'least_squares = [{ queries = ["total"], constrain = ["total"] }, { queries = ["detailed"] }]\nslack = "1/100"'

@@ -41,6 +41,10 @@ def infer(
     query: Annotated[
         list[str] | None, typer.Option(help="A query such as total or 'hispanic*cenrace'; several times for several.")
     ] = None,
+    table_name: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="A table of the product by name, such as p1: all its lines; may be repeated."),
+    ] = None,
     level: Annotated[
         list[float] | None, typer.Option(help="The coverage of the intervals; several times for several.")
     ] = None,
@@ -57,6 +61,16 @@ def infer(
     difference: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="The codes of two areas: what one has more.")
     ] = None,
+    median: Annotated[
+        list[str] | None, typer.Option(help="The median of an ordered attribute, such as age; may be repeated.")
+    ] = None,
+    quantile: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=SHARE", help="Another quantile of one, such as age=0.9.")
+    ] = None,
+    ranks: Annotated[bool, typer.Option("--ranks", help="Which ranks the areas of a kind may have.")] = False,
+    covariances: Annotated[
+        bool, typer.Option("--covariances", help="Write the covariances between areas of a kind too; needs --out.")
+    ] = False,
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Let all intervals of a query in an area hold at once.")
     ] = False,
@@ -95,6 +109,9 @@ def infer(
     if accuracy:
         _accuracy(source, spec, folder, as_json=as_json)
         return
+    if covariances and folder is None:
+        what, expected = "covariances are written into files", "--covariances with --out DIR"
+        raise ParameterError("bad-inference", what, Place(path="--covariances"), "no --out", expected, "add --out DIR")
     opened = open_source(source, totals=totals, replicates=replicates, spec=spec, study=study)
     given = [] if areas is None else read_areas(areas, opened.block_codes)
     answer = answer_of(
@@ -106,15 +123,22 @@ def infer(
         method=method,
         at_once=at_once,
         shares=share or (),
+        tables=table_name or (),
+        quantiles=[*(median or ()), *(quantile or ())],
     )
     drawn = [] if plots is None else _draw(answer, plots, geometry or [])
-    facts = None if folder is None else write_inference(answer, folder, formats or ("parquet",))
-    extra = {} if difference is None else {"difference": _differences(answer, difference)}
+    written = formats or ("parquet",)
+    facts = None if folder is None else write_inference(answer, folder, written, covariances=covariances)
+    extra: dict[str, list[dict[str, Any]]] = {}
+    if difference is not None:
+        extra["difference"] = _differences(answer, difference)
+    if ranks:
+        extra["ranks"] = [row for kind in answer.kinds for row in answer.rank_rows(kind)]
     if as_json:
         values = _values(answer) if facts is None else facts | {"folder": str(folder)}
         print_json(values | extra | ({"plots": [str(path) for path in drawn]} if drawn else {}))
         return
-    _show(answer, extra.get("difference"))
+    _show(answer, extra)
     if folder is not None:
         out.print(f"Written: {escape(str(folder))}")
     for path in drawn:
@@ -169,7 +193,7 @@ def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, An
     return answer.difference_rows(answer.kinds[0], *codes)
 
 
-def _show(answer: Inference, difference: list[dict[str, Any]] | None) -> None:
+def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]]) -> None:
     out.print(f"[bold]{escape(answer.source.title)}[/]")
     out.print("No confidential record was read, and nothing was spent.\n")
     room = MOST_ROWS
@@ -179,7 +203,9 @@ def _show(answer: Inference, difference: list[dict[str, Any]] | None) -> None:
             _rows(answer, kind.kind, rows)
         room -= len(rows)
     _shares(answer)
-    if difference is not None:
+    _quantiles(answer)
+    _ranks(extra.get("ranks", []))
+    if "difference" in extra:
         shown = [
             (
                 row["query"],
@@ -189,7 +215,7 @@ def _show(answer: Inference, difference: list[dict[str, Any]] | None) -> None:
                 f"{row['level']:.0%}",
                 f"{row['first_is_larger']:.3f}",
             )
-            for row in difference[:MOST_ROWS]
+            for row in extra["difference"][:MOST_ROWS]
         ]
         columns = ["query", "cell", "difference ", "interval ", "level ", "first is larger "]
         table(columns, shown, title="The first area less the second")
@@ -204,7 +230,7 @@ def _rows(answer: Inference, kind: str, rows: list[dict[str, Any]]) -> None:
     names = [name for name in answer.schema.names if name in answer.source.vocabulary.attributes]
     shown = []
     for row in rows:
-        cell = ", ".join(row[name] for name in names if row[name] != "all") or row["query"]
+        cell = row.get("label") or ", ".join(row[name] for name in names if row[name] != "all") or row["query"]
         margin = "" if row["low"] is None else f"±{(row['high'] - row['low']) / 2:,.1f}"
         interval = "no interval" if row["low"] is None else f"{row['low']:,} to {row['high']:,}"
         other = row["released"] if row["method"] == "gls" else row["gls"]
@@ -212,7 +238,7 @@ def _rows(answer: Inference, kind: str, rows: list[dict[str, Any]]) -> None:
             (
                 row["code"],
                 row["query"],
-                cell if names else "",
+                cell if names or row.get("label") else "",
                 "" if row["estimate"] is None else f"{row['estimate']:,.1f}",
                 margin,
                 interval,
@@ -239,11 +265,52 @@ def _shares(answer: Inference) -> None:
             "" if row["share"] is None else f"{row['share']:.1%}",
             f"{row['low']:.1%} to {row['high']:.1%}" if row["bounded"] else "no bounded interval",
             f"{row['level']:.0%}",
+            f"{row['more_than_half']:.3f}",
         )
         for row in rows[:MOST_ROWS]
     ]
     if shown:
-        table(["geography", "code", "share", "estimate ", "interval ", "level "], shown, title="Shares")
+        columns = ["geography", "code", "share", "estimate ", "interval ", "level ", "more than half "]
+        table(columns, shown, title="Shares")
+        out.print()
+
+
+def _quantiles(answer: Inference) -> None:
+    rows = [row for kind in answer.kinds for row in answer.quantile_rows(kind)] if answer.quantiles else []
+    shown = [
+        (
+            row["geography"],
+            row["code"],
+            row["attribute"],
+            f"{row['quantile']:g}",
+            row["low"] if row["low"] == row["high"] else f"{row['low']} to {row['high']}",
+            f"{row['level']:.0%}",
+        )
+        for row in rows[:MOST_ROWS]
+    ]
+    if shown:
+        columns = ["geography", "code", "attribute", "quantile ", "lies in", "level "]
+        table(columns, shown, title="Medians and other quantiles")
+        out.print()
+
+
+def _ranks(rows: list[dict[str, Any]]) -> None:
+    shown = [
+        (
+            row["code"],
+            row["query"],
+            row["cell"],
+            f"{row['estimate']:,.1f}",
+            str(row["rank"]),
+            f"{row['low']} to {row['high']}",
+            f"{row['level']:.0%}",
+            f"{row['has_the_most']:.3f}",
+        )
+        for row in sorted(rows, key=lambda row: (row["query"], row["cell"], row["rank"]))[:MOST_ROWS]
+    ]
+    if shown:
+        columns = ["code", "query", "cell", "estimate ", "rank ", "may be ", "level ", "has the most "]
+        table(columns, shown, title="Ranks; all intervals of a cell hold at once")
         out.print()
 
 

@@ -126,6 +126,16 @@ class Commands(LazyGroup):
             "confide.cli.replicate:replicate",
             "Make a TopDown release again and again from its own records, and learn what its figures are off by.",
         ),
+        Later(
+            "studio",
+            "confide.cli.studio:studio",
+            "Look at releases in the browser. Answers this machine alone, and asks no other.",
+        ),
+        Later(
+            "explore",
+            "confide.cli.studio:explore",
+            "Write a release as one page to look at: tables with labels and margins, without a network.",
+        ),
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
         Later(
             "synthesize",

@@ -66,8 +66,7 @@ def show(answer: Replicates) -> None:
             row["size"],
             f"{row['cells']:,}",
             "" if row["mse"] is None else f"{row['mse'] ** 0.5:,.1f}",
-            "" if row["p90_shown"] is None else f"±{row['p90_shown']:,}",
-            "" if row["p95_shown"] is None else f"±{row['p95_shown']:,}",
+            *("" if row[f"below_{q}"] is None else f"−{row[f'below_{q}']:,} +{row[f'above_{q}']:,}" for q in (90, 95)),
             f"{row['factor']:.2f}",
         )
         for row in answer.rows
@@ -89,7 +88,7 @@ def show(answer: Replicates) -> None:
         table(
             ["areas", "query", "number ", "realised / replicated ", "factor "],
             listed,
-            title="Made-up people, whose truth is known: what margins are multiplied by",
+            title="Made-up people, whose truth is known: how much larger errors are than replicates say",
         )
     out.print(
         "A margin covers the error of the noise and of the estimation, among figures of that size. It does not cover "

@@ -195,6 +195,7 @@ def demo(
     if account is not None:
         spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
     out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")
+    out.print(escape(f"In the browser: confide studio {demonstrated.folder}"))
     raise typer.Exit(0 if demonstrated.ok else 1)
 
 

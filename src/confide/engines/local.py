@@ -34,7 +34,7 @@ from confide.engines.protocol import (
     no_room,
     unreadable,
 )
-from confide.engines.texts import as_csv, csv_header, encoding_findings
+from confide.engines.texts import as_csv, csv_header, encoding_findings, uneven_row
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 
 LINES_NAMED = 5
@@ -334,7 +334,10 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
         full = no_room(str(error)) if isinstance(error, duckdb.IOException) else None
         listed = list(sources)
         findings = [] if full else list(encoding_findings(each for each in listed if isinstance(each, Source)))
-        problem = full or InputError(findings or [unreadable(listed, type(error).__name__, _line(error))])
+        line, texts = _line(error), [each for each in listed if isinstance(each, Source) and each.format == "csv"]
+        if not full and not findings and line is not None and len(texts) == 1:
+            findings = [uneven] if (uneven := uneven_row(texts[0], line)) else []
+        problem = full or InputError(findings or [unreadable(listed, type(error).__name__, line)])
     raise problem
 
 

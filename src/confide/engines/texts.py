@@ -12,6 +12,7 @@ import csv
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from confide.engines.groups import private_folder, whole_file
@@ -173,6 +174,28 @@ def other_delimiter(line: str, delimiter: str) -> str | None:
     counts = {each: line.count(each) for each in DELIMITERS if each != delimiter}
     most = max(counts, key=lambda each: counts[each])
     return most if counts[most] else None
+
+
+def uneven_row(source: Source, line: int) -> Finding | None:
+    """The finding for a line of a CSV that has more or fewer values than its first line; none if it has as many."""
+    try:
+        with source.path.open(encoding="utf-8-sig", newline=None) as file:
+            text = next(islice(file, line - 1, line), "").rstrip("\n")
+        values = len(column_names(text, source.delimiter, quoted=source.quoted))
+        columns = len(csv_header(source))
+    except (OSError, ValueError, csv.Error, InputError):
+        return None  # something else is wrong with it
+    if values == columns:
+        return None
+    return Finding(
+        code="unreadable",
+        what=f"a row has {'more' if values > columns else 'fewer'} values than there are columns",
+        where=Place(file=source.file, line=line),
+        found=f"{values:,}",
+        expected=f"{columns:,}, as in the first line",
+        remedy="write a value for every column, an empty one where there is none; "
+        "put double quotes around a value that contains the delimiter",
+    )
 
 
 def csv_header(source: Source) -> list[str]:

@@ -146,11 +146,7 @@ def _conjugate_gradients(prepared: Prepared, space: _NullSpace, x: Floats, toler
 
 
 def _inverse_diagonal(prepared: Prepared) -> Floats:
-    hessian = prepared.hessian
-    if hessian.dense is not None:
-        diagonal = np.broadcast_to(np.diag(hessian.dense)[:, None], prepared.free.shape)
-    else:
-        diagonal = hessian.diagonal + hessian.adjoint(hessian.weights)
+    diagonal = prepared.hessian.full_diagonal
     # A preconditioner only: cells without weight of their own get a small one, so that nothing is divided by 0.
     top = float(diagonal.max(initial=0.0)) or 1.0
     return 1.0 / np.maximum(diagonal, 1e-3 * top)

@@ -9,6 +9,7 @@ estimate of cell i in child c, and with queries that are partitions of the cells
                 lower <= sum of x[i, c] over a group of cells <= upper, for a child   (:class:`GroupBounds`)
                 lower <= sum of x[i, c] over a group of children <= upper             (:class:`ChildSums`)
 
+Instead of queries a problem may have a normal law of the cells of each child (:class:`~.cell_law.CellLaw`).
 The root has one unit and no parent: ``parent`` is None, and the total may be fixed instead. Weights are one over the
 variance of a measurement, and 0 where a child was not measured. Nothing here knows the truth.
 Reference: Abowd et al. (2022), The 2020 Census Disclosure Avoidance System TopDown Algorithm, sections 4 and 5.
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError, Place
+from confide.estimation.cell_law import CellLaw
 
 
 def _wrong(what: str, where: str, found: object, expected: str) -> ParameterError:
@@ -125,6 +127,8 @@ class NodeProblem:
     child_sums: tuple[ChildSums, ...] = ()
     total: int | None = None
     children: tuple[str, ...] = ()
+    law: CellLaw | None = None
+    """A normal law of the cells of each child, in place of the queries: ``(x - b)' J (x - b)`` is minimised."""
 
     def __post_init__(self) -> None:
         allowed = np.asarray(self.allowed, np.bool_)
@@ -154,6 +158,11 @@ class NodeProblem:
             if shape != [cells, children]:
                 found = f"{shape[0]} cells, {shape[1]} children"
                 raise _wrong("the shape differs from the mask's", name, found, f"{cells} and {children}")
+        if self.law is not None and (self.queries or self.law.centre.shape != (cells, children)):
+            found = (
+                f"{len(self.queries)} queries, {self.law.centre.shape[0]} cells, {self.law.centre.shape[1]} children"
+            )
+            raise _wrong("the law does not fit", "law", found, f"no queries, {cells} cells and {children} children")
         for sums in self.child_sums:
             if sums.members.shape != (children,):
                 raise _wrong("members do not fit", sums.name, len(sums.members), f"{children} children")
@@ -171,6 +180,8 @@ class NodeProblem:
     @cached_property
     def scale(self) -> float:
         """The objective at which every measured value is missed by 0.01: what counts as nothing (see the proofs)."""
+        if self.law is not None:
+            return self.law.scale
         return 1e-4 * sum(float(query.weights.sum()) * len(query.measured) for query in self.queries)
 
     def child_name(self, child: int) -> str:
@@ -179,7 +190,7 @@ class NodeProblem:
 
     def objective(self, x: Floats) -> float:
         """The weighted sum of squares at x."""
-        value = 0.0
+        value = 0.0 if self.law is None else self.law.value(x)
         for query in self.queries:
             residual = group_sums(query.groups, x, len(query.measured)) - query.measured
             value += float((query.weights * residual * residual).sum())

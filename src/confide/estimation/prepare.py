@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from confide.arrays import Booleans, Floats, Integers
+from confide.estimation.cell_law import CellLaw
 from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem, group_sums
 
 # The sum of squares as a linear operator: H x without forming H where that is dearer.
@@ -78,6 +79,13 @@ class Hessian:
         """f(x)."""
         own, stacked = x - self.centre, self.margins(x) - self.measured
         return float((self.diagonal * own * own).sum() + (self.weights * stacked * stacked).sum()) + self.constant
+
+    @property
+    def full_diagonal(self) -> Floats:
+        """The diagonal of H, (cells, children)."""
+        if self.dense is not None:
+            return np.broadcast_to(np.diag(self.dense)[:, None], self.diagonal.shape)
+        return self.diagonal + self.adjoint(self.weights)
 
     def largest(self) -> float:
         """An upper bound of the largest eigenvalue of H over all children: its largest row sum, as H >= 0."""
@@ -252,12 +260,14 @@ class Prepared:
     axis: int
     """Along which x adds up to ``sums``: 1 over children, 0 over the cells of a root."""
     rows: SideRows
-    hessian: Hessian
+    hessian: Hessian | CellLaw
 
     def caps(self, value: float) -> Floats:
         """For every variable a bound that no point as good as ``value`` exceeds (root without a total: from f)."""
         if self.sums is not None:
             return np.broadcast_to(self.sums, self.free.shape)
+        if self.problem.law is not None:
+            return self.problem.law.reach(value)
         cap = np.full(self.free.shape, np.inf)
         for query in self.problem.queries:
             if query.weights[0] > 0:
@@ -311,7 +321,8 @@ def prepare(problem: NodeProblem) -> Prepared:
             free[inside] &= ~zero[bound.groups[inside]]
     parts = [_group_rows(problem, bound, lower, upper, free) for bound, lower, upper in tightened]
     parts += [_child_rows(problem, index, free) for index in range(len(problem.child_sums))]
-    return Prepared(problem, free, sums, axis, _join(parts, free.size), build_hessian(problem))
+    hessian = build_hessian(problem) if problem.law is None else problem.law
+    return Prepared(problem, free, sums, axis, _join(parts, free.size), hessian)
 
 
 def tighten(problem: NodeProblem, bound: GroupBounds) -> tuple[Floats, Floats]:

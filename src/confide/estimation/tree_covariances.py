@@ -151,7 +151,6 @@ class TreeCovariances:
     known: list[Booleans] = field(init=False)
     """For each level the units whose total is known, by themselves or as that of their only child."""
     upward: list[Upward] = field(init=False)
-    downward: list[Downward] = field(init=False)
 
     def __post_init__(self) -> None:
         check_core(self.sectors)
@@ -172,11 +171,16 @@ class TreeCovariances:
                 expected="a measurement of the root, or of all below",
                 remedy="measure the root or what is below",
             )
+
+    @cached_property
+    def downward(self) -> list[Downward]:
+        """Kinds of units given everything, level by level."""
         root = self.upward[0]
         nothing = np.zeros(0, np.int64)
-        self.downward = [Downward(root.kind, np.arange(len(root.measured)), nothing, root.covariance)]
+        result = [Downward(root.kind, np.arange(len(root.measured)), nothing, root.covariance)]
         for position in range(1, len(self.levels)):
-            self.downward.append(self._down(position))
+            result.append(self._down(position, result[-1]))
+        return result
 
     def _known_totals(self) -> list[Booleans]:
         result: list[Booleans] = []
@@ -247,22 +251,39 @@ class TreeCovariances:
             result[number][cut] = inverse_of(level.information[measured[number]][cut])
         return (result + result.swapaxes(-1, -2)) / 2
 
+    def information_from_below(self, level: int) -> Floats:
+        """What a unit and all below it tell of its cells, by kind from below: J = M + P⁺, on the cells that can be.
+
+        It is the inverse of V(u⁻), before a total of the unit itself is known. In a direction in which all that is
+        below is known exactly, as the total where those of all children are, J is that of the other directions: who
+        uses J keeps what is known besides. Of a unit with an open child nothing is told from below.
+        """
+        own, here = self.upward[level], self.levels[level]
+        result = np.zeros_like(own.covariance)
+        told = (own.open_children == 0) & (level < len(self.levels) - 1)
+        if told.any():
+            result[told] = own.inverse[told]
+        measured = own.measured >= 0
+        result[measured] += here.information[own.measured[measured]]
+        result *= (own.possible[:, :, None] & own.possible[:, None, :])[:, None]
+        return (result + result.swapaxes(-1, -2)) / 2
+
     # From above.
 
-    def _down(self, position: int) -> Downward:
-        own, above, parent = self.upward[position], self.downward[position - 1], self.levels[position].parent
+    def _down(self, position: int, above: Downward) -> Downward:
+        own, parent = self.upward[position], self.levels[position].parent
         width = len(own.measured)
         pairs, kind = np.unique(above.kind[parent] * width + own.kind, return_inverse=True)
         result = Downward(kind.reshape(-1), pairs % width, pairs // width, None)
         if position < len(self.levels) - 1:
             result.covariance = np.zeros((len(pairs), *self._shape))
             for part in _chunks(len(pairs), result.covariance[:1].nbytes):
-                result.covariance[part] = self._given_everything(position, result, part)
+                result.covariance[part] = self._given_everything(position, result, above, part)
         return result
 
-    def _given_everything(self, position: int, kinds: Downward, part: slice) -> Floats:
+    def _given_everything(self, position: int, kinds: Downward, parents: Downward, part: slice) -> Floats:
         """V of some kinds of units, from V(c⁻) and V of their parents."""
-        own, above, parents = self.upward[position], self.upward[position - 1], self.downward[position - 1]
+        own, above = self.upward[position], self.upward[position - 1]
         assert parents.covariance is not None
         kind, parent = kinds.upward[part], parents.covariance[kinds.parent[part]]
         above_kind = parents.upward[kinds.parent[part]]
@@ -288,8 +309,8 @@ class TreeCovariances:
     def _covariances(self, level: int) -> Iterator[Floats]:
         kinds = self.downward[level]
         for part in _chunks(len(kinds.upward), 8 * int(np.prod(self._shape))):
-            stored = kinds.covariance
-            yield self._given_everything(level, kinds, part) if stored is None else stored[part]
+            stored, parents = kinds.covariance, self.downward[level - 1]
+            yield self._given_everything(level, kinds, parents, part) if stored is None else stored[part]
 
     def variances(self, level: int, counts: Sequence[SectorCount]) -> Floats:
         """The variance of some counts in every unit of a level: units x counts."""

@@ -44,6 +44,7 @@ class TreeEstimates:
         evidence: For each level h of its units; it is turned into the estimates and must not be used again. The last
             level has the possible cells of ``covariances``; the others have all of them (:meth:`CellVectors.dense`).
         totals: For each level the known numbers of records of its units, where ``total_known`` says so.
+        from_below: Whether estimates are b(c⁻): from a unit and all below it alone, without what is beside and above.
 
     >>> from confide.estimation.sectors import Sectors
     >>> from confide.estimation.tree_covariances import TreeLevel
@@ -65,7 +66,12 @@ class TreeEstimates:
     """
 
     def __init__(
-        self, covariances: TreeCovariances, evidence: Sequence[CellVectors], totals: Sequence[Floats | None] = ()
+        self,
+        covariances: TreeCovariances,
+        evidence: Sequence[CellVectors],
+        totals: Sequence[Floats | None] = (),
+        *,
+        from_below: bool = False,
     ):
         self.covariances = covariances
         self.sectors = covariances.sectors
@@ -78,10 +84,11 @@ class TreeEstimates:
         self._leaves(known[last])
         for position in range(last - 1, -1, -1):
             self._up(position, known[position])
-        for position in range(1, last + 1):
+        for position in range(1, last + 1) if not from_below else ():
             self._down(position)
             self._into_cells(position - 1)
-        self._into_cells(last)
+        for position in range(last + 1) if from_below else (last,):
+            self._into_cells(position)
 
     def _known_totals(self, totals: Sequence[Floats | None]) -> list[Floats]:
         """The known numbers of records of all units; NaN where none is known."""

@@ -8,7 +8,7 @@ of an area: ``total``, or levels of variables such as ``hispanic=1*votingage=1``
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -18,9 +18,11 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from confide.arrays import Floats, Integers
-from confide.documents import load_schema, shipped
+from confide.documents import load_named, load_schema, shipped
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.mechanisms.topdown.measurements.layout import SUMMED_OUT, Words
+from confide.mechanisms.topdown.output.settings import TABULATION
+from confide.mechanisms.topdown.output.tabulation import TabulatedTable, TabulationFile, axes_of
 from confide.schema import DETAILED, NO_GROUP, TOTAL, Schema
 
 EVERYBODY = "all"
@@ -51,6 +53,8 @@ class AskedQuery:
 
     name: str
     variables: tuple[AskedVariable, ...]
+    label: str = ""
+    """Whom it counts, where it is a line of a table."""
 
     @property
     def cells(self) -> int:
@@ -73,8 +77,18 @@ class AskedQuery:
 
     def in_words(self) -> list[str]:
         """For each cell its labels in one text; ``total`` for the only one of the total."""
+        if self.label:
+            return [self.label]
         listed = [self.labels(variable.attribute) for variable in self.variables]
         return [", ".join(words) for words in zip(*listed, strict=True)] if listed else [TOTAL]
+
+    def counts(self) -> Iterator[dict[int, Floats]]:
+        """The cells one by one, each as a count."""
+        for cell in np.ndindex(*(variable.size for variable in self.variables)):
+            yield {
+                variable.axis: (variable.groups == place).astype(float)
+                for variable, place in zip(self.variables, cell, strict=True)
+            }
 
     def matrix(self, shape: Sequence[int]) -> csr_matrix:
         """Cells of the histogram x cells of the query."""
@@ -175,6 +189,25 @@ class Vocabulary:
             raise _refused("--query", f"the query {text!r} has one attribute twice", text, "each attribute once")
         return AskedQuery(name, tuple(sorted(variables, key=lambda variable: variable.axis)))
 
+    def lines(self, table: TabulatedTable) -> tuple[AskedQuery, ...]:
+        """The lines of a table, each a query of one cell; those that count nobody are left out."""
+        return tuple(
+            AskedQuery(name, tuple(self._parts(levels)), label)
+            for name, label, levels in zip(table.columns, table.labels, table.levels, strict=True)
+            if all(len(some) for some in levels)
+        )
+
+    def _parts(self, levels: Sequence[Integers]) -> Iterator[AskedVariable]:
+        """The attributes that a line does not sum out, each with the only group that it counts."""
+        for axis, ((attribute, size), some) in enumerate(zip(self.attributes.items(), levels, strict=True)):
+            if len(some) < size:
+                own = self.variables[attribute]
+                groups = np.full(size, NO_GROUP, np.int64)
+                groups[some] = 0
+                code = "+".join(own.codes[i] for i in some.tolist())
+                label = f"{len(some)} of {size} levels" if len(some) > 3 else "+".join(own.labels[i] for i in some)
+                yield AskedVariable(attribute, attribute, axis, groups, (code,), (label,))
+
     def count(self, text: str) -> dict[int, Floats]:
         """One count: for each axis that it names, 1 for the levels that are counted and 0 for the others."""
         result: dict[int, Floats] = {}
@@ -232,6 +265,17 @@ def _of_word(word: str, attribute: AskedVariable, groups: Integers) -> AskedVari
         codes.append(f"{listed[0]}-{listed[-1]}" if run else "+".join(listed))
         labels.append(attribute.labels[first] if len(members) == 1 else f"{attribute.attribute} {codes[-1]}")
     return AskedVariable(word, attribute.attribute, attribute.axis, groups, tuple(codes), tuple(labels))
+
+
+def shipped_tables(attributes: Mapping[str, int]) -> tuple[TabulatedTable, ...]:
+    """The tables that ship for records with these attributes."""
+    schema = _shipped_schema(attributes)
+    for name in TABULATION.names if schema is not None else ():
+        assert schema is not None
+        file, axes = load_named(name, Path(), TabulationFile, kind=TABULATION).value, axes_of(schema)
+        if not any(file.problems(axes)):
+            return file.build(axes)
+    return ()
 
 
 def _shipped_schema(attributes: Mapping[str, int]) -> Schema | None:

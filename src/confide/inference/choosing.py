@@ -14,8 +14,8 @@ All numbers of step 3 are those of a class, not of a cell. To take for each cell
 would lose coverage: cells are then chosen for their errors. The last condition is for the same reason: that a release
 shows a small count above zero says that noise had rather moved it up, and the margin of least squares does not know it.
 
-Margins of records are what so many errors of replicates do not exceed, among figures of the same kind of area, query
-and class; off the spine they are multiplied by a factor that was found with made-up people.
+Margins of records are those of a class of figures of the same kind of area and query, learnt from replicates and from
+made-up people (:mod:`~confide.inference.class_margins`).
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class ClassErrors:
     """What released figures of one kind of area and query are off by, by class of figures that are shown."""
 
     rmse: Floats
+    """With the factor that was found with made-up people."""
     bias: Floats
-    reach: Floats
-    """What so many absolute errors do not exceed: classes x ``QUANTILES``. Of zeros at least the root mean squared
-    error that few of them exceed."""
-    factor: float
-    """What margins are multiplied by off the spine."""
+    below: Floats
+    """How far below a figure the truth may be: classes x ``QUANTILES``."""
+    above: Floats
+    """How far above."""
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]]) -> ClassErrors | None:
@@ -64,32 +64,44 @@ class ClassErrors:
             return None
         by_size = {row["size"]: row for row in rows}
         rmse, bias = np.zeros(len(SIZES)), np.zeros(len(SIZES))
-        reach = np.zeros((len(SIZES), len(QUANTILES)))
+        below, above = np.zeros((2, len(SIZES), len(QUANTILES)))
         for number, size in enumerate(size_names()):
             row = by_size.get(size)
             if row is None or row["mse_shown"] is None:
                 # No replicate shows a figure of the class: what the class below has is the nearest there is.
                 if number:
-                    rmse[number], bias[number], reach[number] = rmse[number - 1], bias[number - 1], reach[number - 1]
+                    for numbers in (rmse, bias, below, above):
+                        numbers[number] = numbers[number - 1]
                 continue
-            rmse[number], bias[number] = float(np.sqrt(row["mse_shown"])), float(row["bias"] or 0.0)
-            reach[number] = [row[f"p{round(100 * q)}_shown"] for q in QUANTILES]
-            if row["high"] == 0:
-                reach[number] = np.maximum(reach[number], row["rmse_p95"] or 0.0)
-        return cls(rmse, bias, reach, float(rows[0]["factor"]))
+            rmse[number] = row["factor"] * float(np.sqrt(row["mse_shown"]))
+            bias[number] = float(row["bias"] or 0.0)
+            below[number], above[number] = _ends(row)
+        return cls(rmse, bias, below, above)
 
     def intervals(self, released: Integers, level: float) -> WholeIntervals:
         """Intervals for released figures, outward to whole numbers and not below zero.
 
-        The half width of a class is that of the next tabulated level; beyond the last it grows as the t law does.
+        The margins of a class are those of the next tabulated level; beyond the last they grow as the t law does.
         """
-        above = [place for place, q in enumerate(QUANTILES) if q >= level - 1e-9]
-        half = self.reach[:, above[0] if above else -1]
-        if not above:
-            half = half * (stdtrit(DEGREES, (1 + level) / 2) / stdtrit(DEGREES, (1 + QUANTILES[-1]) / 2))
-        width = (self.factor * half)[size_class(released)]
-        low = np.maximum(np.floor(released - width), 0).astype(np.int64)
-        return WholeIntervals(low, np.ceil(released + width).astype(np.int64))
+        next_level = [place for place, q in enumerate(QUANTILES) if q >= level - 1e-9]
+        ends = np.array([side[:, next_level[0] if next_level else -1] for side in (self.below, self.above)])
+        if not next_level:
+            ends *= stdtrit(DEGREES, (1 + level) / 2) / stdtrit(DEGREES, (1 + QUANTILES[-1]) / 2)
+        below, above = ends[:, size_class(released)]
+        low = np.maximum(np.floor(released - below), 0).astype(np.int64)
+        return WholeIntervals(low, np.ceil(released + above).astype(np.int64))
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """How far below and above the truth may be, for each of ``QUANTILES``."""
+    if row.get("below_90") is not None:
+        first, second = ([float(row[f"{side}_{round(100 * q)}"]) for q in QUANTILES] for side in ("below", "above"))
+        return first, second
+    # Replicates that were pooled by an earlier version.
+    half = [float(row[f"p{round(100 * q)}_shown"]) for q in QUANTILES]
+    if row["high"] == 0:
+        half = [max(one, row["rmse_p95"] or 0.0) for one in half]
+    return [row["factor"] * one for one in half], [row["factor"] * one for one in half]
 
 
 @dataclass(frozen=True)
@@ -156,7 +168,7 @@ def choose(
     """
     result = []
     for number, size in enumerate(size_names()):
-        rmse = None if errors is None else float(errors.factor * errors.rmse[number])
+        rmse = None if errors is None else float(errors.rmse[number])
         least = SIZES[number][0]
         taken, reason = _one(method, query, least, followed=followed, gls_sd=gls_sd, estimated=estimated, rmse=rmse)
         result.append(Choice(geography, query, size, LEAST_SQUARES if taken else otherwise, gls_sd, rmse, reason))

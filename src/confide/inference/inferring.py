@@ -20,14 +20,10 @@ from scipy.sparse import csr_matrix
 from confide.answers import TypedAnswer
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError, Place
-from confide.estimation.linear_statements import (
-    bonferroni_level,
-    difference_intervals,
-    probability_larger,
-    share_intervals,
-)
+from confide.estimation.linear_statements import bonferroni_level
 from confide.estimation.tree_gls import QueryFit
 from confide.estimation.unified_intervals import checked_level, count_intervals, normal_quantile
+from confide.inference.area_statements import AreaStatements
 from confide.inference.areas import Area, AreaSet, PlacedAreas, chosen
 from confide.inference.asked import AskedQuery
 from confide.inference.choosing import (
@@ -45,13 +41,7 @@ from confide.inference.choosing import (
     choose,
 )
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
-from confide.inference.pooled_errors import (
-    AreaKind,
-    PossibleCells,
-    ReplicateTally,
-    counts_of_spine,
-    size_class,
-)
+from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_class
 from confide.inference.replicates import ReplicatedRelease
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
@@ -78,6 +68,19 @@ class Figures:
     exact: Booleans
 
 
+@dataclass(frozen=True, eq=False)
+class FigureIntervals:
+    """The estimates that the rule takes, with their intervals: areas x cells."""
+
+    estimate: Floats
+    sd: Floats
+    low: Integers
+    high: Integers
+    method: Integers
+    """Which of the methods, by its place in ``CODES``."""
+    by_least_squares: Booleans
+
+
 @dataclass(eq=False)
 class Inference(TypedAnswer):
     """The answer of :func:`infer`. Its rows are made when they are asked for, kind of area by kind of area."""
@@ -89,6 +92,7 @@ class Inference(TypedAnswer):
     method: Method
     at_once: bool
     shares: tuple[tuple[str, str], ...] = ()
+    quantiles: tuple[tuple[str, float], ...] = ()
     eyes: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many figures with margins of least squares catch the eye, by kind of area and query, as far as rows were
     made."""
@@ -119,7 +123,8 @@ class Inference(TypedAnswer):
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
         labels = [_column(name, pa.string(), "label of the attribute; all: summed out") for name in self._attributes]
-        return pa.schema([*HEAD, *labels, *COLUMNS])
+        lines = [LABEL] if any(query.label for query in self.queries) else []
+        return pa.schema([*HEAD, *lines, *labels, *COLUMNS])
 
     @property
     def _attributes(self) -> list[str]:
@@ -136,7 +141,7 @@ class Inference(TypedAnswer):
         for first in range(0, kind.areas, step):
             areas = np.arange(first, min(first + step, kind.areas))
             for query in self.queries:
-                figures = self._figures(kind, placed, areas, query)
+                figures = self.figures(kind, areas, query)
                 for level in self.levels:
                     yield self._rows(kind, placed, areas, query, figures, level)
 
@@ -149,35 +154,10 @@ class Inference(TypedAnswer):
         figures: Figures,
         level: float,
     ) -> pa.RecordBatch:
-        single = bonferroni_level(level, query.cells) if self.at_once else level
         number, cells = len(areas), query.cells
-        shape = (number, cells)
-        estimate, sd = np.full(shape, np.nan), np.full(shape, np.nan)
-        low, high = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
-        taken = figures.by_least_squares & ~figures.exact
-        if figures.gls is not None:
-            taken &= np.isfinite(figures.gls_sd)
-            estimate[taken], sd[taken] = figures.gls[taken], figures.gls_sd[taken]
-            ends = count_intervals(figures.gls[taken], figures.gls_sd[taken], single)
-            low[taken], high[taken] = ends.low, ends.high
-        records = ~taken & ~figures.exact
-        method = np.full(shape, _CODES.index(LEAST_SQUARES))
-        if figures.released is not None:
-            estimate[records] = figures.released[records]
-            method[records] = _CODES.index(self._otherwise)
-            if figures.release_sd is not None:
-                sd[records] = figures.release_sd[records]
-                self._record_ends(kind, query, figures, records, single, low, high)
-        else:
-            method[records] = _CODES.index(RECORDS_ALONE)
-        exact = figures.exact
-        known = figures.released if figures.gls is None else np.rint(figures.gls)
-        assert known is not None
-        estimate[exact], sd[exact] = known[exact], 0.0
-        low[exact] = high[exact] = known[exact].astype(np.int64)
-        method[exact] = _CODES.index(EXACT)
-        bounded = ~np.isnan(sd)
-        eye = self._eye(figures, taken)
+        taken = self.intervals(kind, query, figures, level)
+        bounded = ~np.isnan(taken.sd)
+        eye = self._eye(figures, taken.by_least_squares)
         if level == self.levels[0]:
             self.eyes[kind.kind, query.name] += int(eye.sum())
         codes = pa.array([kind.codes[area] for area in areas.tolist()], pa.string())
@@ -185,17 +165,18 @@ class Inference(TypedAnswer):
             "geography": pa.repeat(kind.kind, number * cells),
             "code": codes.take(pa.array(np.repeat(np.arange(number), cells))),
             "query": pa.repeat(query.name, number * cells),
+            "label": pa.repeat(query.label, number * cells),
         }
         for name in self._attributes:
             columns[name] = pa.array(query.labels(name) * number, pa.string())
         columns |= {
-            "estimate": _number(estimate),
-            "sd": _number(sd),
-            "variance": _number(sd * sd),
-            "low": _number(low, bounded),
-            "high": _number(high, bounded),
+            "estimate": _number(taken.estimate),
+            "sd": _number(taken.sd),
+            "variance": _number(taken.sd * taken.sd),
+            "low": _number(taken.low, bounded),
+            "high": _number(taken.high, bounded),
             "level": pa.repeat(level, number * cells),
-            "method": pa.array(_CODES).take(pa.array(method.ravel())),
+            "method": pa.array(CODES).take(pa.array(taken.method.ravel())),
             "gls": _missing(number * cells) if figures.gls is None else _number(figures.gls),
             "gls_sd": _number(figures.gls_sd),
             "released": _missing(number * cells, pa.int64())
@@ -208,6 +189,36 @@ class Inference(TypedAnswer):
             "catches_the_eye": pa.array(eye.ravel()),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def intervals(self, kind: AreaSet, query: AskedQuery, figures: Figures, level: float) -> FigureIntervals:
+        """The intervals of figures, of the method that each of them says."""
+        single = bonferroni_level(level, query.cells) if self.at_once else level
+        shape = figures.gls_sd.shape
+        estimate, sd = np.full(shape, np.nan), np.full(shape, np.nan)
+        low, high = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+        taken = figures.by_least_squares & ~figures.exact
+        if figures.gls is not None:
+            taken &= np.isfinite(figures.gls_sd)
+            estimate[taken], sd[taken] = figures.gls[taken], figures.gls_sd[taken]
+            ends = count_intervals(figures.gls[taken], figures.gls_sd[taken], single)
+            low[taken], high[taken] = ends.low, ends.high
+        records = ~taken & ~figures.exact
+        method = np.full(shape, CODES.index(LEAST_SQUARES))
+        if figures.released is not None:
+            estimate[records] = figures.released[records]
+            method[records] = CODES.index(self._otherwise)
+            if figures.release_sd is not None:
+                sd[records] = figures.release_sd[records]
+                self._record_ends(kind, query, figures, records, single, low, high)
+        else:
+            method[records] = CODES.index(RECORDS_ALONE)
+        exact = figures.exact
+        known = figures.released if figures.gls is None else np.rint(figures.gls)
+        assert known is not None
+        estimate[exact], sd[exact] = known[exact], 0.0
+        low[exact] = high[exact] = known[exact].astype(np.int64)
+        method[exact] = CODES.index(EXACT)
+        return FigureIntervals(estimate, sd, low, high, method, taken)
 
     def _record_ends(
         self,
@@ -241,8 +252,9 @@ class Inference(TypedAnswer):
 
     # What is known of figures.
 
-    def _figures(self, kind: AreaSet, placed: PlacedAreas, areas: Integers, query: AskedQuery) -> Figures:
-        source = self.source
+    def figures(self, kind: AreaSet, areas: Integers, query: AskedQuery) -> Figures:
+        """What is known of a query in some areas of a kind, with what the rule says of each figure."""
+        source, placed = self.source, self._placed(kind)
         variance = source.answers.variances(placed, areas, query)
         variance[variance > NOT_TOLD] = np.nan
         gls_sd = np.sqrt(variance)
@@ -259,7 +271,7 @@ class Inference(TypedAnswer):
             by_least_squares = self.rules[kind.kind, query.name].by_least_squares(released)
             errors = self._errors(kind, query)
             if errors is not None:
-                sd = errors.factor * errors.rmse[size_class(released)]
+                sd = errors.rmse[size_class(released)]
                 bias = errors.bias[size_class(released)]
             elif self._otherwise == RECORDS_PLAN:
                 sd = np.sqrt(self._noise_alone(kind, query)[areas])
@@ -346,15 +358,7 @@ class Inference(TypedAnswer):
         there = np.flatnonzero(np.asarray(blocks.sum(axis=1)).ravel() > 0)
         areas = AreaKind(kind.kind, tuple(kind.codes[i] for i in there.tolist()), blocks[there], float(placed.on_spine))
         matrix = query.matrix(self.source.vocabulary.shape)
-        released = counts_of_spine(self.source.counts.T.tocsr(), spine.rows).T.tocsr()
-        possible = PossibleCells(replicates.source.problem).number(areas, matrix)
-        tally = ReplicateTally(areas.members @ released @ matrix, possible)
-        for histograms in replicates.histograms():
-            tally.add(areas.members @ histograms @ matrix)
-        by_query = {row.query: row.factor for row in replicates.factors}
-        largest = max(by_query.values(), default=1.0)
-        factor = 1.0 if areas.on_spine else by_query.get(query.name, largest)
-        return [row | {"factor": factor} for row in tally.rows()]
+        return replicates.errors_of(areas, query.name, matrix)
 
     def _noise_alone(self, kind: AreaSet, query: AskedQuery) -> Floats:
         """The variance of released figures if noise alone moved them: areas x cells, from the plan."""
@@ -375,69 +379,30 @@ class Inference(TypedAnswer):
         assert self.source.released is not None
         return ReleasedNoise(ReplicatedRelease.of(self.source.released).problem)
 
-    # Shares and differences, by least squares.
+    # What else is asked of areas, by least squares.
+
+    def statements(self, kind: AreaSet) -> AreaStatements:
+        """Shares, differences, quantiles, ranks and covariances of a kind of area."""
+        return AreaStatements(self.source, kind)
 
     def share_rows(self, kind: AreaSet) -> Iterator[dict[str, Any]]:
-        """The shares that were asked for, in every area of a kind, with Fieller's intervals."""
-        source = self.source
-        if self.shares and source.tree is None:
-            raise no_measurements(source.folder)
-        order = np.argsort(kind.area, kind="stable")
-        ends = np.searchsorted(kind.area[order], np.arange(kind.areas + 1))
+        """The shares that were asked for, in every area of a kind."""
         for part, base in self.shares:
-            counts = [source.vocabulary.count(part), source.vocabulary.count(base)]
-            for area, code in enumerate(kind.codes):
-                blocks = source.tree_block[kind.block[order[ends[area] : ends[area + 1]]]]
-                blocks = blocks[blocks >= 0]
-                if not len(blocks):
-                    continue
-                x, y = source.answers.counted(blocks, counts).tolist()
-                v = source.answers.covariance([blocks, blocks], counts)
-                for level in self.levels:
-                    interval = share_intervals([x], [y], max(v[0, 0], 0), max(v[1, 1], 0), v[0, 1], level)
-                    yield {
-                        "geography": kind.kind,
-                        "code": code,
-                        "part": part,
-                        "base": base,
-                        "share": x / y if y else None,
-                        "low": float(interval.low[0]),
-                        "high": float(interval.high[0]),
-                        "bounded": bool(interval.bounded[0]),
-                        "level": level,
-                    }
+            yield from self.statements(kind).shares(part, base, self.levels)
+
+    def quantile_rows(self, kind: AreaSet) -> Iterator[dict[str, Any]]:
+        """The quantiles that were asked for, in every area of a kind."""
+        for attribute, share in self.quantiles:
+            yield from self.statements(kind).quantiles(attribute, share, self.levels)
 
     def difference_rows(self, kind: AreaSet, one: str, other: str) -> list[dict[str, Any]]:
-        """Two areas of a kind, query by query: the difference of each figure, with its interval."""
-        source = self.source
-        if source.tree is None:
-            raise no_measurements(source.folder)
-        missing = [code for code in (one, other) if code not in kind.codes]
-        if missing:
-            raise _refused("--difference", f"there is no {kind.kind} {missing[0]!r}", missing[0], "codes of two areas")
-        places = [kind.block[kind.area == kind.codes.index(code)] for code in (one, other)]
-        blocks = [source.tree_block[place][source.tree_block[place] >= 0] for place in places]
-        rows = []
+        """Two areas of a kind, query by query."""
+        return self.statements(kind).difference(self.queries, one, other, self.levels)
+
+    def rank_rows(self, kind: AreaSet) -> Iterator[dict[str, Any]]:
+        """The ranks of the areas of a kind, query by query."""
         for query in self.queries:
-            for words, levels in zip(query.in_words(), _counts_of(query), strict=True):
-                x, y = (float(source.answers.counted(part, [levels])[0]) for part in blocks)
-                v = source.answers.covariance(blocks, [levels, levels])
-                a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
-                for level in self.levels:
-                    ends = difference_intervals([x], [y], a, b, v[0, 1], level)
-                    rows.append(
-                        {
-                            "query": query.name,
-                            "cell": words,
-                            "difference": x - y,
-                            "sd": float(np.sqrt(max(0.0, a + b - 2 * v[0, 1]))),
-                            "low": int(ends.low[0]),
-                            "high": int(ends.high[0]),
-                            "level": level,
-                            "first_is_larger": float(probability_larger([x], [y], a, b, v[0, 1])[0]),
-                        }
-                    )
-        return rows
+            yield from self.statements(kind).ranks(query, self.levels)
 
     # What goes with the rows.
 
@@ -530,8 +495,12 @@ class Inference(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``: the facts, with all rows."""
         rows = [row for kind in self.kinds for row in self.table(kind.kind).to_pylist()]
-        shares = [row for kind in self.kinds for row in self.share_rows(kind)]
-        return self.facts() | {"estimates": rows} | ({"shares": shares} if self.shares else {})
+        values = self.facts() | {"estimates": rows}
+        if self.shares:
+            values["shares"] = [row for kind in self.kinds for row in self.share_rows(kind)]
+        if self.quantiles:
+            values["quantiles"] = [row for kind in self.kinds for row in self.quantile_rows(kind)]
+        return values
 
 
 def infer(
@@ -544,18 +513,23 @@ def infer(
     method: str = "auto",
     at_once: bool = False,
     shares: Sequence[str] = (),
+    tables: Sequence[str] = (),
+    quantiles: Sequence[str] = (),
 ) -> Inference:
     """Estimates with margins.
 
     Args:
         source: What :func:`open_source` opened.
-        queries: Queries such as ``total`` or ``hispanic*cenrace``; without them the total and what is measured.
+        queries: Queries such as ``total`` or ``hispanic*cenrace``; without them, and without tables, the total and what
+            is measured.
         geographies: Levels and kinds of area of the source; without them and without areas all but the blocks.
         areas: Other areas.
         levels: The coverage of the intervals; for each of several there are rows.
         method: ``auto``, ``gls`` (least squares for all) or ``release`` (the records for all).
         at_once: Whether the intervals of all cells of a query in an area hold at once, rather than each by itself.
         shares: Shares such as ``hispanic=1/total``.
+        tables: Tables of the product by name, such as ``p1``: each line is a query of one cell.
+        quantiles: Quantiles of ordered attributes such as ``age`` (its median) or ``age=0.9``.
 
     Returns:
         The answer; its rows are made when they are asked for.
@@ -572,12 +546,39 @@ def infer(
     named = list(dict.fromkeys(geographies)) or ([] if sets else source.default_geographies)
     taken = [kind for kind in sets if kind.kind in named]
     kinds = [*chosen([*sets, *source.geographies], named), *(kind for kind in sets if kind not in taken)]
-    asked = [source.vocabulary.query(text) for text in dict.fromkeys(queries or source.default_queries)]
+    asked = [source.vocabulary.query(text) for text in dict.fromkeys(queries)]
+    asked += [line for name in dict.fromkeys(tables) for line in _table(source, name)]
+    asked = asked or [source.vocabulary.query(text) for text in source.default_queries]
     pairs = tuple(_share(text) for text in shares)
     for pair in pairs:
         for count in pair:
             source.vocabulary.count(count)
-    return Inference(source, tuple(kinds), tuple(asked), tuple(levels), method, at_once, pairs)  # type: ignore[arg-type]
+    ordered = tuple(_quantile(source, text) for text in quantiles)
+    if (pairs or ordered) and source.tree is None:
+        raise no_measurements(source.folder)
+    return Inference(source, tuple(kinds), tuple(asked), tuple(levels), method, at_once, pairs, ordered)  # type: ignore[arg-type]
+
+
+def _table(source: InferenceSource, name: str) -> tuple[AskedQuery, ...]:
+    lines = source.tables.get(name) or source.tables.get(name.lower())
+    if lines is None:
+        known = ", ".join(source.tables) or "none: the source has no tables of lines; ask for a query"
+        raise _refused("--table", f"there is no table {name!r}", name, known)
+    return lines
+
+
+def _quantile(source: InferenceSource, text: str) -> tuple[str, float]:
+    """``age`` for the median, ``age=0.9`` for another quantile."""
+    name, sign, share = (piece.strip() for piece in text.partition("="))
+    try:
+        number = float(share) if sign else 0.5
+    except ValueError:
+        number = float("nan")
+    if not 0 < number < 1:
+        raise _refused("--quantile", "this is no quantile of an attribute", text, "such as age=0.9")
+    if len(source.vocabulary.query(name).variables) != 1:
+        raise _refused("--quantile", "a quantile is of one attribute", text, "the name of an ordered attribute")
+    return name, number
 
 
 def _share(text: str) -> tuple[str, str]:
@@ -592,17 +593,6 @@ def _area_set(source: InferenceSource, area: Area) -> AreaSet:
     return AreaSet(area.name, (area.name,), blocks, np.zeros(len(blocks), np.int64))
 
 
-def _counts_of(query: AskedQuery) -> Iterator[dict[int, Floats]]:
-    """The cells of a query one by one, each as a count."""
-    shape = [variable.size for variable in query.variables]
-    for cell in range(query.cells):
-        index = np.unravel_index(cell, shape) if shape else ()
-        yield {
-            variable.axis: (variable.groups == int(place)).astype(float)
-            for variable, place in zip(query.variables, index, strict=True)
-        }
-
-
 def _layers(kind: AreaSet, blocks: int) -> Iterator[Integers]:
     """Areas that may overlap as partitions: of each block one area at a time, −1 for none."""
     entries = np.arange(len(kind.block))
@@ -614,7 +604,7 @@ def _layers(kind: AreaSet, blocks: int) -> Iterator[Integers]:
         entries = np.delete(entries, first)
 
 
-_CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]
+CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]
 
 
 def _number(values: Any, there: Booleans | None = None) -> pa.Array:
@@ -636,6 +626,7 @@ HEAD = (
     _column("code", pa.string(), "code of the area"),
     _column("query", pa.string(), "what is counted"),
 )
+LABEL = _column("label", pa.string(), "whom the line of a table counts")
 COLUMNS = (
     _column("estimate", pa.float64(), "the estimate that the margin belongs to"),
     _column("sd", pa.float64(), "its standard deviation, or root mean squared error"),

@@ -26,13 +26,14 @@ from confide.estimation.linear_statements import (
 from confide.estimation.sectors import Study
 from confide.estimation.unified_intervals import count_intervals
 from confide.inference.areas import MOST_PIECES, Area, AreaSet, PlacedAreas, SpineUnits, outside
-from confide.inference.asked import Vocabulary, read_study
+from confide.inference.asked import AskedQuery, Vocabulary, read_study, shipped_tables
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.inference.tree_answers import TreeAnswers
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.measurements.folder import find_product
 from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, product_words, read_totals, read_tree
+from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
@@ -123,6 +124,14 @@ class InferenceSource:
         # A study has not every variable that is measured.
         names = [n for n in dict.fromkeys(("total", *measured)) if self.vocabulary.knows(n)]
         return [name for name in names if self.vocabulary.query(name).cells <= MOST_DEFAULT_CELLS]
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[AskedQuery, ...]]:
+        """The tables of the product by name, each with its lines: those of the release, or else those that ship for
+        records with these attributes."""
+        listed = () if self.released is None else Output.from_dict(self.released.facts["output"]).tables
+        listed = listed or shipped_tables(self.vocabulary.attributes)
+        return {table.name: self.vocabulary.lines(table) for table in listed}
 
     @property
     def default_geographies(self) -> list[str]:

@@ -28,6 +28,7 @@ from scipy.special import stdtrit
 from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.unified_intervals import WholeIntervals, checked_level
 from confide.geography.spine import OUTSIDE
+from confide.inference.class_margins import LEAST_FIGURES, ErrorTable, class_margins
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.schema import NO_GROUP
 
@@ -159,6 +160,8 @@ class ReplicateTally:
     shown_squares: Integers = field(default_factory=lambda: np.zeros(len(SIZES), np.int64))
     moved: list[Integers] = field(default_factory=lambda: [np.zeros(1, np.int64) for _ in SIZES])
     """By class that is shown, how many errors have each absolute value; zeros are counted at the end."""
+    errors: ErrorTable = field(default_factory=lambda: ErrorTable(len(SIZES)))
+    """The same errors by the class of the truth and that of what is shown."""
 
     def __post_init__(self) -> None:
         self._keys, self._values = _entries(self.released)
@@ -195,15 +198,20 @@ class ReplicateTally:
         self.shown[0] += self.possible - len(values)
         for number in range(len(SIZES)):
             self.moved[number] = _longer(self.moved[number], np.bincount(np.abs(error[new == number])))
+        self.errors.add(old, new, -error, self.possible - len(error))
         self._by_cell[place[known]] += (values[known] - before[known]) ** 2
         self._by_cell[lost] += self._values[lost] ** 2
         self._other.append((keys[~known], values[~known] ** 2))
         self.replicates += 1
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row for each class that some figure of the release, or of a replicate, is of."""
+    def rows(self, made_up: ReplicateTally | None = None) -> list[dict[str, Any]]:
+        """One row for each class that some figure of the release, or of a replicate, is of.
+
+        Margins hold in replicates, and in releases of made-up people if their tally is given.
+        """
         result = []
         cell_roots = self._roots()
+        margins = self._margins(cell_roots[0], [] if made_up is None else [made_up.errors])
         for number, (size, (low, high)) in enumerate(zip(size_names(), SIZES, strict=True)):
             cells, shown = int(self.cells[number]), int(self.shown[number])
             if not (cells or shown):
@@ -228,8 +236,27 @@ class ReplicateTally:
                         f"p{round(100 * q)}_shown": value if shown else None
                         for q, value in zip(QUANTILES, quantiles, strict=True)
                     },
+                    **{name: int(ends[number]) if shown else None for name, ends in margins.items()},
+                    "mse_made_up": None if made_up is None else made_up.mse_shown(number),
                 }
             )
+        return result
+
+    def mse_shown(self, number: int) -> float | None:
+        """The mean squared error of figures that show a class; none where too few do."""
+        shown = int(self.shown[number])
+        enough = shown >= LEAST_FIGURES * max(self.replicates, 1)
+        return float(self.shown_squares[number] / shown) if enough else None
+
+    def _margins(self, zero_roots: Floats, others: list[ErrorTable]) -> dict[str, Integers]:
+        """How far below and above a figure of each class the truth may be, for each level: no less for a higher one."""
+        floor = _quantile_with_zeros(zero_roots, int(self.cells[0]), ZERO_FLOOR)
+        result: dict[str, Integers] = {}
+        last = np.zeros((2, len(SIZES)), np.int64)
+        for q in QUANTILES:
+            ends = class_margins([self.errors, *others], q, zero_floor=floor, zero_most=int(EDGES[1]) - 1)
+            last = np.maximum(last, [ends.below, ends.above])
+            result |= {f"below_{round(100 * q)}": last[0], f"above_{round(100 * q)}": last[1]}
         return result
 
     def _roots(self) -> list[Floats]:
@@ -286,35 +313,47 @@ def _quantile_with_zeros(values: Floats, number: int, q: float) -> float:
     return float(np.sort(values)[place]) if place >= 0 and len(values) else 0.0
 
 
-def pooled_rows(
-    problem: TopDownProblem, released: Any, replicates: Iterable[Any], kinds: Sequence[AreaKind] | None = None
-) -> list[dict[str, Any]]:
-    """The pooled errors of every kind of area, query and size class.
+Tallies = Mapping[tuple[str, str], ReplicateTally]
+"""By kind of area and query."""
+
+
+def tallied(problem: TopDownProblem, truth: Any, releases: Iterable[Any]) -> Tallies:
+    """The errors of releases whose truth is known, for every kind of area and query.
 
     Args:
         problem: Strategy, frame and spine.
-        released: The histograms of the release, blocks of the spine x cells, sparse.
-        replicates: Those of each replicate; read once.
-        kinds: The kinds of area; all of the frame by default.
+        truth: Histograms, blocks of the spine x cells, sparse: those of the release, or of made-up people.
+        releases: Those of each replicate, or release of made-up people; read once.
     """
-    areas = area_kinds(problem) if kinds is None else list(kinds)
+    areas = area_kinds(problem)
     queries = {name: query_matrix(problem, name) for name in query_names(problem)}
     possible = PossibleCells(problem)
     tallies = {
-        (kind.name, name): ReplicateTally(kind.members @ released @ matrix, possible.number(kind, matrix))
+        (kind.name, name): ReplicateTally(kind.members @ truth @ matrix, possible.number(kind, matrix))
         for kind in areas
         for name, matrix in queries.items()
     }
-    for histograms in replicates:
+    for histograms in releases:
         for kind in areas:
             of_areas = kind.members @ histograms
             for name, matrix in queries.items():
                 tallies[kind.name, name].add(of_areas @ matrix)
+    return tallies
+
+
+def pooled_rows(problem: TopDownProblem, replicates: Tallies, made_up: Tallies | None = None) -> list[dict[str, Any]]:
+    """The pooled errors of every kind of area, query and size class, with their margins.
+
+    Args:
+        problem: Strategy, frame and spine.
+        replicates: The errors of replicates (:func:`tallied`).
+        made_up: Those of releases of made-up people, if there are any.
+    """
+    kinds = {kind.name: kind for kind in area_kinds(problem)}
     return [
-        {"kind": kind.name, "areas": kind.areas, "on_spine": kind.on_spine, "query": name} | row
-        for kind in areas
-        for name in queries
-        for row in tallies[kind.name, name].rows()
+        {"kind": name, "areas": kinds[name].areas, "on_spine": kinds[name].on_spine, "query": query} | row
+        for (name, query), tally in replicates.items()
+        for row in tally.rows(None if made_up is None else made_up[name, query])
     ]
 
 
@@ -333,7 +372,7 @@ class CalibratedFactor:
 
     @property
     def factor(self) -> float:
-        """What margins of these areas are multiplied by: never less than 1."""
+        """What errors of these areas are multiplied by, where a class has none of its own: never less than 1."""
         return max(1.0, self.ratio)
 
     def as_dict(self) -> dict[str, Any]:
@@ -392,6 +431,18 @@ def calibrated_with(problem: TopDownProblem, kind: AreaKind) -> str | None:
     if not kind.on_spine:
         return OFF_SPINE
     return kind.name if kind.name == problem.frame.spine.levels[-1].name else None
+
+
+def class_factor(row: Mapping[str, Any], otherwise: float) -> float:
+    """What the root mean squared error of a class is multiplied by: never less than 1.
+
+    Args:
+        row: Pooled errors of the class, of replicates and of made-up people.
+        otherwise: The factor where the class has too few figures of made-up people for one of its own.
+    """
+    if row["mse_made_up"] is None or not row["mse_shown"]:
+        return otherwise
+    return max(1.0, float(np.sqrt(row["mse_made_up"] / row["mse_shown"])))
 
 
 def _quotients(truth: Any, released: Any, mse: Floats) -> Floats:
@@ -455,7 +506,17 @@ SCHEMA = pa.schema(
             _column(f"p{round(100 * q)}_shown", pa.int64(), f"what {q:.0%} of their absolute errors do not exceed")
             for q in QUANTILES
         ),
-        _column("factor", pa.float64(), "what margins are multiplied by: off the spine, and in the smallest areas"),
+        *(
+            _column(
+                f"{side}_{round(100 * q)}",
+                pa.int64(),
+                f"how far {side} a figure that shows this size the truth may be, at {q:.0%}",
+            )
+            for q in QUANTILES
+            for side in ("below", "above")
+        ),
+        _column("mse_made_up", pa.float64(), "mean squared error of figures of made-up releases in the class"),
+        _column("factor", pa.float64(), "how much larger errors are than replicates say, from made-up people"),
     ]
 )
 

@@ -37,14 +37,20 @@ from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inference.made_up_homes import counted, exchanged_homes, resized_blocks, shrinkage
 from confide.inference.pooled_errors import (
+    AreaKind,
     CalibratedFactor,
+    PossibleCells,
+    ReplicateTally,
+    Tallies,
     area_kinds,
     calibrated_factors,
     calibrated_with,
+    class_factor,
     pooled_rows,
     query_matrix,
     query_names,
     rows_table,
+    tallied,
 )
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.descent import descend, estimates_folder
@@ -319,6 +325,40 @@ class Replicates(TypedAnswer):
         for number in range(1, self.number + 1):
             yield sparse_counts(self.source.problem, records_file(self.folder, replicate_name(number)))
 
+    def errors_of(self, kind: AreaKind, query: str, matrix: Any) -> list[dict[str, Any]]:
+        """Pooled errors of areas or queries that are not among the rows, in the same way.
+
+        Args:
+            kind: The areas.
+            query: What the query is called.
+            matrix: Cells of the histogram x cells of the query, sparse.
+        """
+        possible = PossibleCells(self.source.problem).number(kind, matrix)
+
+        def tally(truth: Any, releases: Iterator[Any]) -> ReplicateTally:
+            result = ReplicateTally(kind.members @ truth @ matrix, possible)
+            for histograms in releases:
+                result.add(kind.members @ histograms @ matrix)
+            return result
+
+        made_up = None if not self.calibration else tally(*self._made_up())
+        own = counts_matrix(self.source.problem, self.source.histogram)
+        rows = tally(own, self.histograms()).rows(made_up)
+        if kind.on_spine:
+            return [row | {"factor": 1.0} for row in rows]
+        by_query = {row.query: row.factor for row in self.factors}
+        otherwise = by_query.get(query, max(by_query.values(), default=1.0))
+        return [row | {"factor": class_factor(row, otherwise)} for row in rows]
+
+    def _made_up(self) -> tuple[Any, Iterator[Any]]:
+        """Made-up people, and their releases."""
+        problem = self.source.problem
+        numbers = range(1, self.calibration + 1)
+        files = (records_file(self.folder, calibration_name(number)) for number in numbers)
+        return sparse_counts(problem, records_file(self.folder, MADE_UP)), (
+            sparse_counts(problem, file) for file in files
+        )
+
     def statistics(self, kind: str, query: str) -> ReplicateStatistics:
         """Figures of the release with mean, mean squared error and standard deviation of replicates, cell by cell.
 
@@ -400,17 +440,25 @@ def _answer(
 
     with progress.stage("Pooling errors", 2) as advance:
         own = counts_matrix(problem, source.histogram)
-        rows = pooled_rows(problem, own, listed([replicate_name(number + 1) for number in range(replicates)]))
+        errors = tallied(problem, own, listed([replicate_name(number + 1) for number in range(replicates)]))
         advance(1)
+        made_up: Tallies | None = None
         factors: list[CalibratedFactor] = []
         if calibration:
             people = sparse_counts(problem, records_file(folder, MADE_UP))
-            released = listed([calibration_name(number + 1) for number in range(calibration)])
-            factors = calibrated_factors(problem, rows, people, released)
+            names = [calibration_name(number + 1) for number in range(calibration)]
+            made_up = tallied(problem, people, listed(names))
+            factors = calibrated_factors(problem, pooled_rows(problem, errors), people, listed(names))
+        rows = pooled_rows(problem, errors, made_up)
         advance(1)
     factor_of: dict[tuple[str | None, str], float] = {(row.areas_of, row.query): row.factor for row in factors}
     groups = {kind.name: calibrated_with(problem, kind) for kind in area_kinds(problem)}
-    stated = [row | {"factor": factor_of.get((groups[row["kind"]], row["query"]), 1.0)} for row in rows]
+    stated = [
+        row | {"factor": class_factor(row, factor_of.get((groups[row["kind"]], row["query"]), 1.0))}
+        if groups[row["kind"]]
+        else row | {"factor": 1.0}
+        for row in rows
+    ]
     answer = Replicates(folder, source, replicates, calibration, stated, factors)
     values = answer.as_dict()
     table = rows_table(stated).replace_schema_metadata({"stamp": STAMP, "manifest_sha256": source.manifest_sha256})

@@ -65,9 +65,16 @@ class TreeAnswers:
                 forms = self.covariances.area_forms(block, area, len(apart), np.eye(sectors.size))
                 self._area_cores[id(placed)] = (placed, forms)
             return asked.variances(self._area_cores[id(placed)][1][np.searchsorted(apart, areas)])
-        block, area = _entries(placed, areas)
+        return self._by_probes(*_entries(placed, areas), len(areas), asked)
+
+    def of_blocks(self, block: Integers, area: Integers, areas: int, query: AskedQuery) -> Floats:
+        """The variances of the cells of a query in areas of these blocks of the tree: areas x cells."""
+        return np.maximum(self._by_probes(block, area, areas, self._query(query)), 0.0)
+
+    def _by_probes(self, block: Integers, area: Integers, areas: int, asked: SectorCells) -> Floats:
+        """Variances from the core vectors of the query alone."""
         probes, probe = np.unique(asked.base.members, axis=0, return_inverse=True)
-        forms = self.covariances.area_forms(block, area, len(areas), probes)
+        forms = self.covariances.area_forms(block, area, areas, probes)
         return asked.arranged(np.einsum("aspp->aps", forms)[:, probe.reshape(-1)] @ asked.weights.T)
 
     def _of_kinds(self, level: int, query: AskedQuery) -> tuple[Integers, Floats]:

@@ -5,6 +5,8 @@
     DIR/
       estimates/GEOGRAPHY.parquet     every figure with both estimates and its interval (.csv, .sdmx.csv on request)
       shares/GEOGRAPHY.csv            shares, if they were asked for
+      quantiles/GEOGRAPHY.csv         medians and other quantiles, if they were
+      covariances/GEOGRAPHY.parquet   of the errors of two areas of a kind, on request
       inference.json                  source, rule, goodness of fit, warnings
       README.md                       the same in words
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,8 @@ from confide.report.charts import Chart, chart
 from confide.report.geometry import read_geometry
 from confide.version import __version__
 
-ANSWER, README, ESTIMATES, SHARES = "inference.json", "README.md", "estimates", "shares"
+ANSWER, README, ESTIMATES = "inference.json", "README.md", "estimates"
+SHARES, QUANTILES, COVARIANCES = "shares", "quantiles", "covariances"
 FORMATS = ("parquet", "csv", "sdmx")
 FORM = "confide/inference/v1"
 SDMX = {
@@ -47,13 +50,16 @@ SDMX = {
 """Columns of SDMX-CSV, by ours."""
 
 
-def write_inference(answer: Inference, folder: Path, formats: Sequence[str] = ("parquet",)) -> dict[str, Any]:
+def write_inference(
+    answer: Inference, folder: Path, formats: Sequence[str] = ("parquet",), *, covariances: bool = False
+) -> dict[str, Any]:
     """Writes an inference into a folder of its own: a new one, or that of an earlier inference, which it replaces.
 
     Args:
         answer: What :func:`confide.inference.infer` found.
         folder: Where to.
         formats: Of the estimates: ``parquet``, ``csv``, ``sdmx`` (SDMX-CSV), or several.
+        covariances: Whether those between areas of a kind are written too.
 
     Returns:
         What ``inference.json`` says.
@@ -68,8 +74,10 @@ def write_inference(answer: Inference, folder: Path, formats: Sequence[str] = ("
         shutil.rmtree(beside, ignore_errors=True)
         (beside / ESTIMATES).mkdir(parents=True)
         rows = {kind.kind: _write_estimates(answer, beside, kind, formats) for kind in answer.kinds}
-        if answer.shares:
-            _write_shares(answer, beside)
+        _write_statements(beside / SHARES, {kind.kind: answer.share_rows(kind) for kind in answer.kinds})
+        _write_statements(beside / QUANTILES, {kind.kind: answer.quantile_rows(kind) for kind in answer.kinds})
+        if covariances:
+            _write_covariances(answer, beside / COVARIANCES)
         facts = answer.facts() | {"form": FORM, "software": f"confide {__version__}", "rows": rows}
         (beside / ANSWER).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (beside / README).write_text(in_words(answer, facts), encoding="utf-8")
@@ -121,15 +129,24 @@ def _sdmx_batch(batch: pa.RecordBatch, answer: Inference) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _write_shares(answer: Inference, folder: Path) -> None:
-    (folder / SHARES).mkdir()
-    for kind in answer.kinds:
-        rows = list(answer.share_rows(kind))
+def _write_statements(folder: Path, by_kind: Mapping[str, Iterator[dict[str, Any]]]) -> None:
+    """A CSV file for each kind of area of which something is said."""
+    for kind, statements in by_kind.items():
+        rows = list(statements)
         if rows:
-            with (folder / SHARES / f"{file_name(kind.kind)}.csv").open("w", encoding="utf-8", newline="") as file:
+            folder.mkdir(exist_ok=True)
+            with (folder / f"{file_name(kind)}.csv").open("w", encoding="utf-8", newline="") as file:
                 writer = csv.DictWriter(file, list(rows[0]))
                 writer.writeheader()
                 writer.writerows(rows)
+
+
+def _write_covariances(answer: Inference, folder: Path) -> None:
+    folder.mkdir()
+    for kind in answer.kinds:
+        statements = answer.statements(kind)
+        tables = [statements.covariance_rows(query) for query in answer.queries]
+        pq.write_table(pa.concat_tables(tables), folder / f"{file_name(kind.kind)}.parquet")
 
 
 def in_words(answer: Inference, facts: dict[str, Any]) -> str:

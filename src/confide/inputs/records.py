@@ -15,7 +15,7 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.geography import Spine
-from confide.inputs.frame import BLOCK, missing_columns, wrong_code_types
+from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.spelled import attribute_code, column_text, gather, lines_of, places_of
 from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
@@ -127,10 +127,14 @@ def check_records(
         rows = engine.first_rows(source, unknown, ROWS_NAMED, frame=frame)
         gather(engine, source, block, unknown, frame=frame)
         word = spine.blocks.name
-        expected = f"one of the {spine.blocks.units:,} {'blocks' if word == BLOCK else f'codes of {word}'} of the frame"
-        what = f"a record lies in a {word} that the frame lacks"
+        article = "an" if word[0] in "aeiou" else "a"
+        expected = f"one of the {spine.blocks.units:,} codes that the block table lists"
+        what = f"a record lies in {article} {word} that the block table does not list"
         remedy = "correct the records or the block table; or say what the code is now: [geography] aliases, or trim"
-        if _lost_zeros(engine, source, code, unknown, frame):
+        if not _some(engine, source, f"({unknown}) AND trim(coalesce({code}, '')) <> ''", frame):
+            what = f"a record does not say in which {word} it lies"
+            remedy = "add the code of the place to these rows; if they are empty, remove them"
+        elif _lost_zeros(engine, source, code, unknown, frame):
             remedy = LOST_ZEROS
         findings.append(bad_record(source, block, what, expected, rows, number=broken[-1], remedy=remedy))
     return findings
@@ -142,9 +146,14 @@ LOST_ZEROS = "write the codes as text, with the leading zeros that a spreadsheet
 def _lost_zeros(engine: Engine, source: Source, code: str, unknown: str, frame: Path) -> bool:
     """Whether every unknown block would be known, were it not for leading zeros."""
     plain, known = f"trim(LEADING '0' FROM {code})", "SELECT trim(LEADING '0' FROM code) FROM frame"
-    other = f"SELECT count(*) AS n FROM records WHERE ({unknown}) AND coalesce({plain} NOT IN ({known}), TRUE)"
-    answer = engine.sql(other, records=source, frame=frame).reveal("whether zeros are all that is wrong, for a remedy")
-    return not answer.column("n")[0].as_py()
+    return not _some(engine, source, f"({unknown}) AND coalesce({plain} NOT IN ({known}), TRUE)", frame)
+
+
+def _some(engine: Engine, source: Source, condition: str, frame: Path) -> bool:
+    """Whether a condition holds for any record."""
+    query = f"SELECT count(*) AS n FROM records WHERE {condition}"
+    answer = engine.sql(query, records=source, frame=frame).reveal("what is wrong with codes of places, for a remedy")
+    return bool(answer.column("n")[0].as_py())
 
 
 def check_codes(engine: Engine, source: Source, attributes: Sequence[Attribute]) -> list[Finding]:

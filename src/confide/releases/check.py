@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from confide.engines import Engine
 from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.inputs.frame import BLOCK
 from confide.inputs.spelled import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
@@ -114,7 +116,8 @@ def check(
         problem = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(problem)
     except ConfideError as error:
-        return Checked(None, None, None, account, (*findings, *once_for_both_files(error.findings)))
+        findings += once_for_both_files(error.findings)
+        return Checked(None, None, None, account, in_office_words(findings, loaded.spec.geography.smallest))
     findings += _too_wide(loaded, plan)
     if loaded.spec.geography.outlines:
         frame = problem.frame
@@ -144,7 +147,8 @@ def check(
             needed += mechanism.bytes_of_records(problem, job)
         findings += room(workspace, needed)
     stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
-    return Checked(problem, plan, cost, account, tuple(findings), mechanism.summary(plan), fingerprint, stated)
+    worded = in_office_words(findings, loaded.spec.geography.smallest)
+    return Checked(problem, plan, cost, account, worded, mechanism.summary(plan), fingerprint, stated)
 
 
 def _stated_price(
@@ -169,6 +173,45 @@ def once_for_both_files(findings: Sequence[Finding]) -> list[Finding]:
             where = replace(first.where, file=f"{first.where.file}, {finding.where.file}")
             joined[key] = replace(first, where=where)
     return list(joined.values())
+
+
+_BLOCK = re.compile(
+    r"""(?<![\w"'`\[.])(?<!\]\ )  # neither a value nor a key of a spec
+    (?:(?P<an>an?)\ )?(?P<block>block(?P<table>\ table)?(?P<s>s?))
+    (?![\w"'`\].]|\ =)""",
+    re.VERBOSE,
+)
+
+
+def in_office_words(findings: Iterable[Finding], smallest: str) -> tuple[Finding, ...]:
+    """Findings in the words of an office that calls its smallest places otherwise than blocks.
+
+    >>> finding = Finding("household", "members of one household are in different blocks", remedy="[data] blocks = ...")
+    >>> print(*in_office_words([finding], "municipality"))
+    members of one household are in different municipality areas
+      remedy: [data] blocks = ...
+    """
+    if smallest == BLOCK:
+        return tuple(findings)
+
+    def word(match: re.Match[str]) -> str:
+        text = f"file{match['s']} of areas" if match["table"] else smallest + (" areas" if match["s"] else "")
+        article = "" if match["an"] is None else ("an " if text[0] in "aeiou" else "a ")
+        return article + text
+
+    def worded(text: str | None) -> str | None:
+        return None if text is None else _BLOCK.sub(word, text)
+
+    return tuple(
+        replace(
+            finding,
+            what=_BLOCK.sub(word, finding.what),
+            found=worded(finding.found),
+            expected=worded(finding.expected),
+            remedy=worded(finding.remedy),
+        )
+        for finding in findings
+    )
 
 
 @contextmanager

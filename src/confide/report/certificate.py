@@ -48,8 +48,10 @@ class CertificateWords:
 
 
 def messages_of(manifest: Mapping[str, Any]) -> Messages:
-    """The messages of the language that a release has its pages in."""
-    return messages(manifest.get("publication", {}).get("language", ENGLISH))
+    """The messages of the language that a release has its pages in, with the office's word for the smallest places."""
+    text = messages(manifest.get("publication", {}).get("language", ENGLISH))
+    spine = manifest["plan"].get("spine")
+    return text.calling(spine[-1]) if spine else text
 
 
 def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:

@@ -67,7 +67,22 @@ def read_polygons(file: Path, name: str, codes: Iterable[str]) -> dict[str, Poly
 
 def _features(file: Path, name: str) -> list[dict[str, Any]]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
+        given = file.read_bytes()
+    except OSError as error:
+        raise _unreadable(name, str(file), error.strerror) from None
+    return read_features(given, name, str(file))
+
+
+def read_features(given: bytes, name: str, file: str | None = None) -> list[dict[str, Any]]:
+    """The features of a GeoJSON text that have polygons.
+
+    Args:
+        given: The text.
+        name: What it is the geometry of.
+        file: Where it is from, for a finding.
+    """
+    try:
+        content = json.loads(given.decode("utf-8-sig"))
         features = [
             {"properties": dict(feature.get("properties") or {}), "geometry": feature["geometry"]}
             for feature in content["features"]
@@ -75,16 +90,20 @@ def _features(file: Path, name: str) -> list[dict[str, Any]]:
         ]
         for feature in features:
             _polygons(feature["geometry"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise InputError(
-            "geometry",
-            f"the geometry of {name!r} cannot be read",
-            where=Place(file=str(file)),
-            found=getattr(error, "strerror", None) or "another content",
-            expected="a GeoJSON FeatureCollection of Polygons or MultiPolygons, in degrees",
-            remedy="check the path, or write the file again",
-        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        raise _unreadable(name, file, None) from None
     return features
+
+
+def _unreadable(name: str, file: str | None, why: str | None) -> InputError:
+    return InputError(
+        "geometry",
+        f"the geometry of {name!r} cannot be read",
+        where=Place(file=file),
+        found=why or "another content",
+        expected="a GeoJSON FeatureCollection of Polygons or MultiPolygons, in degrees",
+        remedy="check the path, or write the file again",
+    )
 
 
 def _matched(features: list[dict[str, Any]], codes: set[str]) -> list[tuple[str, dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from math import prod
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from confide.inputs.proposals.record_places import propose_record_places
 MOST_CELLS = 5_000
 """So many cells a histogram may have that is estimated for every place; attributes beyond are left out of it."""
 MOST_TABLE_CELLS = 400
+TOTALS = frozenset(files("confide").joinpath("data/proposals/totals.txt").read_text("utf-8").splitlines())
 _HOUSEHOLD = re.compile(
     r"(house|hh|hushall|hushåll|haushalt|menage|ménage|hogar|famil|dwelling)[ _-]?(hold)?[ _-]?(id|no|nr|num|number)?",
     re.IGNORECASE,
@@ -108,6 +110,25 @@ def propose_schema(
     ]
 
 
+def _no_row_of_totals(records: FileLook, places: PlacesProposal, engine: LocalEngine) -> None:
+    """Raises if records have a total in place of an area: it would be published as one more area."""
+    known = {code for codes in places.aliases.values() for code in codes}
+    rows = {
+        text: count
+        for text, count in records.values(engine, places.block).items()
+        if text.lower() in TOTALS and text not in known and (places.proposed or places.unknown)
+    }
+    if rows:
+        raise InputError(
+            "total-row",
+            "some rows seem to hold totals instead of records",
+            Place(file=records.source.file, column=places.block),
+            f"a word for a total in place of the area: {sum(rows.values()):,} of the rows",
+            "one row for each person, and no totals",
+            "remove the rows of totals; if an area is really called so, list it in a file of areas: --geography FILE",
+        )
+
+
 def propose_office(
     records: Path,
     areas: Path | None,
@@ -134,6 +155,15 @@ def propose_office(
         The proposal.
     """
     look = look_at_file(records, engine)
+    if not look.values(engine, look.columns[0]):
+        raise InputError(
+            "no-records",
+            "the file has no records",
+            Place(file=look.source.file),
+            "column names alone",
+            "one row for each person",
+            "give the file with its rows",
+        )
     if household is not None and household not in look.columns:
         raise InputError(
             "missing-column",
@@ -152,6 +182,7 @@ def propose_office(
         places = propose_record_places(look, engine, merged, place)
     else:
         places = propose_places(look, area_look, engine, merged)
+    _no_row_of_totals(look, places, engine)
     without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}
     columns = tuple(propose_schema(look, engine, without))
     if all(column.left_out for column in columns):

@@ -23,6 +23,11 @@ RECORDS_A_PLACE = 5
 """With fewer records to a place, a column that follows from it may do so by chance."""
 ALMOST = 0.9
 """A column of words with more than this share of values to places has their names: two places may share one."""
+NAME = "_name"
+"""What the columns of names end in, where a code list is laid out in columns."""
+_NO_WORD = re.compile("codes?|kod|codigo|código|ids?|key|geo", re.IGNORECASE)
+"""Names of a column that say nothing of the areas in it: then the records' own name for it is the office's word."""
+_NAMES = re.compile("nam|nom|label|titel|title|bezeichnung", re.IGNORECASE)
 MOST_AREAS = 0.5
 """A partition has at most this share of areas to places; otherwise a column is a name or a number."""
 
@@ -79,14 +84,20 @@ def propose_places(
         InputError: if no column of the records has codes of the file of areas.
     """
     rows = _rows(areas, engine)
-    table = None
+    if not any(rows.values()):
+        raise _no_rows(areas)
+    table: str | None = None
+    named: dict[str, list[str]] = {}
     parent = _parent_column(rows)
     if parent is not None:
-        rows = _laid_out(rows, *parent)
-        table = table_text(rows)
+        rows, named = _laid_out(rows, *parent)
+        table = table_text(rows | named)
     key, block, codes = _joined(records, rows, areas, engine)
     known = set(rows[key])
     levels, partitions, called = levels_of(rows, key)
+    if named:
+        called = {column: f"{column}{NAME}" for column in (key, *levels)}
+        rows = rows | named
     old = _old_codes(rows, key, codes - known) | dict(merged or {})
     by_name = _same_names(records, block, engine, rows, key, called.get(key), codes - known - set(old) - {""})
     old |= by_name
@@ -95,14 +106,14 @@ def propose_places(
     return PlacesProposal(
         block,
         key,
-        place_name(key, len(levels)),
+        place_name(block if _NO_WORD.fullmatch(key) else key, len(levels)),
         (("country", None), *((names[column], column) for column in levels)),
         tuple(partitions),
         aliases,
         len(codes - known - set(old) - {""}),
         table,
         tuple(_following(records, block, engine, set(rows))),
-        called if table is None else {},
+        called if table is None or named else {},
         by_name=len(by_name),
     )
 
@@ -135,8 +146,24 @@ def _parent_column(rows: Mapping[str, list[str]]) -> tuple[str, str] | None:
     return None
 
 
-def _laid_out(rows: Mapping[str, list[str]], code: str, above: str) -> dict[str, list[str]]:
-    """One row for each code that is above no other, with those around it in columns; a short line repeats its last."""
+def _no_rows(areas: FileLook) -> InputError:
+    return InputError(
+        "no-areas",
+        "the file of areas has no rows",
+        Place(file=areas.source.file),
+        "column names alone",
+        "one row for each of the smallest areas, inhabited or not",
+        "give the file with its rows",
+    )
+
+
+def _laid_out(
+    rows: Mapping[str, list[str]], code: str, above: str
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """One row for each code that is above no other, with those around it in columns; a short line repeats its last.
+
+    Beside it, the names of all these codes in columns of their own, where the code list has a column of names.
+    """
     parent = {own: up for own, up in zip(rows[code], rows[above], strict=True) if up and up != own}
     leaves = [own for own in rows[code] if own not in set(parent.values())]
     lines = []
@@ -148,7 +175,13 @@ def _laid_out(rows: Mapping[str, list[str]], code: str, above: str) -> dict[str,
     depth = max(len(line) for line in lines)
     full = [line + [line[-1]] * (depth - len(line)) for line in lines]
     columns = {f"level_{at + 1}": [line[at] for line in full] for at in range(depth - 1)}
-    return {code: [line[-1] for line in lines], **columns}
+    laid_out = {code: [line[-1] for line in lines], **columns}
+    others = [name for name in rows if name not in (code, above) and all(rows[name])]
+    names = next((name for name in others if _are_words(rows[name]) or _NAMES.search(name)), None)
+    if names is None:
+        return laid_out, {}
+    name_of = dict(zip(rows[code], rows[names], strict=True))
+    return laid_out, {f"{each}{NAME}": [name_of[own] for own in codes] for each, codes in laid_out.items()}
 
 
 def table_text(rows: Mapping[str, list[str]]) -> str:

@@ -261,8 +261,8 @@ def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int], number: int) 
         expected = f"a number{least} with {data.decimals} decimals, others are rounded; [magnitude] negative = true"
         expected = expected if least else expected.split(";")[0]
     elif name == BLOCK:
-        what, expected = "a record lies in a block that the frame lacks", "one of the blocks of the frame"
-        remedy = "correct the records, or the frame if that is wrong"
+        what, expected = "a record lies in a block that the block table does not list", "one of its blocks"
+        remedy = "correct the records or the block table; or say what the code is now: [geography] aliases, or trim"
     else:
         attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()

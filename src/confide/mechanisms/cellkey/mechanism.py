@@ -212,11 +212,14 @@ class CellKey(Mechanism[CellKeyProblem]):
         from confide.mechanisms.cellkey.cellkey_answers import give_keys
 
         named = office_values(office, folder, self.name, values)
-        named |= {"records": KEYED, "layout": office.block_layout()}
+        named |= {"records": KEYED, "layout": office.block_layout(), "shuffle_file": ORDER}
         text = render("own_cellkey.toml.j2", **named)
         records = office.records.source
         return Draft(
-            text, files=office_files(office), secret=True, prepare=lambda where: give_keys(records, where / KEYED)
+            text,
+            secrets={ORDER: new_order()},
+            files=office_files(office),
+            prepare=lambda where: give_keys(records, where / KEYED),
         )
 
     def contents(self, plan: Plan) -> str:

@@ -27,6 +27,7 @@ from confide.inputs.made_up import RecordForm
 from confide.mechanisms.postprocess.problem import PostprocessProblem, PostprocessSpec, prepare_measured
 from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.descent import (
+    LISTED_ROWS,
     EstimateGroup,
     NodeRows,
     RowKind,
@@ -45,6 +46,7 @@ from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.released_problem import SPINE, spine_table
 from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.statement import evidence_words
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
 from confide.releases.companions import Codebook
@@ -64,6 +66,7 @@ from confide.report.render import render
 
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +281,24 @@ class LookedUpEvidence:
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateMeasured:  # noqa: ARG002
         return EstimateMeasured(rules, self.problem.cells, self._queries(level_strategy))
 
+    def in_full(
+        self,
+        job: Job,  # noqa: ARG002
+        level_strategy: LevelStrategy,  # noqa: ARG002
+        level: TopDownLevel,
+    ) -> Iterator[tuple[int, Integers, Integers, Floats]]:
+        """Every query in every measured unit, as they were read."""
+        with pq.ParquetFile(_measurements(self.job, level.name)) as file:
+            for batch in file.iter_batches(LISTED_ROWS):
+                unit, query, bits = (batch.column(name).to_numpy() for name in ("unit", "query", "n"))
+                listed = batch.column("value")
+                flat, sizes = listed.flatten().to_numpy(), pc.list_value_length(listed).to_numpy()
+                first = np.cumsum(sizes) - sizes
+                for number in np.unique(query).tolist():
+                    rows = np.flatnonzero(query == number)
+                    values = flat[first[rows][:, None] + np.arange(int(sizes[rows[0]]))]
+                    yield number, unit[rows], values, 1 / bits[rows].view(np.float64)
+
     def _queries(self, level_strategy: LevelStrategy) -> tuple[LookedUpQuery, ...]:
         return tuple(
             LookedUpQuery(query_share.name, self.problem.groups(query_share.name))
@@ -329,5 +350,12 @@ def statement(manifest: Mapping[str, Any]) -> str:
         source=manifest["source"],
         words=in_words(manifest["source"], text),
         strategy=manifest["plan"]["question"]["strategy"],
-        solved=solver_words(manifest["statistics"]["whole"], text),
+        solved="; ".join(
+            part
+            for part in (
+                solver_words(manifest["statistics"]["whole"], text),
+                evidence_words(manifest["plan"]["question"].get("evidence", ()), text),
+            )
+            if part
+        ),
     )

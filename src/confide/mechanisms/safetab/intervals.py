@@ -37,6 +37,8 @@ WIDEST = 1 << 12
 """How far from zero noise may reach that is convolved value by value."""
 MOST_BITS = 1 << 12
 """What is not decided with so many bits counts as possible: the interval is then rather too long."""
+FARTHEST = 1 << 62
+"""No count is so far from a figure that was published of it."""
 
 
 def count_interval(
@@ -210,6 +212,8 @@ def _first(holds: Callable[[int], bool], near: int, least: int = 0) -> int:
     """The smallest number from ``least`` on for which a condition holds that holds from some number on."""
     step, high = 1, near
     while not holds(high):
+        if step > FARTHEST:
+            raise ArithmeticError("the condition holds for no number that a count could be")
         high, step = high + step, 2 * step
     low, step = (high - step // 2 + 1, 1) if high > near else (least, 1)
     if high == near:

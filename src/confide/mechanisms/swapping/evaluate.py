@@ -339,6 +339,7 @@ def _page(numbers: Row, title: str, levels: list[str]) -> str:
         exact=numbers["exact"],
         tables=numbers["tables"],
         levels=levels,
+        smallest=levels[-1],
         figures=_figures(numbers, levels) if pictures else [],
         pictures=pictures,
     )

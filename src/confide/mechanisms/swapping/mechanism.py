@@ -127,7 +127,7 @@ class Swapping(Mechanism[SwappingProblem]):
         return self.restated(job.plan)
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any] | None = None) -> Mapping[str, Any]:  # noqa: ARG002
-        return {"privacy": privacy_of(plan.question["swapping"]), "noise": noise_facts()}
+        return {"privacy": privacy_of(plan.question["swapping"], plan.spine[-1]), "noise": noise_facts()}
 
     def publish(self, problem: SwappingProblem, job: Job, release: ReleaseWriter) -> None:
         people, block, codes = swapped(problem, job.workspace, job.engine)

@@ -16,9 +16,10 @@ from confide.report.certificate import messages_of
 from confide.report.render import exact_text, fraction_up, render
 
 
-def privacy_of(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest says is promised: with a permutation, a loss subject to invariants."""
-    stated = privacy_facts(facts) if "guarantee" in facts else {}
+def privacy_of(facts: Mapping[str, Any], smallest: str) -> dict[str, Any]:
+    """What the manifest says is promised: with a permutation, a loss subject to invariants. ``smallest`` is the
+    office's word for its smallest places."""
+    stated = privacy_facts(facts, smallest) if "guarantee" in facts else {}
     return {"loss": None, **stated, "in_words": in_words(facts)}
 
 
@@ -80,9 +81,10 @@ def stated_guarantee(settings: SwapSettings) -> dict[str, Any]:
     }
 
 
-def privacy_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+def privacy_facts(facts: Mapping[str, Any], smallest: str) -> dict[str, Any]:
     """What the manifest says of it beside the words: the loss, and what it is subject to."""
-    return {"subject_to_invariants": facts["guarantee"] | {"invariants": invariants(facts)}}
+    kept = invariants(facts, messages().calling(smallest))
+    return {"subject_to_invariants": facts["guarantee"] | {"invariants": kept}}
 
 
 def epsilon_text(facts: Mapping[str, Any]) -> str:
@@ -169,6 +171,7 @@ def swapping_statement(manifest: Mapping[str, Any]) -> str:
         tables=[_row(question, table) for table in question["tables"]],
         microdata=question["microdata"],
         figures=_figures(question, text),
+        places=text.places,
     )
 
 

@@ -28,7 +28,7 @@ from confide.mechanisms.swapping.output import (
     read_records,
     read_table,
 )
-from confide.mechanisms.swapping.permutation import PublishedHouseholds
+from confide.mechanisms.swapping.permutation import BLOCK, PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS
 from confide.mechanisms.swapping.settings import swap_settings
 from confide.mechanisms.swapping.spec import HOUSEHOLD
@@ -73,7 +73,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield _settings(question)
     people = None
     if question["microdata"] is not None:
-        people, check = _records(folder, files, question)
+        people, check = _records(folder, files, question, manifest["plan"]["spine"][-1])
         yield check
         if people is not None and "guarantee" in question["swapping"]:
             yield from _invariants(people, question, manifest["statistics"])
@@ -145,7 +145,7 @@ def _table(
     yield _levels_agree(table, by_level, spine)
     yield from _repeated(table, by_level, shared)
     if people is not None:
-        yield _from_records(table, values["codes"], by_level, people)
+        yield _from_records(table, values["codes"], by_level, people, spine[-1])
 
 
 def _inner(table: Table, rows: TableRows) -> TableRows:
@@ -190,7 +190,8 @@ def _repeated(table: Table, by_level: Mapping[str, TableRows], shared: Shared) -
         yield Check(f"{table.name}: the same as in other tables", not wrong, detail)
 
 
-def _records(folder: Path, files: list[str], question: dict[str, Any]) -> tuple[pa.Table | None, Check]:
+def _records(folder: Path, files: list[str], question: dict[str, Any], smallest: str) -> tuple[pa.Table | None, Check]:
+    """The published records, and whether each household is in one of the ``smallest`` places."""
     facts, name = question["microdata"], "records"
     columns = [HOUSEHOLD, *facts["levels"], *facts["areas"], facts["block"], *facts["attributes"]]
     # Numbers in an attribute are codes: as text they are the same in every format.
@@ -210,18 +211,22 @@ def _records(folder: Path, files: list[str], question: dict[str, Any]) -> tuple[
         return None, Check(name, False, "formats differ")
     first = filled[0]
     lived = first.filter(pc.is_valid(first.column(HOUSEHOLD)))
-    pairs = lived.group_by([HOUSEHOLD, "block"]).aggregate([]).num_rows
+    pairs = lived.group_by([HOUSEHOLD, BLOCK]).aggregate([]).num_rows
     numbers = pc.unique(lived.column(HOUSEHOLD))
     together = pairs == len(numbers) and (not len(numbers) or pc.max(numbers).as_py() == len(numbers))
-    return (first if together else None), Check(
-        name, together, f"{first.num_rows:,} records; each household in one block"
-    )
+    detail = f"{first.num_rows:,} records; each household in one {smallest}"
+    return (first if together else None), Check(name, together, detail)
 
 
 def _from_records(
-    table: Table, codes: Sequence[Sequence[Sequence[int | str]]], by_level: Mapping[str, TableRows], people: pa.Table
+    table: Table,
+    codes: Sequence[Sequence[Sequence[int | str]]],
+    by_level: Mapping[str, TableRows],
+    people: pa.Table,
+    smallest: str,
 ) -> Check:
-    """The table counted again from the published records. ``codes`` has for each variable those of every group."""
+    """The table counted again from the published records. ``codes`` has for each variable those of every group;
+    ``smallest`` is the office's word for a block."""
     cell = np.zeros(people.num_rows, np.int64)
     for groups, variable in zip(codes, table.variables, strict=True):
         texts = pa.array([str(code) for group in groups for code in group], pa.string())
@@ -233,7 +238,7 @@ def _from_records(
         cell = cell * len(groups) + group_of[place.to_numpy(zero_copy_only=False).astype(np.int64)]
     wrong = 0
     for level, rows in by_level.items():
-        area = people.column(level).combine_chunks()
+        area = people.column(BLOCK if level == smallest else level).combine_chunks()
         inside = pc.not_equal(area, "").to_numpy(zero_copy_only=False)
         areas = pc.unique(pa.concat_arrays([area, rows.area]))
         inner, size = _inner(table, rows), table.inner.cells

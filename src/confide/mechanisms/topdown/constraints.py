@@ -269,6 +269,12 @@ def invariant_level(strategy: Strategy) -> str | None:
     return max(levels, key=strategy.level_names.index, default=None)
 
 
+def told_totals(strategy: Strategy, columns: Mapping[str, Integers]) -> Integers | None:
+    """The number of records of each block, where the frame tells it."""
+    told = [i.frame[0] for i in strategy.constraints.invariants if i.query == "total" and i.frame]
+    return columns[told[0]] if told else None
+
+
 def known_together(strategy: Strategy, level: TopDownLevel) -> Integers | None:
     """For each unit of a level the number of the group of units whose total is known; None below the invariant."""
     lowest, names = invariant_level(strategy), strategy.level_names

@@ -11,15 +11,16 @@ import json
 import math
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -34,13 +35,24 @@ from confide.estimation.rounding import RoundingInfeasibleError
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
-from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, estimate, support_of
+from confide.mechanisms.topdown.node import (
+    EstimationNode,
+    Limits,
+    NodeRules,
+    NodeTally,
+    UnitLaws,
+    estimate,
+    support_of,
+)
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
 from confide.releases.mechanism import Check, Job
 from confide.releases.workspace import Workspace
+
+if TYPE_CHECKING:
+    from confide.mechanisms.topdown.from_below import LevelLaws
 
 # One level of the descent, as a function on groups of rows: what a process, or a cluster, maps over parents.
 #
@@ -71,6 +83,12 @@ class RowKind(IntEnum):
     """cell and n: the official unit that the child is a part of, and the invariant total of that unit."""
     MEASURED = 6
     """cell, n and value: the query, the bits of its variance, and what was measured (``postprocess``)."""
+    TOTAL_LAW = 7
+    """cell and n: the bits of the precision and of the mean of the total, from the child and all below it."""
+    LAW = 8
+    """cell and value: the kind of the child's law, and the bits of its mean, from the child and all below it."""
+    INFORMATION = 9
+    """cell, n and value: a kind, the number of a pass, and the bits of the information in it; ``unit`` is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +116,42 @@ class EstimateGroup(ABC):
         # Only children and children of empty parents are copies; the others are measured together, then estimated.
         shared = [node for node in nodes if not node.copied]
         measured = iter(self.measured(rows, shared))
+        laws = self._laws(rows)
         parts, tally = [np.empty((0, 3), np.int64)], NodeTally()
         for node in nodes:
-            estimated, how = node.copy() if node.copied else self._estimate(node, next(measured))
+            estimated, how = node.copy() if node.copied else self._estimate(node, next(measured), laws)
             parts.append(estimated)
             tally += how
         return estimates_table(np.concatenate(parts), tally)
 
-    def _estimate(self, node: NodeRows, measured: tuple[MeasuredQuery, ...]) -> tuple[Integers, NodeTally]:
+    def _laws(self, rows: pa.Table) -> UnitLaws | None:
+        """What the children and all below them tell, where the strategy has it so."""
+        if self.rules.sectors is None:
+            return None
+        laws = UnitLaws(self.rules.sectors, self.rules.law_passes)
+
+        def of_kind(kind: RowKind, *names: str) -> list[Any]:
+            chosen = rows.filter(pc.equal(rows.column("kind"), int(kind))).combine_chunks()
+            return [chosen.column(name).to_numpy() for name in names] + (
+                [pa.concat_arrays(chosen.column("value").chunks)] if kind != RowKind.TOTAL_LAW else []
+            )
+
+        laws.read_totals(*of_kind(RowKind.TOTAL_LAW, "unit", "cell", "n"))
+        if self.rules.law_passes:
+            laws.read_laws(*of_kind(RowKind.LAW, "unit", "cell"))
+            laws.read_matrices(*of_kind(RowKind.INFORMATION, "cell", "n"))
+        return laws
+
+    def _estimate(
+        self, node: NodeRows, measured: tuple[MeasuredQuery, ...], laws: UnitLaws | None
+    ) -> tuple[Integers, NodeTally]:
         """The non-zero estimates of one parent's children: unit, cell, count."""
         units, support = node.units, node.support
         part_of, totals = _invariant_totals(node.cell[RowKind.INVARIANT], node.n[RowKind.INVARIANT])
         limits = self._limits(node, len(units))
         problem = EstimationNode(support, node.parent, measured, limits, len(units), None, part_of, totals)
+        if laws is not None:
+            problem = replace(problem, laws=laws.of(units, support), total_law=laws.total(units, len(support)))
         counts, tally = estimate(problem, self.rules)
         cell, child = np.nonzero(counts)
         return np.stack([units[child], support[cell], counts[cell, child]], axis=1), tally
@@ -137,6 +178,14 @@ class EstimateChildren(EstimateGroup):
 
     def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:  # noqa: ARG002
         return measure(self.queries, [node.to_measure() for node in nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class EstimateFromLaws(EstimateGroup):
+    """Estimates children from what they and all below them tell: nothing is measured any more."""
+
+    def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:  # noqa: ARG002
+        return [() for _ in nodes]
 
 
 class NodeRows:
@@ -224,6 +273,11 @@ class Evidence(Protocol):
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> GroupFunction:
         """What estimates the children of a group of parents."""
 
+    def in_full(
+        self, job: Job, level_strategy: LevelStrategy, level: TopDownLevel
+    ) -> Iterator[tuple[int, Integers, Integers, NDArray[np.float64]]]:
+        """All measurements of a level (:class:`~confide.mechanisms.topdown.from_below.MeasuredInFull`)."""
+
 
 def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
     """Estimates of every level into the folders of the run, whole files only; what is there already stays.
@@ -294,23 +348,32 @@ def _leaving_room(problem: TopDownProblem, evidence: Evidence) -> LevelLimits:
 
 
 def _descend(problem: TopDownProblem, job: Job, evidence: Evidence, limits: LevelLimits) -> None:
+    below_of: Mapping[str, LevelLaws] = {}
+    if problem.evidence_levels:
+        from confide.mechanisms.topdown.from_below import gather
+
+        below_of = gather(problem, job, evidence)
     # The root has no parent: every cell may be positive, and its total may be an invariant.
     (asked_root, root), *below = problem.levels()
     into = estimates_folder(job.workspace, root)
     with job.progress.stage(f"Estimating {root.name}", 1) as advance:
         if not (into / "00000000.parquet").exists():
             private_folder(into)
-            write_parquet(_estimate_root(problem, evidence, asked_root, root, limits), into / "00000000.parquet")
+            estimated = _estimate_root(problem, evidence, asked_root, root, limits, below_of.get(root.name))
+            write_parquet(estimated, into / "00000000.parquet")
         advance(1)
     above = root
     # Then level by level: the estimates above are final before anything below is measured.
     for level_strategy, level in below:
-        rows = job.workspace.counts / f"{level.name}.nodes.parquet"
+        rows, laws = job.workspace.counts / f"{level.name}.nodes.parquet", below_of.get(level.name)
         groups = _groups(above)
         if not rows.exists():
-            _write_nodes(job, evidence, above, level, groups, limits, rows)
+            _write_nodes(job, evidence, above, level, groups, limits, rows, laws)
         # One function for the level, mapped over groups of parents by whatever engine there is.
-        function = evidence.function(level_strategy, level, _rules(problem, level_strategy))
+        rules = _rules(problem, level_strategy, laws)
+        function: GroupFunction = EstimateFromLaws(rules, problem.cells)
+        if laws is None or not laws.passes:
+            function = evidence.function(level_strategy, level, rules)
         numbers = np.unique(groups).tolist()
         with job.progress.stage(f"Estimating {level.name}", len(numbers)) as advance:
             job.engine.map_groups(
@@ -324,7 +387,7 @@ def estimates_folder(workspace: Workspace, level: TopDownLevel) -> Path:
     return workspace.measured / level.name
 
 
-def _rules(problem: TopDownProblem, level_strategy: LevelStrategy) -> NodeRules:
+def _rules(problem: TopDownProblem, level_strategy: LevelStrategy, laws: LevelLaws | None = None) -> NodeRules:
     estimation = level_strategy.estimation
     names = {name for step in estimation.least_squares for name in (*step.queries, *step.constrain)}
     groups = {name: problem.groups(name) for name in sorted(names | set(estimation.chain))}
@@ -337,6 +400,8 @@ def _rules(problem: TopDownProblem, level_strategy: LevelStrategy) -> NodeRules:
         frozenset(name for name in estimation.chain if problem.strategy.query(name).cells == problem.cells),
         {name: problem.groups(name) for name in constraints.limited},
         constraints.zero_cells(problem.strategy.schema),
+        None if laws is None else laws.sectors,
+        () if laws is None else laws.passes,
     )
 
 
@@ -346,12 +411,16 @@ def _estimate_root(
     level_strategy: LevelStrategy,
     root: TopDownLevel,
     limits_of: LevelLimits,
+    below: LevelLaws | None,
 ) -> pa.Table:
     """The root: every cell may be positive, and the total is what the invariants say."""
     support = np.arange(problem.cells)
     measured, total = evidence.root(level_strategy, root)
     limits = {name: Limits(least.T, largest.T) for name, (least, largest) in limits_of(root).items()}
     node = EstimationNode(support, None, measured, limits, 1, total)
+    if below is not None:
+        laws, unit = below.of_root(), np.zeros(1, np.int64)
+        node = replace(node, laws=laws.of(unit, support), total_law=laws.total(unit, len(support)))
     with threadpool_limits(1):
         counts, tally = estimate(node, _rules(problem, level_strategy))
     positive = np.flatnonzero(counts[:, 0])
@@ -371,18 +440,22 @@ def _write_nodes(
     groups: np.ndarray[Any, Any],
     limits_of: LevelLimits,
     into: Path,
+    laws: LevelLaws | None,
 ) -> None:
     """The rows that the function of a level takes, for every parent."""
     children = private_folder(job.workspace.counts) / f"{level.name}.children.parquet"
     units = np.arange(level.units)
     columns = {"part": groups[level.parent], "parent": level.parent, "unit": units, "cell": level.shares.index}
     write_parquet(pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}), children)
-    of_evidence, rows = evidence.rows(level)
+    # Where laws of cells are the objective of every pass, nothing else of the children is looked at.
+    with_laws = laws is not None and bool(laws.passes)
+    of_evidence, rows = ({}, "") if with_laws else evidence.rows(level)
     sources = {"children": children, "estimates": estimates_folder(job.workspace, above), **of_evidence}
-    blank = NO_VALUES if evidence.listed else ""
+    listed = evidence.listed or with_laws
+    blank = NO_VALUES if listed else ""
     selects = [
         f"SELECT part, {RowKind.CHILD:d} AS kind, parent, unit, cell, CAST(0 AS BIGINT) AS n{blank} FROM children",
-        rows,
+        *([rows] if rows else []),
         f"SELECT part, {RowKind.PARENT:d}, parent, estimates.unit, estimates.cell, n{blank} FROM estimates JOIN "
         "(SELECT DISTINCT part, parent FROM children) AS parents ON estimates.unit = parents.parent",
     ]
@@ -406,7 +479,22 @@ def _write_nodes(
     totals = evidence.totals(level)
     if totals is not None:
         joined("invariant", RowKind.INVARIANT, totals)
-    size = LISTED_ROWS if evidence.listed else None
+    if laws is not None:
+        sources["total_law"] = laws.totals
+        selects.append(
+            f"SELECT part, {RowKind.TOTAL_LAW:d}, parent, total_law.unit, total_law.cell, n{blank} FROM total_law "
+            "JOIN children USING (unit)"
+        )
+    if laws is not None and with_laws:
+        sources |= {"laws": laws.laws, "matrices": laws.matrices}
+        selects += [
+            f"SELECT part, {RowKind.LAW:d}, parent, laws.unit, laws.cell, CAST(0 AS BIGINT), laws.value FROM laws "
+            "JOIN children USING (unit)",
+            f"SELECT part, {RowKind.INFORMATION:d}, parent, CAST(-1 AS BIGINT), matrices.kind, matrices.cell, "
+            "matrices.value FROM matrices JOIN (SELECT part, laws.cell AS kind, min(parent) AS parent FROM laws "
+            "JOIN children USING (unit) GROUP BY part, laws.cell) AS used USING (kind)",
+        ]
+    size = LISTED_ROWS if listed else None
     job.engine.write(" UNION ALL ".join(selects) + " ORDER BY part", into, rows_per_group=size, **sources)
 
 

@@ -11,6 +11,7 @@ Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Alg
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Engine, Source
 from confide.engines.groups import private_folder, write_parquet
@@ -39,9 +41,21 @@ from confide.mechanisms.topdown.descent import (
     read_statistics,
     solver_check,
 )
-from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
+from confide.mechanisms.topdown.measure import (
+    Children,
+    LevelQuery,
+    TrueCounts,
+    measure,
+    measure_fully,
+    weighting_variance,
+)
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
-from confide.mechanisms.topdown.measurements.writing import measure_everything
+from confide.mechanisms.topdown.measurements.writing import (
+    measure_everything,
+    measure_level,
+    measurements_folder,
+    read_level,
+)
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
@@ -327,6 +341,19 @@ class DrawnEvidence:
 
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
         return EstimateChildren(rules, self.problem.cells, self.level_queries(level_strategy, level))
+
+    def in_full(
+        self, job: Job, level_strategy: LevelStrategy, level: TopDownLevel
+    ) -> Iterator[tuple[int, Integers, Integers, Floats]]:
+        """Every query in every measured unit. What the descent would draw of it is the same, number by number."""
+        queries = self.level_queries(level_strategy, level)
+        files = measure_level(self.problem, job, level, queries, _counts_file(self.workspace, level))
+        for number, units, values in read_level(self.problem, level, files):
+            laws = queries[number].laws
+            precision = np.array([0.0 if law is None else 1 / weighting_variance(law) for law in laws])
+            yield number, units, values, precision[level.shares.index[units]]
+        if not self.problem.spec.output.measurements:
+            shutil.rmtree(measurements_folder(self.workspace, level), ignore_errors=True)
 
     def level_queries(self, level_strategy: LevelStrategy, level: TopDownLevel) -> tuple[LevelQuery, ...]:
         """The queries of a level with the laws of the plan; units of a class without a share have none."""

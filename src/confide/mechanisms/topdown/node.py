@@ -12,13 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from confide.estimation.cell_law import CellLaw
 from confide.estimation.least_squares import quantised, solve
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
+from confide.estimation.sectors import Sectors
 from confide.estimation.totals import estimate_totals
 from confide.mechanisms.topdown.strategy import Pass
+from confide.schema import TOTAL
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -40,6 +44,10 @@ class NodeRules:
     """The groups of histogram cells of the queries whose counts are limited in each child."""
     zero: Booleans
     """The cells that no record can have."""
+    sectors: Sectors | None = None
+    """Core and free axes, where units have laws from below."""
+    law_passes: tuple[int, ...] = ()
+    """The passes whose objective is a law of cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +103,10 @@ class EstimationNode:
     total: int | None = None
     official_unit_of_child: Integers | None = None
     official_totals: Integers | None = None
+    laws: Mapping[int, CellLaw] = field(default_factory=dict)
+    """For a pass by its number the law of the cells of each child, in place of measurements."""
+    total_law: MeasuredQuery | None = None
+    """The total of each child as it and everything below it tell, in place of what was measured."""
 
 
 def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
@@ -114,13 +126,16 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
     x = np.zeros((len(node.support), node.children))
     # Least squares, pass by pass: what a pass has settled, later ones keep within the slack.
     for number, step in enumerate(rules.passes):
-        queries = tuple(query for query in node.measured if query.name in step.queries)
-        current = replace(problem, queries=queries, bounds=(*problem.bounds, *held))
+        law = node.laws.get(number)
+        queries = () if law is not None else tuple(query for query in node.measured if query.name in step.queries)
+        if node.total_law is not None and step.queries == (TOTAL,):
+            queries = (node.total_law,)
+        current = replace(problem, queries=queries, law=law, bounds=(*problem.bounds, *held))
         last = number == len(rules.passes) - 1
-        if not last and step.queries == step.constrain == ("total",) and node.parent is not None:
+        if not last and step.queries == step.constrain == (TOTAL,) and node.parent is not None:
             # A first pass on totals alone has one unknown for each child: it is solved exactly and fast.
             totals, report = estimate_totals(current)
-            held.append(_within("total", np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))
+            held.append(_within(TOTAL, np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))
         else:
             x, report = solve(current)
             for name in () if last else step.constrain:
@@ -193,3 +208,64 @@ def _count(groups: Integers) -> int:
 def support_of(parent: Integers) -> Integers:
     """The histogram cells that a parent's children can have."""
     return np.flatnonzero(parent > 0)
+
+
+class UnitLaws:
+    """What units and everything below them tell (``from_below``), read from rows: numbers travel as their bits.
+
+    Args:
+        sectors: Core and free axes.
+        passes: The passes whose objective is a law of cells.
+    """
+
+    def __init__(self, sectors: Sectors, passes: tuple[int, ...]):
+        self._sectors, self._passes = sectors, passes
+        self._total: dict[int, tuple[float, float]] = {}
+        self._kind: dict[int, int] = {}
+        self._mean: dict[int, Floats] = {}
+        self._matrices: dict[tuple[int, int], Floats] = {}
+
+    def read_totals(self, unit: Integers, precision: Integers, mean: Integers) -> None:
+        """The total of each unit: the bits of its precision and of its mean."""
+        values = zip(_floats(precision).tolist(), _floats(mean).tolist(), strict=True)
+        self._total |= dict(zip(unit.tolist(), values, strict=True))
+
+    def read_laws(self, unit: Integers, kind: Integers, mean: pa.ListArray) -> None:
+        """The kind of each unit, and the bits of the mean of its cells, core x copies."""
+        shape = (len(unit), self._sectors.size, self._sectors.copies)
+        self._kind |= dict(zip(unit.tolist(), kind.tolist(), strict=True))
+        self._mean |= dict(zip(unit.tolist(), _floats(mean.flatten().to_numpy()).reshape(shape), strict=True))
+
+    def read_matrices(self, kind: Integers, number: Integers, information: pa.ListArray) -> None:
+        """The information of each kind in each pass: its bits, sectors x core x core."""
+        shape = (len(kind), len(self._sectors.sectors), self._sectors.size, self._sectors.size)
+        keys = zip(kind.tolist(), number.tolist(), strict=True)
+        self._matrices |= dict(zip(keys, _floats(information.flatten().to_numpy()).reshape(shape), strict=True))
+
+    def total(self, units: Integers, cells: int) -> MeasuredQuery | None:
+        """The law of the totals of some units, on so many cells; None where there is none."""
+        if not self._total:
+            return None
+        weights, means = np.array([self._total[unit] for unit in units.tolist()]).T
+        return MeasuredQuery(TOTAL, np.zeros(cells, np.int64), means[None, :], weights)
+
+    def of(self, units: Integers, support: Integers) -> dict[int, CellLaw]:
+        """For each pass with one the law of the cells of some units."""
+        if not self._passes:
+            return {}
+        kinds, kind = np.unique([self._kind[unit] for unit in units.tolist()], return_inverse=True)
+        mean = np.stack([self._mean[unit] for unit in units.tolist()])
+        return {
+            number: CellLaw(
+                self._sectors,
+                support,
+                kind.reshape(-1),
+                np.stack([self._matrices[one, number] for one in kinds.tolist()]),
+                mean,
+            )
+            for number in self._passes
+        }
+
+
+def _floats(bits: Integers) -> Floats:
+    return np.ascontiguousarray(bits, np.int64).view(np.float64)

@@ -36,7 +36,15 @@ from confide.mechanisms.topdown.off_spine import (
 from confide.mechanisms.topdown.output.settings import Output, prepare_output
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy, check_levels, groups_of, law_of, unit_shares
+from confide.mechanisms.topdown.strategy import (
+    OWN,
+    LevelStrategy,
+    Strategy,
+    check_levels,
+    groups_of,
+    law_of,
+    unit_shares,
+)
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
@@ -72,6 +80,15 @@ class TopDownProblem:
     def cells(self) -> int:
         """The cells of the histogram."""
         return int(np.prod([attribute.size for attribute in self.strategy.schema.attributes], dtype=np.int64))
+
+    @cached_property
+    def evidence_levels(self) -> tuple[str, ...]:
+        """The levels whose measurements tell of the units above them; none where the strategy does not use them."""
+        if self.strategy.evidence == OWN:
+            return ()
+        from confide.mechanisms.topdown.from_below import levels_used
+
+        return levels_used(self.strategy, self.spine)
 
     def groups(self, query: str) -> Integers:
         """The groups of histogram cells of a query."""
@@ -149,6 +166,8 @@ def plan_problem(problem: TopDownProblem) -> Plan:
 
 
 FREE = (
+    "strategy.evidence",
+    "evidence",
     "strategy.levels.*.estimation",
     "strategy.constraints.bounds",
     "strategy.constraints.zeros",
@@ -164,33 +183,38 @@ Invariants are not among it: they are published as they are."""
 def facts_of(problem: TopDownProblem) -> dict[str, Any]:
     """What decides a release besides its measurements, and what a reader needs to check it."""
     strategy = problem.strategy
-    return {
-        "strategy": strategy.as_dict(),
-        "record": strategy.record,
-        "frame": problem.frame.fingerprint,
-        "spine": problem.spine.fingerprint(),
-        "spine_settings": problem.spec.topdown.model_dump(exclude={"strategy", "root"}),
-        "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
-        "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
-        "told": [
-            _told(invariant.name, strategy.query(invariant.query), invariant.frame)
-            for invariant in strategy.constraints.invariants
-            if invariant.frame and invariant.query is not None
-        ],
-        "frame_columns": list(problem.columns),
-        "levels": [level.name for level in problem.frame.spine.levels],
-        "areas": [area.name for area in problem.frame.spine.areas],
-        "output": problem.output.as_dict(),
-        "measurements": problem.spec.output.measurements and problem.file_layout.as_question,
-        "layout": {
-            "block": problem.spec.geography.block,
-            "columns": problem.spec.data.columns,
-            "block_columns": problem.spec.data.block_columns,
-            "delimiter": problem.spec.data.delimiter,
-            "counted": [part.model_dump() for part in problem.spec.data.counted],
-            "presence": problem.spec.data.presence,
-        },
-    } | reading_facts(strategy.schema, problem.records, problem.spec.geography.block)
+    below = {"evidence": list(problem.evidence_levels)} if problem.evidence_levels else {}
+    return (
+        below
+        | {
+            "strategy": strategy.as_dict(),
+            "record": strategy.record,
+            "frame": problem.frame.fingerprint,
+            "spine": problem.spine.fingerprint(),
+            "spine_settings": problem.spec.topdown.model_dump(exclude={"strategy", "root"}),
+            "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
+            "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
+            "told": [
+                _told(invariant.name, strategy.query(invariant.query), invariant.frame)
+                for invariant in strategy.constraints.invariants
+                if invariant.frame and invariant.query is not None
+            ],
+            "frame_columns": list(problem.columns),
+            "levels": [level.name for level in problem.frame.spine.levels],
+            "areas": [area.name for area in problem.frame.spine.areas],
+            "output": problem.output.as_dict(),
+            "measurements": problem.spec.output.measurements and problem.file_layout.as_question,
+            "layout": {
+                "block": problem.spec.geography.block,
+                "columns": problem.spec.data.columns,
+                "block_columns": problem.spec.data.block_columns,
+                "delimiter": problem.spec.data.delimiter,
+                "counted": [part.model_dump() for part in problem.spec.data.counted],
+                "presence": problem.spec.data.presence,
+            },
+        }
+        | reading_facts(strategy.schema, problem.records, problem.spec.geography.block)
+    )
 
 
 def _stated(bound: FrameBound) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
     in_frame = f"{read} IS NOT NULL AND {read} IN (SELECT code FROM frame)"
     twice = f"{read} IN (SELECT {read} FROM records GROUP BY 1 HAVING count(*) > 1)"
     rules = {
-        f"NOT ({in_frame})": (f"counts are of a {smallest} that the frame lacks", block, f"a {smallest} of the frame"),
+        f"NOT ({in_frame})": (f"counts are of a {smallest} that the block table lacks", block, f"a {smallest} of it"),
         twice: (f"a {smallest} has more than one row", block, f"one row for each {smallest}"),
     }
     for name in names:

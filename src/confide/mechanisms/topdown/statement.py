@@ -7,7 +7,7 @@ say, or the plan does not tell, is named and not guessed. Derivation: ``docs/pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -61,19 +61,24 @@ def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
         invariants=invariants(plan, text),
         invariants_note=invariants_note(plan, text),
         effective=effective_privacy(plan, epsilon["delta"] if epsilon else DELTA, text),
-        estimates=_estimates(manifest["statistics"], text),
+        estimates=_estimates(manifest["statistics"], text, plan.question.get("evidence", ())),
         accuracy="accuracy" in manifest,
     )
     return {CERTIFICATE: certificate(manifest, said)}
 
 
-def _estimates(statistics: Mapping[str, Any], text: Messages) -> dict[str, Any] | None:
+def evidence_words(levels: Sequence[str], text: Messages | None = None) -> str:
+    """One sentence on what units were estimated from, where it is more than their own measurements; else nothing."""
+    return (text or messages()).text("topdown.evidence_tree", levels=", ".join(levels)) if levels else ""
+
+
+def _estimates(statistics: Mapping[str, Any], text: Messages, evidence: Sequence[str]) -> dict[str, Any] | None:
     """How the estimates were made: in all, and the least-squares problems by level; none where nothing was made."""
     if not statistics:
         return None
     in_all, by_level = statistics["whole"], statistics["levels"]
     return {
-        "words": solver_words(in_all, text),
+        "words": solver_words(in_all, text) + (f"; {evidence_words(evidence, text)}" if evidence else ""),
         "inexact": in_all["least_squares"]["inexact"],
         "problems": {name: problems(part) for name, part in by_level.items()},
         "not_proved": {name: part["least_squares"]["inexact"] for name, part in by_level.items()},

@@ -28,6 +28,9 @@ from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
 from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
 from confide.schema import DETAILED, NO_GROUP, Query, Schema
 
+OWN, TREE = "own", "tree"
+"""What the estimate of a unit starts from (``evidence``): its own measurements alone, as in 2020, or what it and all
+units below it tell (``from_below``)."""
 BY_LEVEL, BY_QUERY = "by-level", "by-query"
 """A unit with an only child takes over the child's share, and divides it among queries as its own level does (as in
 2020), or gives each query what the child would have given it."""
@@ -134,6 +137,8 @@ class Strategy:
     """Columns of the block table: a block where all of these are zero has no records and is not on the spine."""
     apart: tuple[str, ...] = ()
     """Columns of the block table: a made block group has no blocks that differ in which of these are zero."""
+    evidence: str = OWN
+    """What the estimate of a unit starts from: its own measurements, or those of everything below it as well."""
     bypass: str = BY_LEVEL
     """How a unit divides what it takes over from its only child: as its own level does, or query by query."""
 
@@ -195,7 +200,11 @@ class Strategy:
             "constraints": self.constraints.as_dict(),
             "blocks_with": list(self.blocks_with),
             "apart": list(self.apart),
-        } | ({} if self.bypass == BY_LEVEL else {"bypass": self.bypass})
+        } | {
+            name: chosen
+            for name, chosen, usual in (("evidence", self.evidence, OWN), ("bypass", self.bypass, BY_LEVEL))
+            if chosen != usual
+        }
 
     @cached_property
     def fingerprint(self) -> str:
@@ -235,6 +244,7 @@ def read_strategy(described: Mapping[str, Any], schema: Schema, record: str) -> 
         record,
         tuple(described["blocks_with"]),
         tuple(described["apart"]),
+        described.get("evidence", OWN),
         described.get("bypass", BY_LEVEL),
     )
 

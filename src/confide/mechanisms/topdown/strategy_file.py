@@ -139,6 +139,10 @@ class StrategyFile(Part):
         "by-level",
         description="How a unit divides the share of its only child: as its own level does, or query by query.",
     )
+    evidence: Literal["own", "tree"] = Field(
+        "own",
+        description="own: units are estimated from their own measurements, as in 2020; tree: from those below, too.",
+    )
     definition: Literal["zcdp"] = Field(description="Noise is discrete Gaussian, accounted in zCDP.")
     neighbours: Literal["change-one", "add-remove"]
     root: str = Field(description="The root that is meant when none is named.")
@@ -399,6 +403,7 @@ class _Maker:
             values.record,
             tuple(values.blocks_with),
             tuple(values.apart),
+            values.evidence,
             values.bypass,
         )
 

@@ -102,8 +102,8 @@ def planned_tree(
         variance: What is taken for the variance of a law.
     """
     sectors, queries = sectors_of(strategy, public_zeros=public_zeros)
-    levels, known = [], _totals_known(strategy, spine)
-    for position, level in enumerate(spine.levels):
+    levels = []
+    for level in spine.levels:
         measured = [number for number, share in enumerate(level.shares.table) if share]
         place = np.full(len(level.shares.table), -1, np.int64)
         place[measured] = np.arange(len(measured))
@@ -113,15 +113,67 @@ def planned_tree(
             for number in range(len(measured))
         ]
         information = np.stack(matrices) if matrices else _nothing(sectors)
-        levels.append(TreeLevel(level.parent, place[level.shares.index], information, known[position]))
-    official = spine.levels[_lowest(strategy, spine)].official if _split(strategy, spine) else None
+        levels.append(TreeLevel(level.parent, place[level.shares.index], information))
     possible = possible_cells(strategy, sectors, spine.levels[-1].units, columns, public_zeros=public_zeros)
-    if official is None:
-        return PlannedTree(sectors, queries, TreeCovariances(sectors, levels, possible), tuple(range(len(levels))))
+    tree = with_known_totals(strategy, spine, levels, sectors)
+    return PlannedTree(sectors, queries, TreeCovariances(sectors, tree.levels, possible), tree.position)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTotalsTree:
+    """The levels of a tree with the numbers of records that are known, and with a level for those known together."""
+
+    levels: list[TreeLevel]
+    position: tuple[int, ...]
+    """For each level of the spine its place among the levels of the tree."""
+    between: int | None
+    """The place of the level that was put in."""
+    together: Integers | None
+    """For each unit of the level below it the number of its group."""
+
+    def totals(self, known: Sequence[Integers | None]) -> list[Floats | None]:
+        """The known numbers, level by level, from those of the levels of the spine: for each unit that of its group."""
+        result = [None if each is None else each.astype(np.float64) for each in known]
+        if self.between is not None and self.together is not None:
+            of_units = result[self.between]
+            assert of_units is not None
+            of_groups = np.zeros(self.levels[self.between].units)
+            of_groups[self.together] = of_units
+            result.insert(self.between, of_groups)
+        return result
+
+
+def with_known_totals(
+    strategy: Strategy,
+    spine: TopDownSpine,
+    levels: Sequence[TreeLevel],
+    sectors: Sectors,
+    told: Sequence[bool] | None = None,
+) -> KnownTotalsTree:
+    """The levels of a tree with what the strategy makes known of numbers of records.
+
+    Args:
+        strategy: What is kept.
+        spine: Units, level by level.
+        levels: The levels of the tree, the root first; there may be fewer than the spine has.
+        sectors: Core and free axes.
+        told: For each level whether its numbers are at hand; without it, all are.
+    """
+    at_hand = [True] * len(levels) if told is None else told
+    known = _totals_known(strategy, spine)[: len(levels)]
+    with_totals = [
+        TreeLevel(level.parent, level.measured, level.information, known[position] & at_hand[position])
+        for position, level in enumerate(levels)
+    ]
     at = _lowest(strategy, spine)
-    levels = with_level_between(levels, at, official, sectors)
-    position_of = tuple(position + (position >= at) for position in range(len(spine.levels)))
-    return PlannedTree(sectors, queries, TreeCovariances(sectors, levels, possible), position_of)
+    if not (_split(strategy, spine) and at < len(levels) and at_hand[at]):
+        return KnownTotalsTree(with_totals, tuple(range(len(levels))), None, None)
+    official = spine.levels[at].official
+    assert official is not None, "checked before the run"
+    together = np.unique(official, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    between = with_level_between(with_totals, at, together, sectors)
+    position_of = tuple(position + (position >= at) for position in range(len(levels)))
+    return KnownTotalsTree(between, position_of, at, together)
 
 
 def with_level_between(

@@ -6,7 +6,7 @@ release is the plan's, as it is without the file. What stands under ``Constraint
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.confidential import Confidential
+from confide.engines import Advance
 from confide.engines.groups import private_folder, write_parquet
 from confide.mechanisms.topdown.descent import RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
@@ -102,19 +103,48 @@ def measure_everything(
         private_folder(totals_file(job.workspace, level).parent)
         if totals is not None and not totals_file(job.workspace, level).exists():
             write_parquet(totals, totals_file(job.workspace, level))
-        numbers = groups_of_units(level)
-        rows = job.workspace.counts / f"{level.name}.units.parquet"
-        if numbers and not rows.exists():
-            _write_rows(job, level, counts_of(level), rows)
-        layouts = [
-            query_layout(problem.strategy.schema, query_share.name, query_share.query, problem.file_layout)
-            for query_share in level_strategy.queries
-        ]
-        function = MeasureUnits(asked_of(level_strategy, level), tuple(layout.order for layout in layouts))
-        with job.progress.stage(f"Measuring all of {level.name}", len(numbers)) as advance:
-            job.engine.map_groups(
-                function, rows, "part", numbers, measurements_folder(job.workspace, level), advance=advance
-            )
+        with job.progress.stage(f"Measuring all of {level.name}", len(groups_of_units(level))) as advance:
+            measure_level(problem, job, level, asked_of(level_strategy, level), counts_of(level), advance)
+
+
+def measure_level(
+    problem: TopDownProblem,
+    job: Job,
+    level: TopDownLevel,
+    queries: tuple[LevelQuery, ...],
+    counts: Path,
+    advance: Advance | None = None,
+) -> list[Path]:
+    """The full set of one level, in files of some units each; those that are there already stay."""
+    numbers, rows = groups_of_units(level), job.workspace.counts / f"{level.name}.units.parquet"
+    if numbers and not rows.exists():
+        _write_rows(job, level, counts, rows)
+    function = MeasureUnits(queries, tuple(layout.order for layout in _layouts(problem, level)))
+    into = measurements_folder(job.workspace, level)
+    return job.engine.map_groups(function, rows, "part", numbers, into, advance=advance)
+
+
+def read_level(
+    problem: TopDownProblem, level: TopDownLevel, files: Sequence[Path]
+) -> Iterator[tuple[int, Integers, Integers]]:
+    """What :func:`measure_level` has measured: the number of a query, units, and values in the query's own order."""
+    layouts = _layouts(problem, level)
+    for file in files:
+        rows = pq.read_table(file)
+        unit, query = (rows.column(name).to_numpy() for name in ("unit", "query"))
+        listed = pa.concat_arrays(rows.column("value").chunks)
+        flat = listed.flatten().to_numpy()
+        first = np.cumsum(sizes := pc.list_value_length(listed).to_numpy()) - sizes
+        for number, layout in enumerate(layouts):
+            chosen = np.flatnonzero(query == number)
+            values = np.empty((len(chosen), layout.cells), np.int64)
+            values[:, layout.order] = flat[first[chosen][:, None] + np.arange(layout.cells)]
+            yield number, unit[chosen], values
+
+
+def _layouts(problem: TopDownProblem, level: TopDownLevel) -> list[QueryLayout]:
+    schema, asked = problem.strategy.schema, problem.strategy.level(level.name).queries
+    return [query_layout(schema, share.name, share.query, problem.file_layout) for share in asked]
 
 
 def groups_of_units(level: TopDownLevel) -> list[int]:
@@ -209,10 +239,7 @@ class _MeasurementRows:
 
     def batches(self, units: slice) -> Iterator[pa.RecordBatch]:
         """The rows of some units, by unit and query."""
-        schema = self.problem.strategy.schema
-        level_strategy = self.problem.strategy.level(self.level.name)
-        layout = self.problem.file_layout
-        layouts = [query_layout(schema, share.name, share.query, layout) for share in level_strategy.queries]
+        layouts = _layouts(self.problem, self.level)
         noise = [self._noise(layout.name) for layout in layouts]
         folder = measurements_folder(self.job.workspace, self.level)
         for group in groups_of_units(self.level):

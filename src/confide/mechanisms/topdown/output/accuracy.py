@@ -44,6 +44,8 @@ PAGE = "accuracy.html"
 TITLE = "How far off a figure may be: expected errors from the plan alone"
 TENTH = 0.1 / 0.7978845608028654
 """A figure of which this part is its standard deviation is off by a tenth of itself on average."""
+GAPS = ("line", "label", "sd", "margin_90", "expected_error", "expected_percent")
+"""Columns that have nothing in some rows: queries are no lines, and what nothing determines has no error."""
 MOST_CARDS = 4
 EXAMPLE = "20-99"
 """The class of figures that the page takes for its example."""
@@ -72,14 +74,14 @@ def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
         return
     kinds = {pa.string(): "string", pa.int64(): "integer", pa.float64(): "number"}
     columns = tuple(
-        DescribedColumn(column.name, kinds[column.type], "figure", gaps=pa.types.is_floating(column.type))  # type: ignore[arg-type]
+        DescribedColumn(column.name, kinds[column.type], "figure", gaps=column.name in GAPS)  # type: ignore[arg-type]
         for column in COLUMNS
     )
     yield DescribedFile(ACCURACY, TITLE, columns, ("geography", "query", "line", "size"))
     if not manifest["plan"]["measures"]:
         block = str(manifest["plan"]["question"]["layout"]["block"])
         roles = (("level", "string"), ("unit", "string"), ("measured", "integer"), (block, "string"))
-        units = tuple(DescribedColumn(name, kind, "figure") for name, kind in roles)  # type: ignore[arg-type]
+        units = tuple(DescribedColumn(name, kind, "figure", gaps=name == block) for name, kind in roles)  # type: ignore[arg-type]
         yield DescribedFile(SPINE, "The units that were measured: the spine, as the measurements have it", units)
 
 

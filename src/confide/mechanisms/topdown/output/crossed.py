@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from confide.geography import Geolevel
+from confide.inputs.proposals.file_look import without_accents
 from confide.mechanisms.topdown.output.tabulation import Axes, Tabulator
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.tabular import (
@@ -229,7 +230,7 @@ def _free_name(variables: Sequence[str], taken: Collection[str]) -> str:
     >>> _free_name(["age:five-year", "Sex"], {"records"}), _free_name(["h1"], {"h1"})
     ('age-five-year-by-sex', 'by-h1')
     """
-    parts = [_NO_NAME.sub("-", name.lower()).strip("-") or "variable" for name in variables]
+    parts = [_NO_NAME.sub("-", without_accents(name.lower())).strip("-") or "variable" for name in variables]
     name = "-by-".join(part[:LONGEST_NAME] for part in parts)
     numbered = (f"by-{name}-{number}" for number in range(2, len(taken) + 2))
     return next(each for each in (name, f"by-{name}", *numbered) if each not in taken)

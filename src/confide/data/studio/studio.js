@@ -1,0 +1,148 @@
+// @ts-check
+/**
+ * The one script of the studio. Pages work without it: every control is a form or a link. With it, a change shows its
+ * result at once: the page of the new address is fetched and the parts that it has anew take the place of the old.
+ * Nothing is computed here, and nothing is kept.
+ */
+
+const WAIT = 250; // milliseconds after the last key
+
+/** @type {AbortController | null} */
+let running = null;
+/** @type {number | undefined} */
+let waiting;
+
+/** @param {string} address @param {string[]} parts @param {"push" | "replace" | "none"} history */
+async function show(address, parts, history) {
+  running?.abort();
+  running = new AbortController();
+  const main = document.querySelector("main");
+  main?.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(address, { signal: running.signal, credentials: "same-origin" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const wanted = answer.ok ? parts : ["main"];
+    const focus = document.activeElement instanceof HTMLElement ? document.activeElement : null;
+    const mark = focus && (focus.id ? `#${CSS.escape(focus.id)}` : named(focus));
+    for (const part of wanted) {
+      const old = document.querySelector(part), now = page.querySelector(part);
+      if (old && now) old.replaceWith(now);
+    }
+    document.title = page.title;
+    if (history === "push") window.history.pushState(null, "", address);
+    if (history === "replace") window.history.replaceState(null, "", address);
+    if (mark && !document.contains(focus)) {
+      const again = document.querySelector(mark);
+      if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+    }
+    prepare();
+  } catch (error) {
+    if (!(error instanceof DOMException && error.name === "AbortError")) window.location.assign(address);
+  } finally {
+    document.querySelector("main")?.removeAttribute("aria-busy");
+  }
+}
+
+/** @param {HTMLElement} element */
+function named(element) {
+  const name = element.getAttribute("name"), value = element.getAttribute("value");
+  return name ? `[name="${CSS.escape(name)}"]${value ? `[value="${CSS.escape(value)}"]` : ""}` : null;
+}
+
+/** @param {HTMLFormElement} form */
+function addressOf(form) {
+  const pairs = [...new FormData(form)].filter(([, value]) => typeof value === "string" && value !== "");
+  return `${new URL(form.action).pathname}?${new URLSearchParams(/** @type {any} */ (pairs))}`;
+}
+
+/** @param {HTMLFormElement} form @param {EventTarget | null} cause */
+function refresh(form, cause) {
+  const shape = cause instanceof HTMLInputElement && cause.name === "show";
+  const parts = shape ? ["main"] : (form.dataset.live ?? "main").split(",");
+  show(addressOf(form), parts, "push");
+}
+
+/** @param {HTMLInputElement} input */
+async function upload(input) {
+  const file = input.files?.[0];
+  if (!file) return;
+  const answer = await fetch(`${input.dataset.upload}${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
+  const said = await answer.json();
+  if (answer.ok) {
+    const form = input.form, select = form?.querySelector("#map");
+    if (form && select instanceof HTMLSelectElement) {
+      select.add(new Option(said.name, said.name, true, true));
+      show(addressOf(form), ["main"], "push");
+    }
+    return;
+  }
+  const words = document.createElement("p");
+  words.setAttribute("role", "alert");
+  words.className = "refusal";
+  words.textContent = said.findings?.[0] ? `${said.findings[0].what}. ${said.findings[0].remedy ?? ""}` : "The file was refused.";
+  input.closest("label")?.after(words);
+}
+
+/** More rows as somebody scrolls: the next page is put below this one. */
+function more() {
+  const link = document.querySelector("a[data-more]"), grid = document.querySelector(".grid");
+  if (!(link instanceof HTMLAnchorElement) || !grid || link.dataset.watched) return;
+  link.dataset.watched = "yes";
+  let busy = false;
+  grid.addEventListener("scroll", async () => {
+    const next = document.querySelector("a[data-more]");
+    if (busy || !(next instanceof HTMLAnchorElement) || grid.scrollTop + grid.clientHeight < grid.scrollHeight - 600) return;
+    busy = true;
+    const page = new DOMParser().parseFromString(await (await fetch(next.href)).text(), "text/html");
+    const rows = page.querySelectorAll(".grid tbody tr"), body = grid.querySelector("tbody");
+    body?.append(...rows);
+    const pager = page.querySelector(".pager"), old = document.querySelector(".pager");
+    if (pager && old) old.replaceWith(pager);
+    busy = false;
+  });
+}
+
+/** What only works with this script is shown by it. */
+function prepare() {
+  document.documentElement.classList.add("scripted");
+  for (const each of document.querySelectorAll("[data-copy], .script-only")) each.removeAttribute("hidden");
+  more();
+}
+
+document.addEventListener("change", (event) => {
+  const input = event.target;
+  if (!(input instanceof HTMLInputElement || input instanceof HTMLSelectElement)) return;
+  if (input instanceof HTMLInputElement && input.dataset.upload) { upload(input); return; }
+  if (input.form?.dataset.live && !(input instanceof HTMLInputElement && input.type === "search")) refresh(input.form, input);
+});
+
+document.addEventListener("input", (event) => {
+  const input = event.target;
+  if (!(input instanceof HTMLInputElement) || input.type !== "search" || !input.form?.dataset.live) return;
+  const form = input.form;
+  window.clearTimeout(waiting);
+  waiting = window.setTimeout(() => show(addressOf(form), (form.dataset.live ?? "main").split(","), "replace"), WAIT);
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!(form instanceof HTMLFormElement) || !form.dataset.live || form.method !== "get") return;
+  event.preventDefault();
+  refresh(form, null);
+});
+
+document.addEventListener("click", (event) => {
+  const target = event.target instanceof Element ? event.target : null;
+  const link = target?.closest("a[data-live]"), copy = target?.closest("[data-copy]");
+  if (link instanceof HTMLAnchorElement && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    show(link.href, ["main"], "push");
+  }
+  if (copy instanceof HTMLElement) {
+    const text = document.querySelector(copy.dataset.copy ?? "")?.textContent ?? "";
+    navigator.clipboard.writeText(text).then(() => { copy.textContent = "Copied"; });
+  }
+});
+
+window.addEventListener("popstate", () => show(window.location.href, ["main"], "none"));
+prepare();

@@ -1,0 +1,227 @@
+"""What is said of areas besides their figures, by least squares: shares, differences, quantiles, ranks, covariances.
+
+All of it needs the covariance of counts, of one area or of two. That of two areas of a kind follows from variances:
+with a + b the two together, 2 Cov(a, b) = Var(a + b) − Var(a) − Var(b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from confide.arrays import Floats, Integers
+from confide.errors import ParameterError, Place
+from confide.estimation.linear_statements import (
+    difference_intervals,
+    probability_larger,
+    probability_majority,
+    quantile_intervals,
+    rank_intervals,
+    rank_probabilities,
+    share_intervals,
+)
+from confide.inference.areas import AreaSet
+from confide.inference.asked import AskedQuery
+from confide.inference.opened_source import NOT_TOLD, InferenceSource, no_measurements
+
+MOST_PAIRED = 400
+"""So many areas of a kind are compared with one another."""
+BLOCKS_AT_ONCE = 1 << 17
+"""So many blocks of pairs of areas are looked at at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class AreaStatements:
+    """Statements about the areas of one kind."""
+
+    source: InferenceSource
+    kind: AreaSet
+
+    @cached_property
+    def blocks(self) -> list[Integers]:
+        """For each area its blocks in the tree."""
+        order = np.argsort(self.kind.area, kind="stable")
+        ends = np.searchsorted(self.kind.area[order], np.arange(self.kind.areas + 1))
+        listed = [self.source.tree_block[self.kind.block[order[a:b]]] for a, b in pairwise(ends)]
+        return [blocks[blocks >= 0] for blocks in listed]
+
+    def _estimated(self) -> None:
+        if self.source.tree is None:
+            raise no_measurements(self.source.folder)
+
+    def shares(self, part: str, base: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
+        """The share of one count in another in every area, with Fieller's intervals, and how strongly the estimates say
+        that it is more than half."""
+        self._estimated()
+        answers = self.source.answers
+        counts = [self.source.vocabulary.count(part), self.source.vocabulary.count(base)]
+        for code, blocks in zip(self.kind.codes, self.blocks, strict=True):
+            if not len(blocks):
+                continue
+            x, y = answers.counted(blocks, counts).tolist()
+            v = answers.covariance([blocks, blocks], counts)
+            a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
+            half = float(probability_majority([x], [y], a, b, v[0, 1])[0])
+            for level in levels:
+                interval = share_intervals([x], [y], a, b, v[0, 1], level)
+                yield {
+                    "geography": self.kind.kind,
+                    "code": code,
+                    "part": part,
+                    "base": base,
+                    "share": x / y if y else None,
+                    "low": float(interval.low[0]),
+                    "high": float(interval.high[0]),
+                    "bounded": bool(interval.bounded[0]),
+                    "level": level,
+                    "more_than_half": half,
+                }
+
+    def difference(
+        self, queries: Sequence[AskedQuery], one: str, other: str, levels: Sequence[float]
+    ) -> list[dict[str, Any]]:
+        """What one area has more than another, query by query: the difference of each figure, with its interval."""
+        self._estimated()
+        answers = self.source.answers
+        missing = [code for code in (one, other) if code not in self.kind.codes]
+        if missing:
+            what = f"there is no {self.kind.kind} {missing[0]!r}"
+            raise _refused("--difference", what, missing[0], "codes of two areas")
+        blocks = [self.blocks[self.kind.codes.index(code)] for code in (one, other)]
+        rows = []
+        for query in queries:
+            for words, count in zip(query.in_words(), query.counts(), strict=True):
+                x, y = (float(answers.counted(part, [count])[0]) for part in blocks)
+                v = answers.covariance(blocks, [count, count])
+                a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
+                for level in levels:
+                    ends = difference_intervals([x], [y], a, b, v[0, 1], level)
+                    rows.append(
+                        {
+                            "query": query.name,
+                            "cell": words,
+                            "difference": x - y,
+                            "sd": float(np.sqrt(max(0.0, a + b - 2 * v[0, 1]))),
+                            "low": int(ends.low[0]),
+                            "high": int(ends.high[0]),
+                            "level": level,
+                            "first_is_larger": float(probability_larger([x], [y], a, b, v[0, 1])[0]),
+                        }
+                    )
+        return rows
+
+    def quantiles(self, attribute: str, share: float, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
+        """Between which levels of an ordered attribute the median lies in every area, or another quantile."""
+        self._estimated()
+        answers, query = self.source.answers, self.source.vocabulary.query(attribute)
+        if len(query.variables) != 1:
+            raise _refused("--quantile", "a quantile is of one attribute", attribute, "the name of an ordered one")
+        (variable,) = query.variables
+        counts = list(query.counts())
+        for code, blocks in zip(self.kind.codes, self.blocks, strict=True):
+            if not len(blocks):
+                continue
+            figures = answers.counted(blocks, counts)
+            covariance = answers.covariance([blocks] * len(counts), counts)
+            for level in levels:
+                ends = quantile_intervals(figures, covariance, share, level)
+                yield {
+                    "geography": self.kind.kind,
+                    "code": code,
+                    "attribute": attribute,
+                    "quantile": share,
+                    "low": variable.labels[int(ends.low)],
+                    "high": variable.labels[int(ends.high)],
+                    "level": level,
+                }
+
+    def ranks(self, query: AskedQuery, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
+        """The ranks that areas may have among those of their kind, 1 for the largest, cell by cell; and how strongly
+        the estimates say that an area has the most."""
+        self._estimated()
+        figures = self.source.answers.figures(self.source.placed(self.kind), np.arange(self.kind.areas), query)
+        covariance = self.covariances(query)
+        for cell, words in enumerate(query.in_words()):
+            of_cell = covariance[:, :, cell]
+            # An area in which nobody can be is known to have nobody.
+            most = rank_probabilities(figures[:, cell], of_cell)[:, 0]
+            order = np.argsort(np.argsort(-figures[:, cell], kind="stable"), kind="stable")
+            for level in levels:
+                ends = rank_intervals(figures[:, cell], of_cell, level)
+                for area, code in enumerate(self.kind.codes):
+                    yield {
+                        "geography": self.kind.kind,
+                        "code": code,
+                        "query": query.name,
+                        "cell": words,
+                        "estimate": float(figures[area, cell]),
+                        "rank": int(order[area]) + 1,
+                        "low": int(ends.low[area]),
+                        "high": int(ends.high[area]),
+                        "level": level,
+                        "has_the_most": float(most[area]),
+                    }
+
+    def covariances(self, query: AskedQuery) -> Floats:
+        """The covariances of the errors of a query between areas: areas x areas x cells; NaN where nothing tells them.
+        Raises where areas overlap, or are too many."""
+        kind, answers = self.kind, self.source.answers
+        if kind.areas > MOST_PAIRED:
+            what, expected = "these are too many areas to be compared with one another", f"at most {MOST_PAIRED:,}"
+            raise _refused("--covariances", what, f"{kind.areas:,} of the kind {kind.kind!r}", expected)
+        if len(np.unique(kind.block)) < len(kind.block):
+            what = f"areas of the kind {kind.kind!r} overlap"
+            raise _refused("--covariances", what, "a block in two of them", "areas that have no block in common")
+        own = answers.variances(self.source.placed(kind), np.arange(kind.areas), query)
+        result = np.zeros((kind.areas, kind.areas, query.cells))
+        place = np.arange(kind.areas)
+        result[place, place] = own
+        for pairs in self._pairs():
+            parts = [np.concatenate([self.blocks[i], self.blocks[j]]) for i, j in pairs]
+            pair = np.repeat(np.arange(len(pairs)), [len(part) for part in parts])
+            both = answers.of_blocks(np.concatenate(parts), pair, len(pairs), query)
+            for (i, j), together in zip(pairs, both, strict=True):
+                result[i, j] = result[j, i] = (together - own[i] - own[j]) / 2
+        result[np.abs(result) > NOT_TOLD] = np.nan
+        return result
+
+    def _pairs(self) -> Iterator[list[tuple[int, int]]]:
+        """All pairs of areas that have blocks, some at a time."""
+        listed: list[tuple[int, int]] = []
+        number = 0
+        there = [area for area, blocks in enumerate(self.blocks) if len(blocks)]
+        for i, j in combinations(there, 2):
+            listed.append((i, j))
+            number += len(self.blocks[i]) + len(self.blocks[j])
+            if number > BLOCKS_AT_ONCE:
+                yield listed
+                listed, number = [], 0
+        if listed:
+            yield listed
+
+    def covariance_rows(self, query: AskedQuery) -> pa.Table:
+        """The same as rows: each pair of areas once, the variances among them."""
+        matrix = self.covariances(query)
+        one, other = np.triu_indices(self.kind.areas)
+        codes, words = pa.array(self.kind.codes, pa.string()), query.in_words()
+        cells = np.tile(np.arange(query.cells), len(one))
+        values = matrix[one, other].ravel()
+        return pa.table(
+            {
+                "query": pa.repeat(query.name, len(values)),
+                "cell": pa.array(words, pa.string()).take(pa.array(cells)),
+                "code": codes.take(pa.array(np.repeat(one, query.cells))),
+                "other": codes.take(pa.array(np.repeat(other, query.cells))),
+                "covariance": pa.array(values, mask=np.isnan(values)),
+            }
+        )
+
+
+def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
+    return ParameterError("bad-inference", what, Place(path=option), found, expected, "ask otherwise")

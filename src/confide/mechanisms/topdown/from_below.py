@@ -1,0 +1,350 @@
+"""Tree evidence: what a unit and all units below it tell of its cells, for the descent to start from.
+
+Under ``evidence = "tree"`` a child's objective is its law given everything below it, (x − b)ᵀ V⁻¹ (x − b), where b and
+V are the best linear unbiased estimate and its covariance from the measurements of the child and of all units below it
+(:mod:`~confide.estimation.tree_gls`). A pass before the last takes the marginal law of its queries. What is beside and
+above a child enters through the counts of its parent alone, so nothing is used twice.
+
+Measurements, streams, coordinates and price are those of ``evidence = "own"``; the levels whose measurements are
+evidence are drawn in full, where the descent would look at a part of them. The blocks are many, and at the shares of
+2020 they tell next to nothing of the units above: whether they take part follows from the shares (:func:`levels_used`).
+The estimates of the blocks themselves start from their own measurements: nothing is below them.
+
+Proof: ``docs/proofs/topdown.md``, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from threadpoolctl import threadpool_limits
+
+from confide.arrays import Floats, Integers
+from confide.engines.groups import private_folder, whole_file, write_parquet
+from confide.errors import ParameterError, Place
+from confide.estimation.cell_law import marginal_information
+from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors
+from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward
+from confide.estimation.tree_gls import TreeEstimates
+from confide.mechanisms.topdown.constraints import told_totals
+from confide.mechanisms.topdown.node import UnitLaws
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, Strategy
+from confide.mechanisms.topdown.whole_tree import possible_cells, sectors_of, with_known_totals
+from confide.releases.mechanism import Job
+from confide.schema import TOTAL
+
+WORTHWHILE = 0.1
+"""The blocks take part if they cut the variance of some figure of the units above them by more than this part."""
+MOST_BYTES = 1 << 31
+"""Matrices of units that are unlike others take at most so much memory; there are a few of each."""
+FOLDER = "from-below"
+UNITS_AT_ONCE = 4_096
+LAWS = pa.schema([("unit", pa.int64()), ("cell", pa.int64()), ("value", pa.list_(pa.int64()))])
+"""Unit, kind of its information, and the bits of its mean, core x copies."""
+MATRICES = pa.schema([("kind", pa.int64()), ("cell", pa.int64()), ("value", pa.list_(pa.int64()))])
+"""Kind, number of the pass, and the bits of the information, sectors x core x core."""
+TOTALS = pa.schema([("unit", pa.int64()), ("cell", pa.int64()), ("n", pa.int64())])
+"""Unit, and the bits of the precision and of the mean of its number of records."""
+
+FullMeasurements = Iterator[tuple[int, Integers, Integers, Floats]]
+"""The number of a query, units, their measured values (units x cells), and the precision of each unit."""
+
+
+class MeasuredInFull(Protocol):
+    """What evidence is gathered from: all measurements of a level, and what is known of numbers of records."""
+
+    def in_full(self, job: Job, level_strategy: LevelStrategy, level: TopDownLevel) -> FullMeasurements:
+        """Every query in every measured unit of a level, once."""
+
+    def totals(self, level: TopDownLevel) -> pa.Table | None:
+        """As in :class:`~confide.mechanisms.topdown.descent.Evidence`."""
+
+
+# Which levels take part.
+
+
+def levels_used(strategy: Strategy, spine: TopDownSpine) -> tuple[str, ...]:
+    """The levels whose measurements are evidence for the units above them; none under ``evidence = "own"``."""
+    if strategy.evidence != TREE:
+        return ()
+    try:
+        sectors, _ = sectors_of(strategy)
+    except ParameterError as error:
+        raise _too_large(error.findings[0].found, f"at most {MOST_CORE_CELLS:,}") from None
+    names = tuple(level.name for level in spine.levels)
+    used = names if worth_of_blocks(strategy, spine) > WORTHWHILE else names[:-1]
+    # Every unit above the last level that takes part may be unlike all others, and has matrices of its own then.
+    matrices = sum(level.units for level in spine.levels[: len(used) - 1]) * len(sectors.sectors) * sectors.size**2
+    if 8 * matrices > MOST_BYTES:
+        raise _too_large(f"{8 * matrices / 2**30:,.1f} GiB of matrices", f"at most {MOST_BYTES / 2**30:,.0f} GiB")
+    return used
+
+
+def _too_large(found: str | None, expected: str) -> ParameterError:
+    return ParameterError(
+        "too-many-cells",
+        "the histogram has too many cells that are not alike for tree evidence",
+        where=Place(path="evidence"),
+        found=found or "too many",
+        expected=expected,
+        remedy='write evidence = "own" in the strategy, or leave out recodes of attributes with many levels',
+    )
+
+
+def worth_of_blocks(strategy: Strategy, spine: TopDownSpine) -> float:
+    """By which part the blocks cut the variance of a figure of the units above them, where they do the most.
+
+    A unit with the information M has n blocks with M' each, n as it is on average where there are several. So the
+    variance of a count g is gᵀM⁻¹g without and gᵀ(M + M'/n)⁻¹g with the blocks. It is a matter of shares alone: a
+    larger budget changes both alike. Figures are the cells of all queries that are measured above the blocks.
+    """
+    if len(spine.levels) < 2:
+        return 0.0
+    sectors, queries = sectors_of(strategy)
+    *_, above, blocks = strategy.levels
+    children = np.diff(spine.levels[-2].first_child)
+    n = float(children[children > 1].mean()) if (children > 1).any() else 1.0
+    without = _information(sectors, queries, above)
+    both = without + _information(sectors, queries, blocks) / n
+    zero = strategy.constraints.zero_cells(strategy.schema).reshape(sectors.shape)
+    cells = np.flatnonzero(~np.asarray(zero.all(axis=sectors.free)).ravel())
+    inner = np.ix_(np.arange(len(without)), cells, cells)
+    vague = 1e-9 * max(float(np.abs(both).max()), 1e-300) * np.eye(len(cells))
+    covariances = [np.linalg.inv(each[inner] + vague) for each in (without, both)]
+    worth = 0.0
+    for name in dict.fromkeys([TOTAL, *(query.name for level in strategy.levels[:-1] for query in level.queries)]):
+        members, weights = queries[name].members[:, cells], sectors.cell_weights(queries[name])
+        before, after = (np.einsum("gc,scd,gd,s->g", members, each, members, weights) for each in covariances)
+        told = before > 0
+        worth = max(worth, float((1 - after[told] / before[told]).max(initial=0.0)))
+    return worth
+
+
+def _information(sectors: Sectors, queries: Mapping[str, SectorQuery], level: LevelStrategy) -> Floats:
+    return sectors.information((queries[query.name], float(level.share * query.share)) for query in level.queries)
+
+
+# From measurements to laws.
+
+
+@dataclass(frozen=True, eq=False)
+class LevelLaws:
+    """The laws of the units of one level, in files."""
+
+    folder: Path
+    name: str
+    sectors: Sectors
+    passes: tuple[int, ...]
+    """The passes whose objective is a law of cells; empty where measurements of the units themselves are as good."""
+
+    @property
+    def laws(self) -> Path:
+        """See ``LAWS``."""
+        return self.folder / f"{self.name}.laws.parquet"
+
+    @property
+    def matrices(self) -> Path:
+        """See ``MATRICES``."""
+        return self.folder / f"{self.name}.matrices.parquet"
+
+    @property
+    def totals(self) -> Path:
+        """See ``TOTALS``."""
+        return self.folder / f"{self.name}.totals.parquet"
+
+    def of_root(self) -> UnitLaws:
+        """The laws of the only unit of the first level."""
+        result = UnitLaws(self.sectors, self.passes)
+        totals = pq.read_table(self.totals)
+        result.read_totals(*(totals.column(name).to_numpy() for name in ("unit", "cell", "n")))
+        if self.passes:
+            laws, matrices = (pq.read_table(file).combine_chunks() for file in (self.laws, self.matrices))
+            unit, kind = (laws.column(name).to_numpy() for name in ("unit", "cell"))
+            result.read_laws(unit, kind, laws.column("value").chunk(0))
+            kind, number = (matrices.column(name).to_numpy() for name in ("kind", "cell"))
+            result.read_matrices(kind, number, matrices.column("value").chunk(0))
+        return result
+
+
+def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelLaws]:
+    """The laws of all units above the blocks, level by level; none under ``evidence = "own"``.
+
+    Args:
+        problem: Strategy, frame and spine of the release (a ``TopDownProblem``).
+        job: The run. Laws go to a folder of its own, and what is there already stays.
+        evidence: All measurements of the levels that take part.
+    """
+    strategy, spine = problem.strategy, problem.spine
+    used = levels_used(strategy, spine)
+    if not used:
+        return {}
+    sectors, queries = sectors_of(strategy)
+    folder = private_folder(job.workspace.measured / FOLDER)
+    told = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
+    result = {
+        level.name: LevelLaws(folder, level.name, sectors, law_passes(strategy.level(level.name), told[level.name]))
+        for level in spine.levels[:-1]
+    }
+    if all(laws.totals.exists() for laws in result.values()):
+        return result
+    with job.progress.stage("Gathering evidence from below", len(used) + 1) as advance, threadpool_limits(1):
+        levels, vectors = [], []
+        possible = possible_cells(strategy, sectors, spine.levels[-1].units, problem.columns)
+        if len(used) < len(spine.levels):
+            possible = np.logical_or.reduceat(possible, spine.level(used[-1]).first_block[:-1], axis=0)
+        for name in used:
+            level, last = spine.level(name), name == used[-1]
+            own = CellVectors(sectors, possible) if last else CellVectors.dense(sectors, level.units)
+            rows = evidence.in_full(job, strategy.level(name), level)
+            levels.append(_tree_level(sectors, queries, strategy.level(name), level, rows, own))
+            vectors.append(own)
+            advance(1)
+        known = _known_totals(problem, evidence, used)
+        tree = with_known_totals(strategy, spine, levels, sectors, [each is not None for each in known])
+        if tree.between is not None:
+            vectors.insert(tree.between, CellVectors.dense(sectors, tree.levels[tree.between].units))
+        covariances = TreeCovariances(sectors, tree.levels, possible)
+        estimates = TreeEstimates(covariances, vectors, tree.totals(known), from_below=True)
+        for name, position in zip(used, tree.position, strict=True):
+            if name in result:
+                _write(result[name], strategy.level(name), covariances, estimates, position, queries)
+        advance(1)
+    return result
+
+
+def law_passes(level: LevelStrategy, told: bool) -> tuple[int, ...]:
+    """The passes of a level whose objective is a law of cells.
+
+    Where nothing is told from below, the law of all cells is what the unit's own measurements say, and passes that take
+    the total alone before need no more than its law.
+    """
+    passes = level.estimation.least_squares
+    totals = [step.queries == step.constrain == (TOTAL,) for step in passes[:-1]]
+    if not told and all(totals):
+        return ()
+    return (*(number for number, total in enumerate(totals) if not total), len(passes) - 1)
+
+
+def _tree_level(
+    sectors: Sectors,
+    queries: Mapping[str, SectorQuery],
+    level_strategy: LevelStrategy,
+    level: TopDownLevel,
+    rows: FullMeasurements,
+    into: CellVectors,
+) -> TreeLevel:
+    """Adds up the evidence h = SᵀWy of a level, and finds how its units are measured."""
+    names = [query.name for query in level_strategy.queries]
+    precision = np.zeros((level.units, len(names)))
+    for number, units, values, weights in rows:
+        into.add(units, queries[names[number]], values, weights)
+        precision[units, number] = weights
+    measured = np.full(level.units, -1, np.int64)
+    has = precision.any(axis=1)
+    kinds, kind = np.unique(precision[has], axis=0, return_inverse=True)
+    measured[has] = kind.reshape(-1)
+    matrices = [
+        sectors.information((queries[name], weight) for name, weight in zip(names, row, strict=True))
+        for row in kinds.tolist()
+    ]
+    empty = np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
+    return TreeLevel(level.parent, measured, np.stack(matrices) if matrices else empty)
+
+
+def _known_totals(problem: Any, evidence: MeasuredInFull, used: Sequence[str]) -> list[Integers | None]:
+    """For each level the known numbers of records: of its units, or of the official units that they are parts of."""
+    told = told_totals(problem.strategy, problem.columns)
+    result: list[Integers | None] = []
+    for name in used:
+        level = problem.spine.level(name)
+        if told is not None:
+            result.append(problem.spine.roll_up(name, told))
+            continue
+        table = evidence.totals(level)
+        result.append(None if table is None else table.column("n").to_numpy().astype(np.int64))
+    return result
+
+
+def _write(
+    laws: LevelLaws,
+    level_strategy: LevelStrategy,
+    covariances: TreeCovariances,
+    estimates: TreeEstimates,
+    position: int,
+    queries: Mapping[str, SectorQuery],
+) -> None:
+    """The laws of a level. The file of totals comes last: where it is, the others are."""
+    own, vectors = covariances.upward[position], estimates.vectors[position]
+    sectors = laws.sectors
+    if laws.passes:
+        matrices = _pass_matrices(laws, level_strategy, covariances, position, queries)
+        kinds, passes = np.divmod(np.arange(matrices.shape[0] * matrices.shape[1]), matrices.shape[1])
+        flat = _bits(matrices.reshape(len(kinds), -1))
+        numbers = np.array(laws.passes, np.int64)[passes]
+        write_parquet(pa.table([pa.array(kinds), pa.array(numbers), flat], schema=MATRICES), laws.matrices)
+        with whole_file(laws.laws) as temporary, pq.ParquetWriter(temporary, LAWS, compression="none") as writer:
+            for units, mean in _means(vectors, sectors):
+                batch = [pa.array(units), pa.array(own.kind[units]), _bits(mean)]
+                writer.write_batch(pa.record_batch(batch, schema=LAWS))
+    mean = np.concatenate([each.sum(axis=1) for _, each in _means(vectors, sectors)])
+    weights = _total_precision(own, sectors)[own.kind]
+    bits = [np.ascontiguousarray(each, np.float64).view(np.int64) for each in (weights, mean)]
+    units = np.arange(len(mean))
+    write_parquet(pa.table([pa.array(each) for each in (units, *bits)], schema=TOTALS), laws.totals)
+
+
+def _pass_matrices(
+    laws: LevelLaws,
+    level_strategy: LevelStrategy,
+    covariances: TreeCovariances,
+    position: int,
+    queries: Mapping[str, SectorQuery],
+) -> Floats:
+    """The information of each kind in each pass with a law: kinds x passes x sectors x core x core."""
+    own, steps = covariances.upward[position], level_strategy.estimation.least_squares
+    whole = covariances.information_from_below(position)
+    result = []
+    for number in laws.passes:
+        if number == len(steps) - 1:
+            result.append(whole)
+            continue
+        covariance = own.covariance.copy()
+        covariance[:, 0] = own.before_total
+        kept = [(queries[name].members, queries[name].kept) for name in steps[number].queries]
+        marginal = marginal_information(laws.sectors, covariance, kept)
+        marginal[~own.determined] = 0
+        result.append(marginal)
+    return np.stack(result, axis=1)
+
+
+def _total_precision(own: Upward, sectors: Sectors) -> Floats:
+    """One over the variance of the number of records of each kind, before it is known; zero where nothing tells it."""
+    variance = sectors.copies * own.before_total.sum(axis=(1, 2))
+    # A total that is known from below has no variance: it is kept as it is, and its weight does not matter.
+    least = KNOWN * sectors.copies * sectors.size * np.einsum("kii->k", own.before_total)
+    floor = np.maximum(least, np.finfo(np.float64).tiny)
+    return np.where(own.determined & (floor > 0), 1 / np.maximum(variance, floor), 0.0)
+
+
+def _means(vectors: CellVectors, sectors: Sectors) -> Iterator[tuple[Integers, Floats]]:
+    """The means of the units of a level in order, some at a time: units x (core x copies)."""
+    for first in range(0, len(vectors.pattern), UNITS_AT_ONCE):
+        units = np.arange(first, min(first + UNITS_AT_ONCE, len(vectors.pattern)))
+        dense = np.zeros((len(units), sectors.size, sectors.copies))
+        for number in np.unique(vectors.pattern[units]).tolist():
+            rows = np.flatnonzero(vectors.pattern[units] == number)
+            dense[np.ix_(rows, vectors.cells[number])] = vectors.arrays[number][vectors.place[units[rows]]]
+        yield units, dense.reshape(len(units), -1)
+
+
+def _bits(values: Floats) -> pa.ListArray:
+    """Rows of numbers as lists of their bits: rows travel with whole numbers alone."""
+    offsets = pa.array(np.arange(len(values) + 1) * values.shape[1], pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(values, np.float64).view(np.int64).ravel()))

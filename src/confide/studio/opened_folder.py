@@ -1,0 +1,152 @@
+"""The folder that was opened: the releases, specs and ledgers in it, and no way out of it."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from confide.errors import ConfideError, InputError, ParameterError, Place
+from confide.opened import Release, open_release
+from confide.releases.folder import MANIFEST
+
+LEFT_OUT = frozenset({"confidential", "dossier-confidential", "node_modules", "__pycache__"})
+"""Folders that are not looked into: what they have is confidential, or not ours."""
+DEEPEST, MOST_ENTRIES = 6, 50_000
+HERE = "."
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file or a folder in the opened one: what it is called there, and where it is."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class FolderContents:
+    """What was found in the folder, each in the order of names."""
+
+    releases: tuple[FoundFile, ...] = ()
+    specs: tuple[FoundFile, ...] = ()
+    ledgers: tuple[FoundFile, ...] = ()
+    maps: tuple[FoundFile, ...] = ()
+    cut_short: bool = False
+    """Whether there is so much in the folder that not all of it was looked at."""
+
+
+class OpenedFolder:
+    """A folder, seen from inside: names are paths below it, and a name that leads out of it is refused."""
+
+    def __init__(self, root: Path):
+        try:
+            self.root = root.resolve(strict=True)
+        except OSError as error:
+            raise _no_folder(root, error.strerror or "nothing there") from None
+        if not self.root.is_dir():
+            raise _no_folder(root, "a file")
+        self._releases: dict[str, tuple[tuple[int, int], Release]] = {}
+
+    def inside(self, name: str) -> Path:
+        """The path of a name, whether or not there is something.
+
+        Args:
+            name: A path below the folder, with slashes.
+
+        Returns:
+            The path, with links followed.
+        """
+        parts = name.split("/")
+        wrong = not name or "\\" in name or "\0" in name or ".." in parts or name.startswith("/") or Path(name).drive
+        path = self.root if wrong else (self.root / name).resolve()
+        if wrong or not path.is_relative_to(self.root):
+            raise ParameterError(
+                "outside-folder",
+                "the name leads out of the folder that was opened",
+                found="an absolute path, a part '..', or a link to another place",
+                expected="a path below the folder",
+                remedy="open the folder that has it: confide studio FOLDER",
+            )
+        return path
+
+    def contents(self) -> FolderContents:
+        """What is in the folder now."""
+        sorted_out: dict[str, list[FoundFile]] = {"release": [], "spec": [], "ledger": [], "map": []}
+        entries = 0
+        for folder, names in self._walk():
+            entries += len(names)
+            if MANIFEST in names:
+                sorted_out["release"].append(self._named(folder))
+                continue
+            for name in sorted(names):
+                if (kind := _kind(folder / name)) is not None:
+                    sorted_out[kind].append(self._named(folder / name))
+            if entries > MOST_ENTRIES:
+                break
+        release, spec, ledger, maps = (tuple(each) for each in sorted_out.values())
+        return FolderContents(release, spec, ledger, maps, cut_short=entries > MOST_ENTRIES)
+
+    def release(self, name: str) -> Release:
+        """The release of a name, opened; again, once its manifest has changed."""
+        path = self.inside(name)
+        try:
+            state = (path / MANIFEST).stat()
+        except OSError:
+            self._releases.pop(name, None)
+            return open_release(path)
+        stamp = (state.st_mtime_ns, state.st_size)
+        known = self._releases.get(name)
+        if known is None or known[0] != stamp:
+            known = self._releases[name] = (stamp, open_release(path))
+        return known[1]
+
+    def _walk(self) -> Iterator[tuple[Path, list[str]]]:
+        for folder, folders, names in os.walk(self.root, followlinks=False):
+            here = Path(folder)
+            deep = len(here.relative_to(self.root).parts) >= DEEPEST
+            stop = deep or MANIFEST in names
+            folders[:] = [] if stop else sorted(n for n in folders if n not in LEFT_OUT and not n.startswith("."))
+            yield here, names
+
+    def _named(self, path: Path) -> FoundFile:
+        name = path.relative_to(self.root).as_posix()
+        return FoundFile(name, path)
+
+    @cached_property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.root.name or str(self.root)
+
+
+def _kind(path: Path) -> str | None:
+    if path.suffix == ".ledger":
+        return "ledger"
+    if path.suffix == ".geojson":
+        return "map"
+    return "spec" if path.suffix == ".toml" and _is_spec(path) else None
+
+
+def _is_spec(path: Path) -> bool:
+    try:
+        if path.stat().st_size > 1 << 20:
+            return False
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    release = values.get("release")
+    return isinstance(release, dict) and isinstance(release.get("mechanism"), str)
+
+
+def _no_folder(path: Path, found: str) -> ConfideError:
+    return InputError(
+        "no-folder",
+        "there is no folder to open",
+        where=Place(file=str(path)),
+        found=found,
+        expected="a folder with releases or specs, or an empty one",
+        remedy="give another folder, or make it first; `confide studio demo` makes a demonstration",
+    )

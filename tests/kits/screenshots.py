@@ -1,0 +1,47 @@
+"""The pictures of ``docs/studio.md``, taken in Chromium: ``make screenshots``."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from confide.demonstration import demo_studio
+from tests.kits.studio import browsing, missing
+
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+RELEASE = "release=census%2Frelease"
+TABLE = f"/explore/table?{RELEASE}&chosen=1"
+SHOTS = {
+    "studio-rows": f"{TABLE}&table=activity&where=level%3Dnuts3&where=cas%3Amain%3D_T",
+    "studio-pyramid": f"{TABLE}&table=age-and-sex&show=pyramid&where=level%3Dcountry",
+    "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
+}
+"""For each picture the page that it is of."""
+CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
+"""The cells that are marked before it is taken."""
+
+
+def take(folder: Path, into: Path) -> list[Path]:
+    """The pictures of the demonstration in a folder."""
+    taken = []
+    with browsing(folder, width=1180, height=760) as watched:
+        for name, path in SHOTS.items():
+            watched.page.goto(watched.home + path)
+            watched.page.wait_for_load_state("networkidle")
+            for choice, place in CHOSEN.get(name, ()):
+                watched.page.locator(f"input[name={choice}]").nth(place).check()
+                watched.page.wait_for_load_state("networkidle")
+            taken.append(into / f"{name}.png")
+            watched.page.screenshot(path=taken[-1])
+        assert watched.complaints == []
+    return taken
+
+
+if __name__ == "__main__":
+    if missing():
+        sys.exit(missing())
+    with tempfile.TemporaryDirectory() as own:
+        demo_studio(Path(own) / "demo")
+        for each in take(Path(own) / "demo", PICTURES):
+            sys.stdout.write(f"{each} {each.stat().st_size:,} bytes\n")

@@ -1,0 +1,132 @@
+"""The studio in Chromium: each screen's main task, with the keyboard's landmarks, and nothing asked of anybody else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kits.screenshots import PICTURES, take
+from tests.kits.studio import browsing, missing
+
+from confide.demonstration import demo_studio
+from confide.studio.explore_file import write_explore
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(bool(missing()), reason=missing() or "a browser is there"),
+]
+TABLE = "/explore/table?release=two-states%2Frelease&table=age-by-sex"
+
+
+def test_a_release_is_explored_from_the_first_page_to_a_ratio(seal: Any) -> None:
+    with browsing(seal("tables").parents[1]) as watched:
+        page = watched.page
+        assert "token" not in page.url
+        page.get_by_role("link", name="Two states: age, work and mother tongue").click()
+        page.get_by_role("link", name="Age by sex", exact=True).click()
+        page.get_by_label("Level").select_option(label="county")
+        page.wait_for_url(re.compile("where=level%3Dcounty"))
+        page.get_by_label("Area: code or part of the name").fill("90001")
+        page.wait_for_selector("#count b:text-is('18')")
+        boxes = page.locator("input[name=a]")
+        boxes.nth(1).check()
+        page.wait_for_selector("text=Sum of A")
+        page.locator("input[name=b]").nth(0).check()
+        page.wait_for_selector("text=A / B")
+        address, shown = page.url, page.locator(".sums").inner_text()
+        page.reload()
+        assert page.locator(".sums").inner_text() == shown, "the view has an address"
+        assert watched.serious() == []
+        page.go_back()
+        page.wait_for_selector("text=A / B", state="detached")
+        assert page.url != address
+        page.get_by_text("Cross-table").click()
+        page.wait_for_selector("table.cross")
+        page.get_by_text("Pyramid").click()
+        page.wait_for_selector("figure img")
+        assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
+        assert watched.serious() == []
+        assert watched.outside() == []
+        assert watched.complaints == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), [(1280, True), (390, False)])
+def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: int, dark: bool) -> None:
+    release = "/explore?release=two-states%2Frelease"
+    shows = [f"{TABLE}&show={show}" for show in ("table", "cross", "bars", "pyramid", "map")]
+    with browsing(seal("tables").parents[1], width=width, dark=dark) as watched:
+        for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", "/api", "/nothing"):
+            watched.page.goto(watched.home + path)
+            watched.page.wait_for_load_state("networkidle")
+            assert watched.serious() == [], path
+            wide = watched.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, f"{path} scrolls sideways"
+        assert watched.outside() == []
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_docs_can_be_taken_and_are_small(tmp_path: Path) -> None:
+    demo_studio(tmp_path / "demo", persons=2_000)
+    taken = {file.name: file.stat().st_size for file in take(tmp_path / "demo", tmp_path)}
+    page = (PICTURES.parent / "studio.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"pictures/(studio-[a-z-]+\.png)", page)) == set(taken)
+    assert max(taken.values()) < 200_000
+    assert all((PICTURES / name).stat().st_size < 200_000 for name in taken)
+
+
+@pytest.mark.slow
+def test_pages_work_without_a_script(seal: Any) -> None:
+    with browsing(seal("tables").parents[1]) as watched:
+        context = watched.page.context.browser.new_context(java_script_enabled=False)
+        context.add_cookies(watched.page.context.cookies())
+        page = context.new_page()
+        page.goto(watched.home + TABLE)
+        page.get_by_label("Level").select_option(label="county")
+        page.locator("input[name=a]").nth(1).check()
+        page.get_by_role("button", name="Show").click()
+        assert "Sum of A" in page.content()
+        assert "where=level%3Dcounty" in page.url
+
+
+@pytest.mark.slow
+def test_the_page_of_a_release_opens_from_a_file(seal: Any, tmp_path: Path) -> None:
+    written = write_explore(seal("tables"), tmp_path / "explore.html")
+    with browsing(seal("tables").parents[1]) as watched:
+        asked: list[str] = []
+        page = watched.page.context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: watched.complaints.append(str(error)))
+        page.goto(written.file.as_uri())
+        page.get_by_label("Level").select_option("county")
+        assert page.locator("tbody tr").count() == 72
+        page.get_by_label("Show as").select_option("cross")
+        page.get_by_label("Show as").select_option("bars")
+        assert page.locator("svg rect").count() > 1
+        watched.page = page
+        assert watched.serious() == []
+        assert [url for url in asked if not url.startswith("file:")] == []
+        assert watched.complaints == []
+
+
+@pytest.mark.slow
+def test_a_map_is_uploaded_and_drawn(seal: Any, tmp_path: Path) -> None:
+    folder = shutil.copytree(seal("tables").parents[1], tmp_path / "copy")
+    ring = [[0, 0], [1, 0], [1, 1], [0, 0]]
+    shapes = ", ".join(
+        f'{{"properties": {{"id": "{code}"}}, "geometry": {{"type": "Polygon", "coordinates": [{ring}]}}}}'
+        for code in ("90", "91")
+    )
+    (tmp_path / "own.geojson").write_text(f'{{"features": [{shapes}]}}')
+    with browsing(folder) as watched:
+        page = watched.page
+        page.goto(f"{watched.home}{TABLE}&show=map&where=level%3Dstate&chosen=1")
+        page.locator("input[type=file]").set_input_files(tmp_path / "own.geojson")
+        page.wait_for_url(re.compile("map=maps%2Fown.geojson"))
+        page.wait_for_selector("text=Outlines from maps/own.geojson")
+        assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
+        assert watched.complaints == []
+    assert (folder / "maps" / "own.geojson").exists()
