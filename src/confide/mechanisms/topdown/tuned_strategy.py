@@ -21,7 +21,7 @@ import numpy as np
 from confide.arrays import Floats
 from confide.estimation.tree_design import AreaFunctions, BestShares, LinearPrecisions, TreeDesign, best_shares
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
-from confide.mechanisms.topdown.strategy import BY_QUERY, LevelStrategy, Strategy, unit_shares
+from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, TREE, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
 from confide.releases.draft import toml_value
 
@@ -128,7 +128,8 @@ class ShareDesign:
         return best_shares(self.design, self.linear, counts, limits, begin, float(keep) * begin)
 
     def with_shares(self, shares: Floats, budget: Fraction) -> Strategy:
-        """The strategy with other shares, as exact fractions, whose only children are bypassed query by query."""
+        """The strategy with other shares, as exact fractions: only children are bypassed query by query, and units are
+        estimated with what is below them, so that records come near to least squares on the whole tree."""
         strategy = self.problem.strategy
         by_level = [shares[[level == own.name for level, _ in self.unknowns]] for own in strategy.levels]
         of_levels = rounded_parts(np.array([part.sum() for part in by_level]))
@@ -137,7 +138,7 @@ class ShareDesign:
             rounded = rounded_parts(part / part.sum())
             queries = tuple(replace(query, share=s) for query, s in zip(own.queries, rounded, strict=True))
             levels.append(replace(own, share=share, queries=queries))
-        return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY)
+        return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY, evidence=TREE)
 
 
 def rounded_parts(shares: Floats, parts: int = PARTS) -> list[Fraction]:
@@ -203,7 +204,8 @@ def strategy_text(strategy: Strategy, file: Mapping[str, Any], schema: str | Map
         f"root = {toml_value(strategy.root)}",
         f"bypass = {toml_value(strategy.bypass)}",
     ]
-    lines += [f"{key} = {toml_value(file[key])}" for key in ("blocks_with", "apart", "evidence") if file.get(key)]
+    lines += [f"{key} = {toml_value(file[key])}" for key in ("blocks_with", "apart") if file.get(key)]
+    lines += [f"evidence = {toml_value(strategy.evidence)}"] if strategy.evidence != OWN else []
     estimations = {level.estimation.name for level in strategy.levels}
     lines += [
         "",
