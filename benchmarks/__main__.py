@@ -16,6 +16,7 @@ for name in (
     "hierarchy",
     "reconstruction",
     "suppression",
+    "studio",
 ):
     print(f"\n── {name} " + "─" * (70 - len(name)), flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

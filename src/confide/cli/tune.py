@@ -11,7 +11,8 @@ import typer
 
 from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, own_areas
 from confide.cli.show import Json, Plots, out, show_answer, table, write
-from confide.cli.tune_targets import risk, tables, topdown
+from confide.cli.tune_tables import tables
+from confide.cli.tune_targets import risk, topdown
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
@@ -362,6 +363,9 @@ def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
     )
 
 
+app.command("tables")(tables)
+
+
 # ``confide tune cellkey``: bound and variance of a cell key release, from what its programme would give away.
 
 
@@ -498,8 +502,7 @@ def _draw(region: ProtectedRegion, folder: Path) -> list[Path]:
     return write(folder, pictures)
 
 
-# ``confide tune topdown``, ``tables`` and ``risk``: from what is wanted to budgets and shares.
+# ``confide tune topdown`` and ``risk``: from what is wanted to budgets and shares.
 
 app.command()(topdown)
-app.command()(tables)
 app.command()(risk)

@@ -1,4 +1,4 @@
-"""``confide tune topdown``, ``tables`` and ``risk``: budgets and shares from what is wanted."""
+"""``confide tune topdown`` and ``confide tune risk``: budgets and shares from what is wanted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from confide.report.render import up
 
 if TYPE_CHECKING:
     from confide.inference.tuning_answer import ExpectedChange, NeededBudget, TopDownTuning
-    from confide.mechanisms.tables.tuning import TablesTuning
     from confide.risk import RiskTuning
 
 NOTHING = 1e-9
@@ -175,47 +174,6 @@ def _show_errors(errors: tuple[ExpectedChange, ...], *, with_best: bool) -> None
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}"
-
-
-def tables(
-    spec: Spec,
-    target: Targets = None,
-    total: Annotated[
-        str | None, typer.Option(help="What the release spends; default: what targets need, and others have now.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the spec with these shares.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Shares of tables and levels from noise margins, such as "margin <= 10 in county"; the rest keeps its proportions.
-
-    A table's name in place of the word margin means that table alone.
-    """
-    from confide.mechanisms.tables.tuning import tune_tables
-
-    answer = tune_tables(spec, target or (), total=total, out=file)
-    show_answer(answer, lambda: _show_tables(answer), as_json=as_json)
-
-
-def _show_tables(answer: TablesTuning) -> None:
-    rows = [
-        (
-            row.table,
-            row.level,
-            "" if row.target is None else row.target.text,
-            f"{100 * float(row.present):.3g}",
-            f"{100 * float(row.share):.3g}",
-            f"±{row.margin:,}",
-        )
-        for row in answer.rows
-    ]
-    columns = ["table", "level", "target", "share now, per cent ", "share, per cent ", "margin "]
-    unit = "rho" if answer.definition == "zcdp" else "epsilon"
-    title = f"Shares of {unit} {float(answer.total):.6g}; targets need {float(answer.needed):.6g}"
-    table(columns, rows, title=title)
-    if answer.written is not None:
-        out.print(f"\nWrote {escape(str(answer.written))}. Check it: confide check {escape(str(answer.written))}")
 
 
 def risk(

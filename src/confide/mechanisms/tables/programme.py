@@ -11,7 +11,7 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -79,8 +79,6 @@ class MeasuredTable:
     """Of the layout of its rows."""
     named: bool = False
     """Whether areas have names."""
-    level_weights: Mapping[str, Fraction] = field(default_factory=dict)
-    """Parts of its budget by level, where they are not those of the programme."""
 
     @cached_property
     def layout(self) -> Table:
@@ -177,7 +175,6 @@ def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> Mea
         part.weight,
         spec.output.layout,
         spec.geography.has_names,
-        part.level_weights,
     )
     if table.version == SECOND:
         CodedColumns.of(table.layout).check((COUNT, NOISE_MARGIN, VARIANCE))
@@ -192,7 +189,10 @@ def plan_programme(programme: TablesProblem) -> Plan:
     shares: dict[tuple[str, str], Fraction] = {}
     asked: dict[tuple[str, str], tuple[Geolevel, Query]] = {}
     for table in programme.tables:
-        for level, of_level in zip(table.levels, level_shares(programme, table), strict=True):
+        of_table = table.weight / sum(other.weight for other in programme.tables)
+        weights = [level_weight(spec, table.name, level.name) for level in table.levels]
+        for level, weight in zip(table.levels, weights, strict=True):
+            of_level = of_table * weight / sum(weights)
             for margin in table.margins:
                 key = (level.name, programme.query_key(table, margin))
                 shares[key] = shares.get(key, Fraction(0)) + of_level / len(table.margins)
@@ -215,12 +215,10 @@ def plan_programme(programme: TablesProblem) -> Plan:
     return plan
 
 
-def level_shares(programme: TablesProblem, table: MeasuredTable) -> list[Fraction]:
-    """The shares of the levels of a table in the whole budget."""
-    of_table = table.weight / sum(other.weight for other in programme.tables)
-    common = programme.spec.programme.level_weights
-    weights = [table.level_weights.get(level.name, common.get(level.name, Fraction(1))) for level in table.levels]
-    return [of_table * weight / sum(weights) for weight in weights]
+def level_weight(spec: TablesSpec, table: str, level: str) -> Fraction:
+    """A level's part of a table's budget: as the table says, else as the programme does, else one."""
+    own = next(part.level_weights for part in spec.tables if part.name == table)
+    return own.get(level) or spec.programme.level_weights.get(level, Fraction(1))
 
 
 def _question(programme: TablesProblem) -> dict[str, object]:

@@ -66,7 +66,7 @@ class TablePart(Part):
     weight: ExactNumber = Field(Fraction(1), description="The table's part of the budget, relative to the others.")
     level_weights: dict[str, ExactNumber] = Field(
         default_factory=dict,
-        description="A geolevel's part of this table's budget, relative to its others; default: that of the programme.",
+        description="A geolevel's part of this table's budget, in place of that in [programme]; default: as there.",
     )
 
 
@@ -180,7 +180,7 @@ class TablesSpec(Spec):
                 Problem(
                     ("tables", position, "level_weights", level),
                     "unknown-level",
-                    f"the table has no level {level!r}",
+                    f"the table is not published for {level!r}",
                     "one of " + ", ".join(table.levels),
                     repr(level),
                 )
