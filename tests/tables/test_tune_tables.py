@@ -84,4 +84,6 @@ def test_mistakes_are_findings(project: Path, target: str, said: str) -> None:
 def test_words_for_people(project: Path) -> None:
     text = run("tune", "tables", project / "spec.toml", "--target", "margin<=10 in county")
     assert "±10" in text
-    assert codes("tune", "tables", project / "spec.toml") == ["no-target"]
+    assert codes("tune", "tables", project / "spec.toml", "--total", "1") == ["no-target"]
+    both = ("--target", "margin<=10 in county", "--budget", "1")
+    assert codes("tune", "tables", project / "spec.toml", *both) == ["targets-and-rows"]
