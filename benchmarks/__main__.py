@@ -15,6 +15,7 @@ for name in (
     "cellkey",
     "hierarchy",
     "reconstruction",
+    "inference",
     "suppression",
     "studio",
 ):
