@@ -39,7 +39,7 @@ from confide.estimation.sectors import Sectors
 from confide.mechanisms.topdown.evaluate import SMALLEST, NoiseTheory
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
-from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
 from confide.mechanisms.topdown.whole_tree import PlannedTree, grouping_of, planned_tree, sectors_of
 from confide.schema import NO_GROUP, TOTAL
 
@@ -74,7 +74,7 @@ class ReleasedNoise:
     def __init__(self, problem: TopDownProblem):
         self._theory = NoiseTheory(problem)
         self._within: dict[Hashable, Floats] = {}
-        self.tree = _OnTheTree(problem) if problem.evidence_levels else None
+        self.tree = _OnTheTree(problem) if problem.strategy.evidence == TREE else None
         """The noise on the whole tree, where estimates have learnt from it."""
         self._model: _NoiseWithin
         try:
