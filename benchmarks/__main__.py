@@ -15,7 +15,9 @@ for name in (
     "cellkey",
     "hierarchy",
     "reconstruction",
+    "inference",
     "suppression",
+    "studio",
 ):
     print(f"\n── {name} " + "─" * (70 - len(name)), flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -24,7 +24,7 @@ KINDS = ["tract", "spine:block_group", "place", "block_group", "block"]
 def test_the_rule_covers_every_class_and_is_narrower_than_both_methods(tmp_path: Path) -> None:
     """By what is shown and by what is true, in every class with more than 500 figures.
 
-    Small states have few large blocks to learn from: what holds from 0.87 on with 200,000 people holds from 0.85 on.
+    Small states have few figures to learn from: what is 0.87 to 0.98 with 200,000 people is 0.85 to 0.99 here.
     """
     coverage = Coverage()
     for number, key in enumerate(KEYS):
@@ -36,7 +36,7 @@ def test_the_rule_covers_every_class_and_is_narrower_than_both_methods(tmp_path:
     for (kind, query, method, by, size), share in coverage.shares.items():
         if method == "auto" and share.figures > 500:
             assert share.coverage >= 0.85, (kind, query, by, size, share.coverage, share.figures)
-            assert size == 0 or by == "true" or share.coverage <= 0.98, (kind, query, size, share.coverage)
+            assert size == 0 or by == "true" or share.coverage <= 0.99, (kind, query, size, share.coverage)
             looked_at += 1
     assert looked_at > 25
     width = {

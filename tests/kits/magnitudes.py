@@ -23,6 +23,7 @@ from confide.mechanisms.suppression.structure import TableDimensions, link, tree
 from confide.mechanisms.suppression.suppress import pose
 
 SMALL = 1e-5
+INFEASIBLE = 2
 Cell = frozenset
 
 
@@ -206,7 +207,10 @@ class Firms:
                 cost.append(price)
         copies = len(cost)
         whole = block_diag([matrix] * copies, format="csr")
-        solved = linprog(np.concatenate(cost), A_eq=whole, b_eq=right * copies, bounds=every, method="highs")
+        asked = {"A_eq": whole, "b_eq": right * copies, "bounds": every, "method": "highs"}
+        solved = linprog(np.concatenate(cost), **asked)
+        if solved.status == INFEASIBLE:  # the truth is a solution; presolve of HiGHS before 1.12 does not always see it
+            solved = linprog(np.concatenate(cost), **asked, options={"presolve": False})
         assert solved.status == 0, solved.message
         found = solved.x.reshape(copies, len(order))
         ends = iter([float(copy[np.flatnonzero(price)[0]]) for copy, price in zip(found, cost, strict=True)])

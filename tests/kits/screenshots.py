@@ -16,6 +16,7 @@ SHOTS = {
     "studio-rows": f"{TABLE}&table=activity&where=level%3Dnuts3&where=cas%3Amain%3D_T",
     "studio-pyramid": f"{TABLE}&table=age-and-sex&show=pyramid&where=level%3Dcountry",
     "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
+    "studio-board": "/board?spec=census.toml&persons=30000&margin-6=12&lock=age-and-sex%3Acountry",
 }
 """For each picture the page that it is of."""
 CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}

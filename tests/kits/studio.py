@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
@@ -65,7 +65,7 @@ class Visitor:
         method: str,
         address: str,
         *,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | Sequence[tuple[str, str]] | None = None,
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, Any] | None = None,
         content: bytes | Iterable[bytes] = b"",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,8 +122,6 @@ def test_frictionless_finds_every_file_valid(folders: Callable[[str], Path], mec
 
 @pytest.mark.parametrize("mechanism", TABULAR)
 def test_duckdb_reads_the_cells_by_the_command_of_the_codebook(folders: Callable[[str], Path], mechanism: str) -> None:
-    import html
-
     release = folders(mechanism)
     page = html.unescape((release / "codebook.html").read_text(encoding="utf-8"))
     commands = re.findall(r"<code>(SELECT \* FROM read_csv\('cells/([^.']+)\..*?)</code>", page)
@@ -130,6 +131,30 @@ def test_duckdb_reads_the_cells_by_the_command_of_the_codebook(folders: Callable
         rows = duckdb.sql(here).fetchall()
         expected = [tuple(row.values()) for row in plain(truth(release, name, "cells"))]
         assert [tuple(map(str, row)) for row in rows] == [tuple(map(str, row)) for row in expected]
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R: apt-get install r-base-core")
+@pytest.mark.parametrize("mechanism", TABULAR)
+def test_r_reads_the_cells_by_the_command_of_the_codebook(
+    folders: Callable[[str], Path], mechanism: str, tmp_path: Path
+) -> None:
+    """R writes what it has read between tabs, and no code has lost a zero or a letter."""
+    release = folders(mechanism)
+    page = html.unescape((release / "codebook.html").read_text(encoding="utf-8"))
+    commands = re.findall(r'<code>\w+ <- (read\.csv\("cells/([^."]+)\..*?)</code>', page)
+    assert [name for _, name in commands] == names(release)
+    written = 'sep = "\\t", quote = FALSE, row.names = FALSE, na = "", fileEncoding = "UTF-8"'
+    script = [f'write.table({command}, "{tmp_path}/{at}.txt", {written})' for at, (command, _) in enumerate(commands)]
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+    subprocess.run(["Rscript", "-e", "; ".join(script)], cwd=release, env=environment, check=True, capture_output=True)
+    for at, (_, name) in enumerate(commands):
+        head, *lines = (tmp_path / f"{at}.txt").read_text(encoding="utf-8").splitlines()
+        expected = truth(release, name, "cells")
+        assert head.split("\t") == [*expected[0]]
+        for line, row in zip(lines, expected, strict=True):
+            for read, value in zip(line.split("\t"), row.values(), strict=True):
+                is_number = isinstance(value, int | float)
+                assert float(read) == pytest.approx(value) if is_number else read == ("" if value is None else value)
 
 
 @pytest.mark.parametrize("mechanism", TABULAR)

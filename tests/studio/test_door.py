@@ -12,7 +12,7 @@ from confide.studio.door import LARGEST_BODY, Door, Guard
 
 PROMISES = {
     "cache-control": "no-store",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "cross-origin-resource-policy": "same-origin",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.kit import EXAMPLES
 from tests.kits.screenshots import PICTURES, take
 from tests.kits.studio import browsing, missing
 
@@ -25,7 +26,10 @@ def test_a_release_is_explored_from_the_first_page_to_a_ratio(seal: Any) -> None
     with browsing(seal("tables").parents[1]) as watched:
         page = watched.page
         assert "token" not in page.url
-        page.get_by_role("link", name="Two states: age, work and mother tongue").click()
+        page.get_by_role("button", name="Get a new address").click()
+        assert f"{watched.home}/?token=" in page.locator("#link").inner_text()
+        page.go_back()
+        page.get_by_role("link", name="Two states: age, work and mother tongue").first.click()
         page.get_by_role("link", name="Age by sex", exact=True).click()
         page.get_by_label("Level").select_option(label="county")
         page.wait_for_url(re.compile("where=level%3Dcounty"))
@@ -53,13 +57,50 @@ def test_a_release_is_explored_from_the_first_page_to_a_ratio(seal: Any) -> None
         assert watched.complaints == []
 
 
+def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
+    folder = shutil.copytree(EXAMPLES / "tables", tmp_path / "office")
+    with browsing(folder) as watched:
+        page = watched.page
+        page.get_by_role("link", name="Two states: age, work and mother tongue").click()
+        page.get_by_label("Lock: Age by sex, nation").check()
+        page.wait_for_url(re.compile("lock=age-by-sex"))
+        page.get_by_role("button", name="Pin as A").click()
+        page.wait_for_selector("text=Go to A")
+        margin = page.get_by_label("Margin in persons: Age by sex, county")
+        margin.fill("8")
+        margin.press("Tab")
+        page.wait_for_selector("text=was 11")
+        assert page.get_by_label("Margin in persons: Age by sex, nation").input_value() == "11"
+        shown = page.locator("#board").inner_text()
+        page.reload()
+        assert page.locator("#board").inner_text() == shown, "the board has an address"
+        assert watched.serious() == []
+        page.get_by_label("Margin in persons: Age by sex, county").fill("0")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("[role=alert]")
+        page.go_back()
+        page.wait_for_selector("[role=alert]", state="detached")
+        page.get_by_label("Write a new spec, called").fill("tuned.toml")
+        page.get_by_role("button", name="Write it").click()
+        page.wait_for_selector("text=The spec is written")
+        assert watched.serious() == []
+        page.go_back()
+        page.get_by_role("link", name="Memo to print").click()
+        page.wait_for_selector("text=What is promised")
+        assert watched.serious() == []
+        assert watched.outside() == []
+        assert watched.complaints == []
+    assert (folder / "tuned.toml").is_file()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, True), (390, False)])
 def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: int, dark: bool) -> None:
     release = "/explore?release=two-states%2Frelease"
     shows = [f"{TABLE}&show={show}" for show in ("table", "cross", "bars", "pyramid", "map")]
+    boards = ["/board?spec=spec.toml&persons=380", "/board/memo?spec=spec.toml"]
     with browsing(seal("tables").parents[1], width=width, dark=dark) as watched:
-        for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", "/api", "/nothing"):
+        for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", *boards, "/api", "/nothing"):
             watched.page.goto(watched.home + path)
             watched.page.wait_for_load_state("networkidle")
             assert watched.serious() == [], path

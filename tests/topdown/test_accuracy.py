@@ -214,3 +214,10 @@ def test_nothing_is_said_of_what_no_measurement_determines(tmp_path: Path) -> No
     told = {(row["geography"], row["query"]): row["sd"] is not None for row in rows}
     assert told.pop(("block", "detailed")) is False
     assert all(told.values())
+
+
+def test_a_sum_of_figures_says_where_their_errors_stand(seal: Callable[[str], Path]) -> None:
+    release = confide.open_release(seal("topdown"))
+    summed = release.sum(release.tables["hispanic"].rows(level="state"))
+    assert summed.margin is None
+    assert "accuracy.html" in summed.note

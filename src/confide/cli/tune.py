@@ -11,6 +11,7 @@ import typer
 
 from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, own_areas
 from confide.cli.show import Json, Plots, out, show_answer, table, write
+from confide.cli.tune_tables import tables
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
@@ -359,6 +360,9 @@ def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
         expected="a budget or a target for each level, once; each determines the other",
         remedy="leave one of them out",
     )
+
+
+app.command("tables")(tables)
 
 
 # ``confide tune cellkey``: bound and variance of a cell key release, from what its programme would give away.

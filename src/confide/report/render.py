@@ -107,12 +107,14 @@ def fraction_up(value: Fraction, digits: int = 6) -> str:
 
 def exact_text(value: Fraction) -> str:
     """An exact number as it would be typed: a decimal where it has an end, otherwise a fraction."""
-    digits = 0
-    while value * 10**digits % 1 and digits < 30:
-        digits += 1
-    if value * 10**digits % 1:
+    rest, powers = value.denominator, {2: 0, 5: 0}
+    for factor in powers:
+        while rest % factor == 0:
+            rest, powers[factor] = rest // factor, powers[factor] + 1
+    digits = max(powers.values())
+    if rest != 1 or digits > 30 or not digits:
         return str(value)
-    return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200))) if digits else str(value)
+    return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200)))
 
 
 def one_line(value: str) -> Markup:

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from confide.risk.release_risk.report import ReleaseRisk
     from confide.risk.release_risk.report import release_risk as release
     from confide.risk.testing.curve_answer import CurveAnswer, EpsilonCurveAnswer, curve, curve_of_epsilon
+    from confide.risk.testing.protection import StatedProtection, expected_posterior, protection
 
 __all__ = [
     "AreasAnswer",
@@ -100,6 +101,7 @@ __all__ = [
     "ReleaseRisk",
     "ReleasedBelief",
     "ShippedInvariants",
+    "StatedProtection",
     "TreeAnswer",
     "areas",
     "audit_canaries",
@@ -110,9 +112,11 @@ __all__ = [
     "compare_noise",
     "curve",
     "curve_of_epsilon",
+    "expected_posterior",
     "hierarchy",
     "hierarchy_of_tree",
     "invariants",
+    "protection",
     "release",
     "shipped_invariants",
     "tune_cellkey",
@@ -131,6 +135,7 @@ _HOME = {
     "privacy_audit": ("CanaryAudit", "MeasurementBound", "PrivacyAudit", "audit_canaries", "audit_privacy"),
     "release_risk.report": ("ReleaseRisk",),
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
+    "testing.protection": ("StatedProtection", "expected_posterior", "protection"),
 }
 _ADDRESS = {name: (module, name) for module, names in _HOME.items() for name in names}
 _ADDRESS["release"] = ("release_risk.report", "release_risk")  # the name of a room, which an import would put here

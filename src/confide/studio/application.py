@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from confide.errors import ConfideError, Finding
-from confide.studio import explorer
+from confide.studio import board_pages, explorer
 from confide.studio.door import Door, RefusedError
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import ASSETS, asset_answer, findings_page, page
@@ -66,6 +66,7 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
     )
     app.state.folder = folder
     app.include_router(explorer.router)
+    app.include_router(board_pages.router)
 
     @app.get("/", include_in_schema=False)
     def home() -> HTMLResponse:

@@ -49,7 +49,7 @@ HEADERS = {
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # without any, browsers send forms with the origin null
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
@@ -265,6 +265,7 @@ def _refused(refusal: RefusedError) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Confide studio: refused</title>'
-        f'<link rel="stylesheet" href="{ASSETS}studio.css"></head><body><main class="refused">'
+        f'<link rel="stylesheet" href="{ASSETS}studio.css"><link rel="icon" href="data:,"></head>'
+        '<body><main class="refused">'
         f"<h1>Refused</h1><p>{escape(refusal.what)}</p><p>{escape(refusal.remedy)}</p></main></body></html>"
     )

@@ -17,6 +17,7 @@ from confide import api
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Estimate, OpenedTable, Release
+from confide.releases.spec import Spec
 from confide.releases.verify import Verification
 from confide.report import charts
 from confide.report.geometry import read_features
@@ -39,6 +40,8 @@ SHOWN: dict[Show, str] = {
 MAPS = "maps"
 """Where maps that are uploaded are kept, in the folder that was opened."""
 _MAP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,80}\.geojson")
+TUNABLE = ("tables",)
+"""Mechanisms whose specs have a board."""
 DOCUMENTS = ("certificate.html", "statement.html", "codebook.html", "README.txt", "manifest.json")
 
 
@@ -312,7 +315,17 @@ def home_values(folder: OpenedFolder) -> dict[str, Any]:
     """What the first page shows of the folder."""
     contents = folder.contents()
     releases = [(found, *_opened(folder, found)) for found in contents.releases]
-    return {"folder": folder, "contents": contents, "releases": releases, "demonstration": "confide studio demo"}
+    specs = [(found, *_loaded(found)) for found in contents.specs]
+    listed = {"folder": folder, "contents": contents, "releases": releases, "specs": specs}
+    return listed | {"tunable": TUNABLE, "demonstration": "confide studio demo"}
+
+
+def _loaded(found: FoundFile) -> tuple[Spec | None, str]:
+    """A spec, or why it cannot be read."""
+    try:
+        return api.load(found.path).spec, ""
+    except ConfideError as error:
+        return None, error.findings[0].what
 
 
 def _opened(folder: OpenedFolder, found: FoundFile) -> tuple[Release | None, str]:

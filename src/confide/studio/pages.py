@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -36,13 +37,16 @@ def address(path: str, /, **values: Any) -> str:
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
-def plain_number(value: float) -> str:
+def plain_number(value: float | Fraction) -> str:
     """A figure as it is read: whole numbers grouped, others to a few digits.
 
     >>> plain_number(12345), plain_number(0.98765)
     ('12,345', '0.9877')
     """
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+    number = float(value)
+    if number.is_integer():
+        return f"{int(value):,}"
+    return f"{number:,.4g}" if abs(number) < 1000 else f"{number:,.1f}"
 
 
 def page(template: str, title: str, *, crumbs: Crumbs = (), status: int = 200, **values: Any) -> HTMLResponse:

@@ -21,6 +21,8 @@ async function show(address, parts, history) {
   try {
     const answer = await fetch(address, { signal: running.signal, credentials: "same-origin" });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const own = page.querySelector("link[rel=canonical]")?.getAttribute("href");
+    if (own) address = own;
     const wanted = answer.ok ? parts : ["main"];
     const focus = document.activeElement instanceof HTMLElement ? document.activeElement : null;
     const mark = focus && (focus.id ? `#${CSS.escape(focus.id)}` : named(focus));
@@ -105,7 +107,7 @@ function more() {
 /** What only works with this script is shown by it. */
 function prepare() {
   document.documentElement.classList.add("scripted");
-  for (const each of document.querySelectorAll("[data-copy], .script-only")) each.removeAttribute("hidden");
+  for (const each of document.querySelectorAll("[data-copy], [data-print], .script-only")) each.removeAttribute("hidden");
   more();
 }
 
@@ -131,7 +133,17 @@ document.addEventListener("submit", (event) => {
   refresh(form, null);
 });
 
+/** A button of a live form that says what to do is a part of what the form sends. */
 document.addEventListener("click", (event) => {
+  const button = event.target instanceof Element ? event.target.closest("button[name=do]") : null;
+  if (!(button instanceof HTMLButtonElement) || !button.form?.dataset.live) return;
+  event.preventDefault();
+  const more = new URLSearchParams({ do: button.value });
+  show(`${addressOf(button.form)}&${more}`, button.form.dataset.live.split(","), "push");
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target instanceof Element && event.target.closest("[data-print]")) window.print();
   const target = event.target instanceof Element ? event.target : null;
   const link = target?.closest("a[data-live]"), copy = target?.closest("[data-copy]");
   if (link instanceof HTMLAnchorElement && !event.ctrlKey && !event.metaKey && !event.shiftKey) {

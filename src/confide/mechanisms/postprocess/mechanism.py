@@ -41,7 +41,7 @@ from confide.mechanisms.topdown.measurements.reading import LevelReader
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
-from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
+from confide.mechanisms.topdown.output.publish import codebook, figure_noise, publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.released_problem import SPINE, spine_table
@@ -224,8 +224,8 @@ class Postprocess(Mechanism[PostprocessProblem]):
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest)
 
-    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
-        return UNKNOWN
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:
+        return figure_noise(manifest)
 
     def contents(self, plan: Plan) -> str:  # noqa: ARG002
         return "records estimated from published measurements"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import optimize, sparse
@@ -38,6 +39,7 @@ from confide.mechanisms.suppression.structure import (
 )
 
 SMALL = 1e-6
+SOLVED = 0
 CLEAN = 1e-9
 FRACTION_ROUNDS = 20
 ROUNDS = 500
@@ -291,19 +293,28 @@ class _System:
             low[own], high[own] = 0.0, 0.0
         cost = np.zeros(len(self.cells))
         cost[at] = -sign
-        solved = optimize.linprog(
+        # There is always a solution, since nothing has to move. HiGHS before 1.12 does not always find it where bounds
+        # are far apart; then it is asked the same in units of the level, without presolving.
+        solved, unit = self._solved(cost, low, high), 1.0
+        if solved.status != SOLVED:
+            unit = max(level, 1.0)
+            solved = self._solved(cost, low / unit, high / unit, presolve=False)
+        # The dual prices of the equations, zero for those that are not there, say what holds the cell back.
+        prices = np.zeros(self.problem.structure.rows)
+        prices[self.rows] = solved.eqlin.marginals
+        if self.proofs is not None:
+            self.proofs.note(task, self.cells[np.abs(unit * solved.x) > CLEAN], float(unit * solved.x[at]))
+        return -unit * solved.fun, self._coefficients(task, sign, prices)
+
+    def _solved(self, cost: Floats, low: Floats, high: Floats, *, presolve: bool = True) -> Any:
+        return optimize.linprog(
             cost,
             A_eq=self.matrix,
             b_eq=np.zeros(len(self.rows)),
             bounds=np.column_stack([low, high]),
             method="highs",
+            options={"presolve": presolve},
         )
-        # The dual prices of the equations, zero for those that are not there, say what holds the cell back.
-        prices = np.zeros(self.problem.structure.rows)
-        prices[self.rows] = solved.eqlin.marginals
-        if self.proofs is not None:
-            self.proofs.note(task, self.cells[np.abs(solved.x) > CLEAN], float(solved.x[at]))
-        return -solved.fun, self._coefficients(task, sign, prices)
 
     def _coefficients(self, task: Task, sign: int, prices: Floats) -> Floats:
         """The inequality of some prices, which every safe pattern keeps."""

@@ -190,7 +190,7 @@ def plan_programme(programme: TablesProblem) -> Plan:
     asked: dict[tuple[str, str], tuple[Geolevel, Query]] = {}
     for table in programme.tables:
         of_table = table.weight / sum(other.weight for other in programme.tables)
-        weights = [spec.programme.level_weights.get(level.name, Fraction(1)) for level in table.levels]
+        weights = [level_weight(spec, table.name, level.name) for level in table.levels]
         for level, weight in zip(table.levels, weights, strict=True):
             of_level = of_table * weight / sum(weights)
             for margin in table.margins:
@@ -213,6 +213,12 @@ def plan_programme(programme: TablesProblem) -> Plan:
     plan = Plan("tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, free=free)
     choice.check(plan.loss)
     return plan
+
+
+def level_weight(spec: TablesSpec, table: str, level: str) -> Fraction:
+    """A level's part of a table's budget: as the table says, else as the programme does, else one."""
+    own = next(part.level_weights for part in spec.tables if part.name == table)
+    return own.get(level) or spec.programme.level_weights.get(level, Fraction(1))
 
 
 def _question(programme: TablesProblem) -> dict[str, object]:

@@ -64,6 +64,10 @@ class TablePart(Part):
         "all", description="all: every margin of the table is measured too; none: the inner cells alone."
     )
     weight: ExactNumber = Field(Fraction(1), description="The table's part of the budget, relative to the others.")
+    level_weights: dict[str, ExactNumber] = Field(
+        default_factory=dict,
+        description="A geolevel's part of this table's budget, in place of that in [programme]; default: as there.",
+    )
 
 
 class ProgrammePart(Part):
@@ -172,6 +176,17 @@ class TablesSpec(Spec):
                     problems.append(
                         Problem(path, "repeated-level", what, "each level once", f"{times} times {level!r}")
                     )
+            problems += [
+                Problem(
+                    ("tables", position, "level_weights", level),
+                    "unknown-level",
+                    f"the table is not published for {level!r}",
+                    "one of " + ", ".join(table.levels),
+                    repr(level),
+                )
+                for level in table.level_weights
+                if level not in table.levels
+            ]
         expected = "one of " + ", ".join(known)
         problems += [
             Problem(

@@ -385,26 +385,30 @@ def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.
         if len(there):
             parts = {
                 total: _alike(noise.parts(level.unit_of_block, level.units, total=total)[there])
-                for total in ((True, False) if noise.tree is None else ())
+                for total in (True, False)
             }
+            alike, times = parts[False]
+            # Of the smallest places, the noise of their own level is what an area has of single ones.
+            loose = 0.0 if level is frame.blocks else float(alike[:, -1] @ times) / len(there)
             place = np.full(level.units, -1, np.int64)
             place[there] = np.arange(len(there))
-            kinds.append((level.name, len(there), parts, np.append(place, -1)[level.unit_of_block]))
+            kinds.append((level.name, len(there), loose, parts, np.append(place, -1)[level.unit_of_block]))
     classes = list(size_classes())
     columns: dict[str, list[Any]] = {name: [] for name in ACCURACY.names}
     known: dict[tuple[str, bool, Hashable], dict[str, list[Any]]] = {}
     for asked in accuracy_lines(problem, output):
         within = noise.within(asked.groups) if noise.tree is None else None
-        alike = id(within) if noise.tree is None else noise.tree.alike(asked.groups)
-        for name, areas, parts, area in kinds:
-            key = (name, not asked.groups, alike)
+        same_noise = id(within) if noise.tree is None else noise.tree.alike(asked.groups)
+        for name, areas, loose, parts, area in kinds:
+            key = (name, not asked.groups, same_noise)
             if key not in known and noise.tree is not None:
                 variance = noise.tree.variances(asked.groups, area, areas)
                 known[key] = _expected(variance, np.full(variance.shape, 1 / variance.size))
             elif key not in known and within is not None:
                 known[key] = _expected_of_parts(*parts[not asked.groups], *_alike(within.T))
-            same = {"geography": name, "areas": areas, "query": asked.query, "line": asked.line, "label": asked.label}
-            for column, value in (same | {"cells": asked.cells}).items():
+            same: dict[str, Any] = {"geography": name, "areas": areas, "loose_blocks": _written(loose)}
+            same |= {"query": asked.query, "line": asked.line, "label": asked.label, "cells": asked.cells}
+            for column, value in same.items():
                 columns[column] += [value] * len(classes)
             for column, values in known[key].items():
                 columns[column] += values
@@ -465,6 +469,9 @@ ACCURACY = pa.schema(
     [
         _column("geography", pa.string(), "level or kind of area"),
         _column("areas", pa.int64(), "how many there are"),
+        _column(
+            "loose_blocks", pa.float64(), "of how many single smallest places an area has the own noise, on average"
+        ),
         _column("query", pa.string(), "what is counted: a query, or a table of the product"),
         _column("line", pa.string(), "line of that table; empty for all cells of a query"),
         _column("label", pa.string(), "whom the line counts"),

@@ -59,7 +59,7 @@ from confide.mechanisms.topdown.measurements.writing import (
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
-from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
+from confide.mechanisms.topdown.output.publish import codebook, figure_noise, publish
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -196,8 +196,8 @@ class TopDown(Mechanism[TopDownProblem]):
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest)
 
-    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
-        return UNKNOWN
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:
+        return figure_noise(manifest)
 
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"

@@ -47,6 +47,8 @@ WORDS = {IN_SECTORS: "least_squares", MEANS_OF_QUERIES: "means_of_queries", ON_T
 TITLE = "How far off a figure may be: expected errors from the plan alone"
 TENTH = 0.1 / 0.7978845608028654
 """A figure of which this part is its standard deviation is off by a tenth of itself on average."""
+LOOSE = 1.0
+"""An area with the noise of more single blocks than this was not measured as a whole: its margin is an upper one."""
 GAPS = ("line", "label", "sd", "margin_90", "expected_error", "expected_percent")
 """Columns that have nothing in some rows: queries are no lines, and what nothing determines has no error."""
 MOST_CARDS = 4
@@ -148,6 +150,7 @@ def page_of(table: pa.Table, manifest: Mapping[str, Any], method: str, *, in_rel
         cards=_cards(next(query for query in queries if query["name"] == TOTAL)),
         shown=[query for query in queries if query["name"] in (TOTAL, finest["name"])],
         example=_example(finest),
+        loose=any(area["loose"] for area in finest["areas"]),
         queries=queries,
         tables=_by_table([row for row in rows if row["line"]], manifest),
         method_words=text.text(f"accuracy.method_{WORDS[method]}"),
@@ -202,6 +205,7 @@ def _area(row: Mapping[str, Any]) -> dict[str, Any]:
         "sd": sd,
         "margin": _short(row["margin_90"]),
         "exact": sd == 0,
+        "loose": row["loose_blocks"] > LOOSE,
         "reliable": f"{_rounded_up(sd / TENTH):,}" if sd else "–",
         "sizes": {},
     }
@@ -226,13 +230,13 @@ def _by_table(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) ->
 
 def _cards(totals: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The kinds of area whose totals the page begins with: the largest that have noise, or that have none."""
-    areas: list[Mapping[str, Any]] = totals["areas"]
+    areas: list[Mapping[str, Any]] = [area for area in totals["areas"] if not area["loose"]]
     return [area for area in areas if not area["exact"]][:MOST_CARDS] or areas[:MOST_CARDS]
 
 
 def _example(query: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a figure of a middle size means in a middle kind of area, of those with noise."""
-    areas = [area for area in query["areas"] if area["sd"]]
+    areas = [area for area in query["areas"] if area["sd"] and not area["loose"]]
     if not areas:
         return None
     area = sorted(areas, key=lambda each: float(each["sd"]))[len(areas) // 2]

@@ -283,10 +283,13 @@ ZEROS_NOTE = (
 LEFT_OUT_NOTE = (
     "Left out, since a table would have too many rows there: {}. The figures can be counted from tables/records.*."
 )
-UNKNOWN = (
-    "how far TopDown moved a single figure is not published with a release; accuracy.html says how far figures are off "
-    "on average, and `confide infer` gives margins"
-)
+UNKNOWN = "how far TopDown moved a figure is not published with a release"
+EXPECTED = "; accuracy.html says how far figures are off on average, and `confide infer` gives margins"
+
+
+def figure_noise(manifest: Mapping[str, Any]) -> str:
+    """Why the noise of a published figure is not known, and what is said in its place."""
+    return UNKNOWN + (EXPECTED if ACCURACY in manifest else "")
 
 
 def codebook(manifest: Mapping[str, Any]) -> Codebook | None:

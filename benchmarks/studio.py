@@ -1,0 +1,156 @@
+"""How fast the studio answers: ``python -m benchmarks.studio [--json]``.
+
+- A change on the trade-off board, of a programme of 12 tables on 4 levels: a margin or a part of a row, the budget or
+  epsilon, each with numbers that were not asked before, through the whole application. One person, then ten at once.
+- A page of a table of 100,000 rows: unfiltered, filtered, searched, sorted, and the last page.
+
+Times are processor time of the server; for ten at once, until the last of the ten has its page. Bars: 100 ms at the
+95th percentile for one person, 300 ms for ten at once, 250 ms for a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tests.kits.studio import Visitor, studio_of
+
+from confide.population import simulate
+from confide.rehearsal import toml_text
+from confide.studio.table_view import TableReader, View
+
+BARS = {"board_ms_95": 100.0, "board_ten_at_once_ms_95": 300.0, "page_ms_95": 250.0}
+TABLES, LEVELS, CHANGES = 12, ("country", "nuts2", "nuts3", "municipality"), 60
+_ROWS = 100_000
+
+
+def office(folder: Path) -> str:
+    """A spec with many tables."""
+    simulate(folder, persons=2_000, seed=7, layout="eu-country")
+    variables = ["sex", "age:five-year", "cas:main", "coc:broad", "edu"]
+    pairs = [[a, b] for i, a in enumerate(variables) for b in variables[i + 1 :]] + [[each] for each in variables]
+    tables = [
+        {"name": f"t{place}", "variables": pair, "levels": list(LEVELS)} for place, pair in enumerate(pairs[:TABLES])
+    ]
+    levels = [{"name": "country", "digits": 0}, *({"name": name, "column": name} for name in LEVELS[1:3])]
+    parts: dict[str, Any] = {
+        "release": {"name": "bench", "mechanism": "tables"},
+        "data": {"records": "persons.parquet", "blocks": "areas.csv", "schema": "eu-persons"},
+        "geography": {"block": "lau", "smallest": "municipality", "levels": levels},
+        "privacy": {"ledger": "none.ledger", "budget": "2"},
+        "tables": tables,
+    }
+    (folder / "spec.toml").write_text(toml_text(parts), encoding="utf-8")
+    return "spec.toml"
+
+
+def change(visitor: Visitor, spec: str, draw: random.Random) -> float:
+    """One change and the page that follows, in seconds of this process."""
+    row = draw.randrange(TABLES * len(LEVELS))
+    asked = draw.choice(
+        [
+            {f"margin-{row}": str(draw.randrange(20, 400))},
+            {f"budget-{row}": f"0.0{draw.randrange(1, 10**5):05d}"},
+            {"total": f"{draw.randrange(1, 4)}.{draw.randrange(1, 10**6):06d}"},
+            {"epsilon": f"{draw.randrange(3, 20)}.{draw.randrange(1, 99):02d}"},
+        ]
+    )
+    begun = time.process_time()
+    answer = visitor.get("/board", params={"spec": spec} | asked)
+    taken = time.process_time() - begun
+    assert answer.status_code == 200, answer.status_code
+    return taken
+
+
+def board() -> dict[str, float]:
+    """Percentiles of changes, in milliseconds."""
+    with tempfile.TemporaryDirectory() as own:
+        spec = office(Path(own))
+        visitor, door, _ = studio_of(Path(own))
+        visitor.get("/", params={"token": door.new_token()})
+        draw = random.Random(3)
+        change(visitor, spec, draw)
+        alone = [change(visitor, spec, draw) for _ in range(CHANGES)]
+
+        at_once = []
+        with ThreadPoolExecutor(10) as ten:
+            for batch in range(8):
+                begun = time.process_time()
+                list(
+                    ten.map(
+                        lambda seed: change(visitor, spec, random.Random(seed)), range(100 * batch, 100 * batch + 10)
+                    )
+                )
+                at_once.append(time.process_time() - begun)
+    return {
+        "board_ms_50": 1000 * float(np.quantile(alone, 0.5)),
+        "board_ms_95": 1000 * float(np.quantile(alone, 0.95)),
+        "board_ten_at_once_ms_95": 1000 * float(np.quantile(at_once, 0.95)),
+    }
+
+
+class LargeTable:
+    """A table of many rows, as a release has it."""
+
+    name, title, described = "large", "A large table", None
+
+    def arrow(self) -> pa.Table:
+        """Rows of 2,000 areas with 50 cells each."""
+        areas = np.repeat(np.arange(_ROWS // 50), 50)
+        draw = np.random.default_rng(5)
+        return pa.table(
+            {
+                "area": pa.array([f"A{area:05d}" for area in areas]),
+                "age": pa.array([f"{cell:02d}" for cell in np.tile(np.arange(50), _ROWS // 50)]),
+                "count": draw.integers(0, 1000, _ROWS),
+                "noise_margin": np.full(_ROWS, 14),
+            }
+        )
+
+
+def pages() -> dict[str, float]:
+    """The 95th percentile of a page of a large table, in milliseconds of processor time."""
+    reader = TableReader(LargeTable())  # type: ignore[arg-type]
+    views = [
+        View(),
+        View(search="a0123"),
+        View((("age", "07"),)),
+        View(order="count", descending=True),
+        View(page=_ROWS // 100),
+        View((("age", "07"), ("age", "08")), search="9", order="count"),
+    ]
+    taken = []
+    for view in views * 8:
+        begun = time.process_time()
+        assert reader.page(view).rows
+        taken.append(time.process_time() - begun)
+    return {"page_ms_95": 1000 * float(np.quantile(taken, 0.95))}
+
+
+def main() -> int:
+    """Prints the figures beside their bars; the number of bars that are missed."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--json", action="store_true")
+    as_json = asked.parse_args().json
+    figures = board() | pages()
+    missed = {name: bar for name, bar in BARS.items() if figures[name] > bar}
+    if as_json:
+        print(json.dumps({"figures": figures, "bars": BARS, "missed": sorted(missed)}))
+    else:
+        for name, value in figures.items():
+            bar = f"  (bar {BARS[name]:g})" if name in BARS else ""
+            print(f"{name:28} {value:8.1f}{bar}{'  MISSED' if name in missed else ''}")
+    return len(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
