@@ -12,7 +12,7 @@ how far off    ``open_source`` ``infer`` ``replicate``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
                ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
-               ``tune_cellkey``
+               ``tune_cellkey`` ``tune_topdown`` ``tune_tables`` ``tune_risk``
 what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
                ``audit_suppression`` ``audit_privacy`` ``audit_canaries`` ``compare`` ``Published``
 made up        ``simulate`` ``demo``
@@ -57,12 +57,14 @@ if TYPE_CHECKING:
     from confide.inference import infer as infer
     from confide.inference import open_source as open_source
     from confide.inference import replicate as replicate
+    from confide.inference.tuning import tune_topdown as tune_topdown
     from confide.inputs.pl94 import import_pl94 as import_pl94
     from confide.mechanisms import MECHANISMS as MECHANISMS
     from confide.mechanisms.cellkey.cellkey_answers import give_record_keys as give_record_keys
     from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
     from confide.mechanisms.suppression import suppress_tables as suppress_tables
     from confide.mechanisms.swapping import swap_records as swap_records
+    from confide.mechanisms.tables.table_targets import tune_tables as tune_tables
     from confide.mechanisms.topdown.strategy_file import account_strategy as account_strategy
     from confide.noise import DiscreteGaussian as DiscreteGaussian
     from confide.noise import NoiseStream as NoiseStream
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from confide.risk import audit_privacy as audit_privacy
     from confide.risk import compare_noise as compare_noise
     from confide.risk import tune_cellkey as tune_cellkey
+    from confide.risk import tune_risk as tune_risk
     from confide.schema import Query as Query
     from confide.schema import Schema as Schema
     from confide.suppressing import suppress as suppress
@@ -133,7 +136,10 @@ VERBS = {
     "synthesize": "api",
     "tabulate": "in_memory",
     "tune_cellkey": "risk",
+    "tune_risk": "risk",
     "tune_safetab": "mechanisms.safetab.tuning",
+    "tune_tables": "mechanisms.tables.table_targets",
+    "tune_topdown": "inference.tuning",
     "verify": "api",
 }
 """Where each verb is."""

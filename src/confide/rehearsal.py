@@ -7,17 +7,12 @@ and, for all that is public, the office's files. Everything that is made is stam
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import json
-import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,76 +30,17 @@ from confide.noise import ReleaseKey
 from confide.privacy import price
 from confide.releases import check as checking
 from confide.releases import run as running
-from confide.releases.draft import there_already
+from confide.releases.draft import relocated_values, there_already, toml_text
 from confide.releases.folder import REHEARSAL
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY, RunResult
-from confide.releases.spec import LoadedSpec, find_source, load_spec, named_files
+from confide.releases.spec import LoadedSpec, find_source, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import STAMP, no_room_is_an_error
 from confide.report.dossier import Evaluated, stamp_rehearsal
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def toml_text(values: Mapping[str, Any]) -> str:
-    """The text of a TOML file with these values: a table for each part, and all that is deeper in one line each.
-
-    Args:
-        values: Texts, whole numbers, decimals, truth values, lists and dictionaries of them.
-
-    Returns:
-        The text.
-
-    >>> print(toml_text({"release": {"name": "a"}, "tables": [{"variables": ["sex", "age:five-year"]}]}), end="")
-    [release]
-    name = "a"
-    <BLANKLINE>
-    [[tables]]
-    variables = ["sex", "age:five-year"]
-    """
-    plain = {key: value for key, value in values.items() if not _is_table(value)}
-    parts = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in plain.items())] if plain else []
-    for key, value in values.items():
-        if _is_table(value):
-            opened = f"[{_key(key)}]" if isinstance(value, Mapping) else f"[[{_key(key)}]]"
-            for table in [value] if isinstance(value, Mapping) else value:
-                lines = "".join(f"{_key(name)} = {_value(inner)}\n" for name, inner in table.items())
-                parts.append(f"{opened}\n{lines}")
-    return "\n".join(parts)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping) or (
-        isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
-    )
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float | Decimal):
-        return str(value)
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    raise TypeError(f"no value of a settings file: {type(value).__name__}")
-
-
-def _text(value: str) -> str:
-    # The escapes of JSON are those of TOML, but for one character that JSON leaves as it is.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
 
 # The rehearsal itself.
 
@@ -284,11 +220,7 @@ def _total(column: str, form: RecordForm) -> int:
 
 def _spec_text(loaded: LoadedSpec, mechanism: Mechanism[Any], folder: Path) -> str:
     """The spec of the rehearsal: the office's own, with made-up records, a ledger to throw away, and a stamp."""
-    values = copy.deepcopy(dict(loaded.values))
-    for path, text in named_files(loaded.spec):
-        # Only what stands in the file: a default of the model stays one.
-        if _at(values, path) == text and loaded.resolve(text).is_file():
-            _put(values, path, Path(os.path.relpath(loaded.resolve(text).resolve(), folder.resolve())).as_posix())
+    values = relocated_values(loaded, folder)
     release = loaded.spec.release
     values["release"] |= {
         "title": f"Rehearsal on made-up records: {release.title or release.name}"[:200],
@@ -301,19 +233,6 @@ def _spec_text(loaded: LoadedSpec, mechanism: Mechanism[Any], folder: Path) -> s
     mechanism.rehearsed(values)
     head = f"# {STAMP}: {REHEARSAL}.\n# Written by `confide rehearse`; the noise is that of a chosen key.\n\n"
     return head + toml_text(values)
-
-
-def _at(values: Any, path: Sequence[str | int]) -> Any:
-    for key in path:
-        try:
-            values = values[key]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return values
-
-
-def _put(values: Any, path: Sequence[str | int], text: str) -> None:
-    _at(values, path[:-1])[path[-1]] = text
 
 
 def _open_ledger(path: Path, loaded: LoadedSpec, plan: Plan) -> None:

@@ -645,6 +645,9 @@ def test_covariances_between_areas_are_those_of_the_two(source: InferenceSource,
     many = AreaSet("many", tuple(map(str, range(401))), np.zeros(0, np.int64), np.zeros(0, np.int64))
     with pytest.raises(ConfideError, match="too many areas"):
         answer.statements(many).covariances(query)
+    with pytest.raises(ConfideError, match="overlap"):
+        write_inference(infer(source, ["total"], (), areas=[doubled]), tmp_path / "other", covariances=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
 def test_ranks_and_quantiles_of_all_areas(source: InferenceSource, tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ from tests.kits.canary import leaks
 from tests.kits.topdown import COUNTED, KEY, LEVELS, QUARTERS, write_small_state, write_spec
 
 from confide.documents import FOLDER
+from confide.engines import LocalEngine
+from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.releases.spec import load_spec
 
 Change = Callable[[Path], object]
 CANARY = 731_937
@@ -340,6 +344,35 @@ def test_an_area_that_is_optional_may_be_missing(project: Path) -> None:
     column("blocks.parquet", "place", None)(project)
     outcome = confide("run", project / "spec.toml", "--processes", "1", "--insecure-key", KEY)
     assert outcome.exit_code == 0, outcome.text
+
+
+def test_an_area_that_is_missing_is_listed_by_check(project: Path) -> None:
+    both(column("blocks.parquet", "place", None), spec("[topdown]", '[topdown]\naround = ["cousub", "place"]'))(project)
+    outcome = confide("check", project / "spec.toml", "--processes", "1", "--json")
+    (finding,) = outcome.findings
+    assert (finding["code"], finding["severity"]) == ("absent-area", "warning")
+    assert "'place'" in finding["found"]
+    assert "no block groups are made around place" in finding["what"]
+    assert outcome.exit_code == 0
+
+
+def test_block_groups_are_made_around_levels_as_well(project: Path) -> None:
+    """No made block group is cut by an official one, and what stands neither for a level nor an area is refused."""
+    named = write_spec(project / "named", areas=AREAS, around=["cousub", "block_group"], **_files(project, "named"))
+    loaded = load_spec(named, {"topdown": TopDownSpec})
+    with LocalEngine(project / "scratch", processes=1) as engine:
+        spine = TopDown().prepare(loaded, engine).spine
+    official, unit = spine.official_of_block("block_group"), spine.unit_of_block("block_group")
+    assert len({*zip(unit.tolist(), official.tolist(), strict=True)}) == spine.level("block_group").units
+    unknown = write_spec(project / "wrong", areas=AREAS, around=["cousub", "blockgroup"], **_files(project, "wrong"))
+    (finding,) = confide("check", unknown, "--processes", "1", "--json").findings
+    assert finding["code"] == "unknown-area"
+    assert "block_group" in finding["expected"]
+
+
+def _files(project: Path, folder: str) -> dict[str, str]:
+    (project / folder).mkdir()
+    return {name: str(project / f"{file}.parquet") for name, file in (("records", "persons"), ("blocks", "blocks"))}
 
 
 def test_every_wrong_thing_of_a_stage_is_said_at_once(project: Path) -> None:

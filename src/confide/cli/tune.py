@@ -12,6 +12,7 @@ import typer
 from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, own_areas
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.cli.tune_tables import tables
+from confide.cli.tune_targets import risk, topdown
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
@@ -499,3 +500,9 @@ def _draw(region: ProtectedRegion, folder: Path) -> list[Path]:
             bound=question.small_area_bound,
         )
     return write(folder, pictures)
+
+
+# ``confide tune topdown`` and ``risk``: from what is wanted to budgets and shares.
+
+app.command()(topdown)
+app.command()(risk)

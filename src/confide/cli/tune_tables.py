@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide.cli.show import Json, out, print_json, table
-from confide.errors import ConfideError
+from confide.cli.show import Json, out, print_json, show_answer, table
+from confide.errors import ConfideError, ParameterError, Place
+from confide.mechanisms.tables.table_targets import TablesFromTargets, tune_tables
 from confide.mechanisms.tables.tuning import TablesTuning
 from confide.report.render import exact_text, fraction_up, up
 from confide.risk.testing.protection import StatedProtection
@@ -44,9 +45,23 @@ def tables(
     write: Annotated[
         str | None, typer.Option("--write", metavar="NAME.toml", help="Write a new spec with these parts beside SPEC.")
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TARGET", help='In words: "margin<=10 in county", for all tables or by name; repeatable.'),
+    ] = None,
+    total: Annotated[
+        str | None, typer.Option(help="With --target: what the release spends; default: what targets and others need.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="With --target: write the spec with these shares.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Margins of each table on each level, and what they cost. Set either, and the rest follows. Reads no records."""
+    if target or total is not None or file is not None:
+        given = {"--margin": margin, "--row": row, "--lock": lock, "--budget": budget, "--write": write}
+        _tune_for_targets(spec, target or [], total, file, [name for name, value in given.items() if value], as_json)
+        return
     from dataclasses import replace
 
     from confide.exact import probability
@@ -72,6 +87,43 @@ def tables(
     _show(moved.tuning, moved.protection)
     if written is not None:
         out.print(escape(f"\nWrote {written.file}. Then: confide check {written.file}"))
+
+
+def _tune_for_targets(
+    spec: Path, targets: list[str], total: str | None, file: Path | None, others: list[str], as_json: bool
+) -> None:
+    """Shares from targets in words, which follow from nothing else."""
+    if others:
+        raise ParameterError(
+            "targets-and-rows",
+            "parts of the budget follow from targets, or are set row by row",
+            where=Place(path="--target"),
+            found=", ".join(others),
+            expected="--target with --total and --out, or the other options",
+            remedy="leave one of them out",
+        )
+    answer = tune_tables(spec, targets, total=total, out=file)
+    show_answer(answer, lambda: _show_shares(answer), as_json=as_json)
+
+
+def _show_shares(answer: TablesFromTargets) -> None:
+    rows = [
+        (
+            row.table,
+            row.level,
+            "" if row.target is None else row.target.text,
+            f"{100 * float(row.present):.3g}",
+            f"{100 * float(row.share):.3g}",
+            f"±{row.margin:,}",
+        )
+        for row in answer.rows
+    ]
+    columns = ["table", "level", "target", "share now, per cent ", "share, per cent ", "margin "]
+    unit = "rho" if answer.definition == "zcdp" else "epsilon"
+    title = f"Shares of {unit} {float(answer.total):.6g}; targets need {float(answer.needed):.6g}"
+    table(columns, rows, title=title)
+    if answer.written is not None:
+        out.print(f"\nWrote {escape(str(answer.written))}. Check it: confide check {escape(str(answer.written))}")
 
 
 def _show(tuning: TablesTuning, protects: StatedProtection) -> None:

@@ -108,7 +108,7 @@ class Upward:
         """P⁺."""
         result = np.zeros_like(self.below)
         for part in _chunks(len(result), self.below[:1].nbytes):
-            result[part] = _pseudo_inverse(self.below[part])
+            result[part] = pseudo_inverse(self.below[part])
         return result
 
 
@@ -248,7 +248,7 @@ class TreeCovariances:
         for number in np.flatnonzero((open_children > 0) & (measured >= 0)).tolist():
             cells = np.flatnonzero(possible[number])
             cut = np.ix_(np.arange(sums.shape[1]), cells, cells)
-            result[number][cut] = _inverse(level.information[measured[number]][cut])
+            result[number][cut] = inverse_of(level.information[measured[number]][cut])
         return (result + result.swapaxes(-1, -2)) / 2
 
     def information_from_below(self, level: int) -> Floats:
@@ -443,21 +443,21 @@ class TreeCovariances:
         unit, area, vectors = _merged(unit, area, areas, vectors)
         for position in range(len(self.levels) - 1, 0, -1):
             own, above = self.upward[position], self.upward[position - 1]
-            moved = _applied(own.covariance, own.kind[unit], vectors)
+            moved = applied_by_kind(own.covariance, own.kind[unit], vectors)
             products = np.einsum("ensc,emsc->esnm", moved, vectors, optimize=True)
             key, pair = np.unique(self.levels[position].parent[unit] * areas + area, return_inverse=True)
             parent, parent_area = np.divmod(key, areas)
             pair = pair.reshape(-1)
             sums, squares = _by_pair(moved, pair, len(key)), _by_pair(products, pair, len(key))
             kind = above.kind[parent]
-            next_ = _applied(above.inverse, kind, sums)
+            next_ = applied_by_kind(above.inverse, kind, sums)
             term = squares - np.einsum("ensc,emsc->esnm", sums, next_, optimize=True)
             openings = np.flatnonzero(above.open_children[kind])
             if len(openings):
                 is_open = ~own.determined[own.kind[unit]]
                 common = self._common(vectors, pair, len(key), is_open, above.open_children[kind])[openings]
                 across = np.einsum("ensc,emsc->esnm", sums[openings], common, optimize=True)
-                inner = _applied(above.below, kind[openings], common)
+                inner = applied_by_kind(above.below, kind[openings], common)
                 own_part = np.einsum("ensc,emsc->esnm", inner, common, optimize=True)
                 term[openings] = squares[openings] - across - across.swapaxes(-1, -2) + own_part
                 next_[openings] = common
@@ -468,7 +468,7 @@ class TreeCovariances:
                 assert basis is not None
                 unit, area = np.concatenate([unit, more]), np.concatenate([area, of_area])
                 vectors = np.concatenate([vectors, np.repeat(basis[None], len(more), axis=0)])
-        moved = _applied(self.upward[0].covariance, self.upward[0].kind[unit], vectors)
+        moved = applied_by_kind(self.upward[0].covariance, self.upward[0].kind[unit], vectors)
         np.add.at(result, area, np.einsum("ensc,emsc->esnm", moved, vectors, optimize=True))
         return result
 
@@ -504,7 +504,7 @@ def _by_pair(values: Floats, pair: Integers, pairs: int) -> Floats:
     return result
 
 
-def _applied(matrices: Floats, kind: Integers, vectors: Floats) -> Floats:
+def applied_by_kind(matrices: Floats, kind: Integers, vectors: Floats) -> Floats:
     """Each entry's vectors times the symmetric matrix of its kind: entries x vectors x sectors x core."""
     result = np.empty_like(vectors)
     order = np.argsort(kind, kind="stable")
@@ -540,7 +540,7 @@ def _kinds(
     return kind, np.array(keys, np.int64), listed
 
 
-def _inverse(information: Floats) -> Floats:
+def inverse_of(information: Floats) -> Floats:
     if not information.shape[-1]:
         return information
     values = np.linalg.eigvalsh(information)
@@ -550,7 +550,7 @@ def _inverse(information: Floats) -> Floats:
     return np.asarray(np.linalg.inv(information + prior), np.float64)
 
 
-def _pseudo_inverse(matrices: Floats) -> Floats:
+def pseudo_inverse(matrices: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrices)
     used = values > TOLERANCE * np.maximum(values[..., -1:], 0)
     used &= values > 0

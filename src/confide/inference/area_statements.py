@@ -168,16 +168,21 @@ class AreaStatements:
                         "has_the_most": float(most[area]),
                     }
 
-    def covariances(self, query: AskedQuery) -> Floats:
-        """The covariances of the errors of a query between areas: areas x areas x cells; NaN where nothing tells them.
-        Raises where areas overlap, or are too many."""
-        kind, answers = self.kind, self.source.answers
+    def require_pairs(self) -> None:
+        """Raises where areas overlap, or are too many to be compared with one another."""
+        kind = self.kind
         if kind.areas > MOST_PAIRED:
             what, expected = "these are too many areas to be compared with one another", f"at most {MOST_PAIRED:,}"
             raise _refused("--covariances", what, f"{kind.areas:,} of the kind {kind.kind!r}", expected)
         if len(np.unique(kind.block)) < len(kind.block):
             what = f"areas of the kind {kind.kind!r} overlap"
             raise _refused("--covariances", what, "a block in two of them", "areas that have no block in common")
+
+    def covariances(self, query: AskedQuery) -> Floats:
+        """The covariances of the errors of a query between areas: areas x areas x cells; NaN where nothing tells them.
+        Raises where areas overlap, or are too many."""
+        self.require_pairs()
+        kind, answers = self.kind, self.source.answers
         own = answers.variances(self.source.placed(kind), np.arange(kind.areas), query)
         result = np.zeros((kind.areas, kind.areas, query.cells))
         place = np.arange(kind.areas)

@@ -170,8 +170,8 @@ def _shortest(known: Sequence[_Known], size: int, level: float) -> tuple[int, in
 
 def _asked(level: float, figures: Floats) -> Floats:
     """The share of figures that must be covered, for so many figures in a release."""
-    spread = np.sqrt(level * (1 - level) / np.maximum(figures, 1e-9))
-    return np.asarray(np.minimum(level + CONFIDENCE * spread, 1.0))
+    standard_error = np.sqrt(level * (1 - level) / np.maximum(figures, 1e-9))
+    return np.asarray(np.minimum(level + CONFIDENCE * standard_error, 1.0))
 
 
 def _extended(known: Sequence[_Known], margins: ClassMargins, level: float, zero_most: int) -> ClassMargins | None:

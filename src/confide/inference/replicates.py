@@ -60,6 +60,7 @@ from confide.mechanisms.topdown.released_problem import problem_again
 from confide.noise import SAMPLER, ReleaseKey
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import Job, NoiseSource
+from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.spec import LoadedSpec
@@ -214,20 +215,9 @@ class _Maker:
 
     def _descend(self, name: str, people: pa.Table) -> pa.Table:
         problem, plan = self.source.problem, self.source.released.plan
-        workspace = Workspace(self.folder / "work" / name)
         # The noise belongs to this release and this purpose, and to no confidential records.
         noise = NoiseSource(self.source.key(name), self.source.manifest_sha256, plan.hash, "replicate")
-        if not (workspace.counts / "written").exists():
-            write_counts(problem, workspace, people)
-            write_text(workspace.counts / "written", "all levels\n")
-        loaded = LoadedSpec(FileKind("spec", code="bad-spec"), workspace.root / "spec.toml", "", {}, value=problem.spec)
-        job = Job(loaded, plan, self.engine, workspace, Silent())
-        descend(problem, job, DrawnEvidence(problem, plan, noise, workspace))
-        estimates = estimates_folder(workspace, problem.spine.levels[-1])
-        parts = [pq.read_table(file, columns=["unit", "cell", "n"]) for file in sorted(estimates.glob("*.parquet"))]
-        rows = pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
-        shutil.rmtree(workspace.root, ignore_errors=True)
-        return rows.sort_by([("unit", "ascending"), ("cell", "ascending")])
+        return release_of_people(problem, plan, people, noise, self.engine, Workspace(self.folder / "work" / name))
 
     def _metadata(self, name: str) -> dict[str, str]:
         return {
@@ -239,6 +229,39 @@ class _Maker:
             "release": str(self.source.released.manifest["release"]),
             "manifest_sha256": self.source.manifest_sha256,
         }
+
+
+def release_of_people(
+    problem: TopDownProblem,
+    plan: Plan,
+    people: pa.Table,
+    noise: NoiseSource,
+    engine: LocalEngine,
+    workspace: Workspace,
+) -> pa.Table:
+    """One run of TopDown on people who are made up or published: the counts that it would release.
+
+    Args:
+        problem: Strategy, frame and spine.
+        plan: Its plan.
+        people: ``unit`` (a block of the spine), ``cell`` and ``n``.
+        noise: The noise, under a public key.
+        engine: What maps over units.
+        workspace: A folder of its own, which is gone afterwards.
+
+    Returns:
+        ``unit``, ``cell`` and ``n`` of the release.
+    """
+    if not (workspace.counts / "written").exists():
+        write_counts(problem, workspace, people)
+        write_text(workspace.counts / "written", "all levels\n")
+    loaded = LoadedSpec(FileKind("spec", code="bad-spec"), workspace.root / "spec.toml", "", {}, value=problem.spec)
+    descend(problem, Job(loaded, plan, engine, workspace, Silent()), DrawnEvidence(problem, plan, noise, workspace))
+    estimates = estimates_folder(workspace, problem.spine.levels[-1])
+    parts = [pq.read_table(file, columns=["unit", "cell", "n"]) for file in sorted(estimates.glob("*.parquet"))]
+    rows = pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
+    shutil.rmtree(workspace.root, ignore_errors=True)
+    return rows.sort_by([("unit", "ascending"), ("cell", "ascending")])
 
 
 def replicate_name(number: int) -> str:
@@ -476,7 +499,7 @@ def _of_another(folder: Path) -> InputError:
         "not-these-replicates",
         "the folder is not one of replicates of this release",
         where=Place(file=str(folder)),
-        found="something else",
+        found="something else" if folder.exists() else "no such folder",
         expected="no folder yet, or that of replicates of the same release",
         remedy="name another folder",
     )

@@ -69,6 +69,8 @@ def write_inference(
         raise _refused("--format", "there is no such format", unknown[0], ", ".join(FORMATS))
     if folder.exists() and not (folder / ANSWER).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise _refused("--out", "there is something else in the folder", folder.name, "a new folder")
+    for kind in answer.kinds if covariances else ():
+        answer.statements(kind).require_pairs()
     beside = folder.parent / f".{folder.name}.being-written"
     try:
         shutil.rmtree(beside, ignore_errors=True)
@@ -84,9 +86,10 @@ def write_inference(
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
     except OSError as error:
-        shutil.rmtree(beside, ignore_errors=True)
         found = error.strerror or type(error).__name__
         raise _refused("--out", "the estimates cannot be written there", found, "a folder with room") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
     return facts
 
 

@@ -5,9 +5,13 @@ From an office's files come the schema, the table of areas, a strategy, and what
 
 from __future__ import annotations
 
+import copy
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +22,7 @@ from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles, Plac
 from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name
 from confide.releases.ledger import Ledger
+from confide.releases.spec import LoadedSpec, named_files
 from confide.report.render import render
 
 LEDGER = "data-set.ledger"
@@ -189,3 +194,94 @@ def table_file(places: PlacesProposal) -> str:
 def relative(path: Path, folder: Path) -> str:
     """A path as a spec in ``folder`` writes it."""
     return Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
+
+
+# A spec as a file, from its values.
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(values: Mapping[str, Any]) -> str:
+    """The text of a TOML file with these values: a table for each part, and all that is deeper in one line each.
+
+    Args:
+        values: Texts, whole numbers, decimals, truth values, lists and dictionaries of them.
+
+    Returns:
+        The text.
+
+    >>> print(toml_text({"release": {"name": "a"}, "tables": [{"variables": ["sex", "age:five-year"]}]}), end="")
+    [release]
+    name = "a"
+    <BLANKLINE>
+    [[tables]]
+    variables = ["sex", "age:five-year"]
+    """
+    plain = {key: value for key, value in values.items() if not _is_toml_table(value)}
+    parts = ["".join(f"{_key(key)} = {toml_value(value)}\n" for key, value in plain.items())] if plain else []
+    for key, value in values.items():
+        if _is_toml_table(value):
+            opened = f"[{_key(key)}]" if isinstance(value, Mapping) else f"[[{_key(key)}]]"
+            for table in [value] if isinstance(value, Mapping) else value:
+                lines = "".join(f"{_key(name)} = {toml_value(inner)}\n" for name, inner in table.items())
+                parts.append(f"{opened}\n{lines}")
+    return "\n".join(parts)
+
+
+def _is_toml_table(value: Any) -> bool:
+    return isinstance(value, Mapping) or (
+        isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
+    )
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def toml_value(value: Any) -> str:
+    """A value as it stands in a TOML file, in one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(str(key))} = {toml_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    raise TypeError(f"no value of a settings file: {type(value).__name__}")
+
+
+def _text(value: str) -> str:
+    # The escapes of JSON are those of TOML, but for one character that JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def relocated_values(loaded: LoadedSpec, folder: Path) -> dict[str, Any]:
+    """The values of a spec, with the files that it names as seen from another folder.
+
+    Args:
+        loaded: The spec.
+        folder: Where a changed copy of it will lie.
+
+    Returns:
+        A copy of its values; what stands for a default stays away.
+    """
+    values = copy.deepcopy(dict(loaded.values))
+    for path, text in named_files(loaded.spec):
+        # Only what stands in the file: a default of the model stays one.
+        if _at(values, path) == text and loaded.resolve(text).is_file():
+            place = Path(os.path.relpath(loaded.resolve(text).resolve(), folder.resolve())).as_posix()
+            _at(values, path[:-1])[path[-1]] = place
+    return values
+
+
+def _at(values: Any, path: Sequence[str | int]) -> Any:
+    for key in path:
+        try:
+            values = values[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return values

@@ -17,6 +17,7 @@ question                    what is learnt                                      
 :func:`averaging`           by averaging a count that is published many times    :mod:`confide.risk.bounded_noise`
 :func:`areas`               nothing: what unbounded noise does to small areas    :mod:`confide.risk.bounded_noise`
 :func:`tune_cellkey`        which bounded noise withstands all of these          :mod:`confide.risk.bounded_noise`
+:func:`tune_risk`           which rho keeps beliefs within a profile             :mod:`confide.risk.bayesian`
 :func:`compare_noise`       nothing: what each kind of noise promises            :mod:`confide.risk.noise_comparison`
 :func:`audit_privacy`       about made-up records, from many runs on them        :mod:`confide.risk.privacy_audit`
 :func:`audit_canaries`      the same, from one run with canaries                 :mod:`confide.risk.privacy_audit`
@@ -58,6 +59,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from confide.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer, BudgetedLaw, ReleasedBelief, bayes
     from confide.risk.bayesian.hierarchy_answer import HierarchyAnswer, TreeAnswer, hierarchy, hierarchy_of_tree
+    from confide.risk.bayesian.risk_profile import RiskTuning, tune_risk
     from confide.risk.bounded_noise.programme_risks import (
         AreasAnswer,
         AveragingAnswer,
@@ -100,6 +102,7 @@ __all__ = [
     "PrivacyAudit",
     "ReleaseRisk",
     "ReleasedBelief",
+    "RiskTuning",
     "ShippedInvariants",
     "StatedProtection",
     "TreeAnswer",
@@ -120,11 +123,13 @@ __all__ = [
     "release",
     "shipped_invariants",
     "tune_cellkey",
+    "tune_risk",
 ]
 
 # Each question brings solvers of its own; they are imported when it is first asked.
 _HOME = {
     "bayesian.bayes_answer": ("BayesAdversary", "BayesAnswer", "BudgetedLaw", "ReleasedBelief", "bayes"),
+    "bayesian.risk_profile": ("RiskTuning", "tune_risk"),
     "bayesian.hierarchy_answer": ("HierarchyAnswer", "TreeAnswer", "hierarchy", "hierarchy_of_tree"),
     "bounded_noise.programme_risks": (
         *("AreasAnswer", "AveragingAnswer", "BoundAnswer", "CellKeyTuning"),

@@ -22,7 +22,7 @@ from confide.exact import exact
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.mechanisms.tables.tuning import RowName, TablesTuning, TunedRow, tables_tuning
 from confide.privacy import ZCDP, cks_rho
-from confide.rehearsal import toml_text
+from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.report.render import exact_text
 from confide.risk.testing.protection import StatedProtection, protection

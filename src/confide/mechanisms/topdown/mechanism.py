@@ -60,7 +60,7 @@ from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
 from confide.mechanisms.topdown.output.publish import codebook, figure_noise, publish
-from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
+from confide.mechanisms.topdown.problem import TopDownProblem, absent_areas, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
@@ -112,7 +112,7 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def check(self, problem: TopDownProblem, job: Job) -> list[Finding]:
         """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
-        return check_input(problem, job, _write_frame(problem, job.workspace.scratch))
+        return check_input(problem, job, _write_frame(problem, job.workspace.scratch)) + absent_areas(problem)
 
     def bytes_of_records(self, problem: TopDownProblem, job: Job) -> int:
         """How many records there are is not protected; counted ones may be far more than their file has rows."""

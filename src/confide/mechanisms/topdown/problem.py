@@ -36,7 +36,15 @@ from confide.mechanisms.topdown.off_spine import (
 from confide.mechanisms.topdown.output.settings import Output, prepare_output
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import OWN, LevelStrategy, Strategy, check_levels, groups_of, law_of
+from confide.mechanisms.topdown.strategy import (
+    OWN,
+    LevelStrategy,
+    Strategy,
+    check_levels,
+    groups_of,
+    law_of,
+    unit_shares,
+)
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
@@ -143,7 +151,7 @@ def plan_problem(problem: TopDownProblem) -> Plan:
                         int(units[share_class]),
                         query_share.query.cells,
                         law_of(strategy, level_strategy, query_share, share),
-                        ZCDP(strategy.budget * share * query_share.share),
+                        ZCDP(strategy.budget * unit_shares(strategy, level_strategy, share)[query_share.name]),
                         tuple(variable.attribute.name for variable in query_share.query.variables),
                     )
                 )
@@ -365,20 +373,40 @@ def _column_names(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> 
 
 
 def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
-    declared = [area.name for area in spec.geography.areas]
+    names = [level.name for level in spec.geography.levels] + [area.name for area in spec.geography.areas]
     return [
         Finding(
             code="unknown-area",
             what=f"block groups cannot be made around {name!r}",
             where=loaded.place("topdown", "around", position),
             found=repr(name),
-            expected="one of "
-            + (", ".join(declared) or "the areas under [[geography.areas]]")
-            + ", none of them optional",
-            remedy="declare the area, or leave it out",
+            expected="one of " + (", ".join(names) or "the levels and areas under [geography]"),
+            remedy="declare the level or the area, or leave it out",
         )
         for position, name in enumerate(spec.topdown.around or [])
-        if name not in declared
+        if name not in names
+    ]
+
+
+def absent_areas(problem: TopDownProblem) -> list[Finding]:
+    """A warning for the optional areas that the block table has no column for, if there are any."""
+    there, geography = problem.frame.spine.names, problem.spec.geography
+    absent = [area for area in geography.areas if area.optional and area.name not in there]
+    if not absent:
+        return []
+    around = [area.name for area in absent if area.name in (problem.spec.topdown.around or ())]
+    follow = f"; no block groups are made around {', '.join(around)}" if around else ""
+    columns = {**problem.spec.data.columns, **problem.spec.data.block_columns}
+    return [
+        Finding(
+            code="absent-area",
+            what=f"optional areas have no column in the block table, and are left out{follow}",
+            where=Place(file=problem.blocks_file),
+            found="no column " + ", ".join(repr(columns.get(area.column, area.column)) for area in absent),
+            expected="a column for each of " + ", ".join(area.name for area in absent),
+            remedy="correct the name of the column if it is there under another; otherwise nothing need be done",
+            severity="warning",
+        )
     ]
 
 

@@ -60,8 +60,9 @@ class TopDownPart(Part):
     )
     around: list[str] | None = Field(
         None,
-        description="The areas that no made block group is cut by; default, as in 2020: county subdivisions in States "
-        "where these are governments and places elsewhere (the areas cousub and place, where they are declared).",
+        description="The areas and levels that no made block group is cut by, such as place and the official "
+        "block_group; default, as in 2020: county subdivisions in States where these are governments and places "
+        "elsewhere (the areas cousub and place, where they are declared).",
     )
     fanout: int = Field(FANOUT, ge=0, le=10_000, description="A made group of n units has about √n + fanout children.")
     entity_threshold: int = Field(

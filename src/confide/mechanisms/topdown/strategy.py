@@ -31,6 +31,9 @@ from confide.schema import DETAILED, NO_GROUP, Query, Schema
 OWN, TREE = "own", "tree"
 """What the estimate of a unit starts from (``evidence``): its own measurements alone, as in 2020, or what it and all
 units below it tell (``from_below``)."""
+BY_LEVEL, BY_QUERY = "by-level", "by-query"
+"""A unit with an only child takes over the child's share, and divides it among queries as its own level does (as in
+2020), or gives each query what the child would have given it."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ class Strategy:
     """Columns of the block table: a made block group has no blocks that differ in which of these are zero."""
     evidence: str = OWN
     """What the estimate of a unit starts from: its own measurements, or those of everything below it as well."""
+    bypass: str = BY_LEVEL
+    """How a unit divides what it takes over from its only child: as its own level does, or query by query."""
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -195,7 +200,11 @@ class Strategy:
             "constraints": self.constraints.as_dict(),
             "blocks_with": list(self.blocks_with),
             "apart": list(self.apart),
-        } | ({} if self.evidence == OWN else {"evidence": self.evidence})
+        } | {
+            name: chosen
+            for name, chosen, usual in (("evidence", self.evidence, OWN), ("bypass", self.bypass, BY_LEVEL))
+            if chosen != usual
+        }
 
     @cached_property
     def fingerprint(self) -> str:
@@ -236,6 +245,7 @@ def read_strategy(described: Mapping[str, Any], schema: Schema, record: str) -> 
         tuple(described["blocks_with"]),
         tuple(described["apart"]),
         described.get("evidence", OWN),
+        described.get("bypass", BY_LEVEL),
     )
 
 
@@ -400,11 +410,43 @@ class StrategyAccount(TypedAnswer):
         return table
 
 
+def unit_shares(strategy: Strategy, level: LevelStrategy, share: Fraction) -> dict[str, Fraction]:
+    """What part of the whole budget each query has in a unit of a level.
+
+    Args:
+        strategy: What is measured.
+        level: The level.
+        share: The share of the unit: that of its level, or with those of the levels below whose units it took over.
+
+    Returns:
+        For each query of the level its part; they sum to ``share``. Where only children are bypassed query by query, a
+        query that this level does not measure gives its part to the last one that the level lists.
+    """
+    if strategy.bypass == BY_LEVEL or share == level.share:
+        return {query.name: share * query.share for query in level.queries}
+    result, total = {query.name: Fraction(0) for query in level.queries}, Fraction(0)
+    for below in strategy.levels[strategy.level_names.index(level.name) :]:
+        total += below.share
+        for query in below.queries:
+            into = query.name if query.name in result else level.queries[-1].name
+            result[into] += below.share * query.share
+        if total == share:
+            return result
+    raise ParameterError(
+        "bad-shares",
+        f"no run of levels from {level.name!r} downwards has this share",
+        found=str(share),
+        expected="the sum of the shares of a level and of some that follow it",
+        remedy="this is a defect of Confide: report it",
+    )
+
+
 def law_of(
     strategy: Strategy, level: LevelStrategy, query_share: QueryShare, share: Fraction | None = None
 ) -> DiscreteGaussian:
     """The noise of a query in a unit of a level; ``share`` where the unit took over that of its only child."""
-    loss = ZCDP(strategy.budget * (level.share if share is None else share) * query_share.share)
+    parts = unit_shares(strategy, level, level.share if share is None else share)
+    loss = ZCDP(strategy.budget * parts[query_share.name])
     law = calibrate(loss, strategy.neighbours)
     assert isinstance(law, DiscreteGaussian)
     return law

@@ -135,6 +135,10 @@ class StrategyFile(Part):
         default_factory=list,
         description="Columns of the block table: a made block group has no blocks that differ in which are zero.",
     )
+    bypass: Literal["by-level", "by-query"] = Field(
+        "by-level",
+        description="How a unit divides the share of its only child: as its own level does, or query by query.",
+    )
     evidence: Literal["own", "tree"] = Field(
         "own",
         description="own: units are estimated from their own measurements, as in 2020; tree: from those below, too.",
@@ -400,6 +404,7 @@ class _Maker:
             tuple(values.blocks_with),
             tuple(values.apart),
             values.evidence,
+            values.bypass,
         )
 
     def _check_levels(self, path: KeyPath, part: RootPart) -> None:

@@ -1,0 +1,428 @@
+"""``confide tune topdown``: the budget and the shares that targets need, before any is spent.
+
+With given shares the least budget is a closed form; the best shares are a convex problem
+(:mod:`confide.estimation.tree_design`). Both are for least squares on the whole tree, before non-negativity: runs on
+people who are not confidential then say what becomes of it in records.
+
+How many people areas have, and which group is the largest, comes from **people who are made up or published**: drawn
+from schema and frame, an older census in a file, or public figures. The confidential records are never looked at, and a
+file that is theirs is refused, by its path and by its fingerprint: shares that were chosen by them would give something
+away that no budget pays for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import pi, sqrt
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from confide.arrays import Floats
+from confide.documents import load_named
+from confide.engines import LocalEngine
+from confide.engines.groups import write_text
+from confide.errors import Finding, ParameterError, Place
+from confide.estimation.tree_design import AreaFunctions, joined_counts, vectors_of
+from confide.exact import Exact, positive, probability
+from confide.geography.spine import OUTSIDE
+from confide.inference.replicates import counts_matrix, release_of_people
+from confide.inference.tuning_answer import (
+    BindingArea,
+    ConfirmedTarget,
+    ExpectedChange,
+    NeededBudget,
+    TopDownTuning,
+    TunedTarget,
+)
+from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
+from confide.inputs.made_up import nobody
+from confide.mechanisms import SPECS
+from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
+from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.mechanisms.topdown.strategy import DELTA, Strategy
+from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
+from confide.mechanisms.topdown.targets import (
+    LimitedCounts,
+    Target,
+    cell_weights,
+    cells_of,
+    distinct_cells,
+    limited_counts,
+    parse_targets,
+    price_list,
+)
+from confide.mechanisms.topdown.tuned_strategy import ShareDesign, budget_above, strategy_text
+from confide.noise import ReleaseKey
+from confide.releases.draft import there_already
+from confide.releases.mechanism import NoiseSource
+from confide.releases.run import DEFAULT_MEMORY
+from confide.releases.spec import LoadedSpec, load_spec
+from confide.releases.workspace import Workspace
+from confide.schema import TOTAL
+
+RUNS, MOST_RUNS = 2, 20
+KEEP = Fraction(1, 100)
+"""What part of its present share every query keeps, unless somebody says otherwise."""
+PRICED = (1, 2, 5, 10, 20, 50, 100)
+TOLERATED = 0.05
+"""Runs that miss a target by less than this say nothing: they are few."""
+MOST_KINDS = 16
+"""Queries with more kinds of cell are not in the table of what else changes."""
+MOST_AREAS = 300
+"""Of a kind with more areas, so many, evenly spaced, stand for all in that table."""
+
+
+def tune_topdown(
+    spec: str | Path,
+    targets: Sequence[str] = (),
+    *,
+    people: str | Path = MADE_UP,
+    persons: int | None = None,
+    margins: Sequence[str | Path] = (),
+    optimise: bool = True,
+    keep: Exact = KEEP,
+    budget: Exact | None = None,
+    confirm: int = RUNS,
+    prices: str | None = None,
+    delta: Exact = DELTA,
+    out: str | Path | None = None,
+    processes: int | None = None,
+    memory: str = DEFAULT_MEMORY,
+) -> TopDownTuning:
+    """The least budget for targets, with the present shares and with the best; nothing is spent, no record is read.
+
+    Args:
+        spec: A TopDown spec. Its records need not be there, and are not opened but to see that ``people`` is not them.
+        targets: In words, such as ``total <= 5 in tract @95%``.
+        people: ``made-up``; or a file: an older census with the columns of the records, or public figures with the
+            columns ``geography``, ``code``, ``total`` and, if known, ``largest`` (the share of the largest group).
+        persons: How many people are made up.
+        margins: CSV files of public counts from which made-up people are drawn, as in ``confide rehearse``.
+        optimise: Whether the best shares are looked for.
+        keep: The part of its present share that every query keeps at least.
+        budget: A rho for the strategy that is written; by default the least that meets the targets.
+        confirm: How many runs on made-up people confirm the answer; 0 for none.
+        prices: A query in a kind of area, such as ``total in tract``: what margins cost there.
+        delta: The delta at which epsilon is stated.
+        out: A new file for the strategy with the best shares.
+        processes: How many processes the runs use; by default one for each core.
+        memory: The most memory that they use.
+
+    Returns:
+        The budgets, the best shares, binding areas, prices, and what else changes.
+    """
+    loaded = load_spec(Path(spec), SPECS)
+    if not isinstance(loaded.spec, TopDownSpec):
+        raise _refused(
+            "not-topdown", "only shares of TopDown are tuned here", str(spec), 'mechanism = "topdown"', "name its spec"
+        )
+    if not targets and prices is None:
+        raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
+    if not 0 <= confirm <= MOST_RUNS:
+        raise _refused("confirm", "so many runs are not made", str(confirm), f"from 0 to {MOST_RUNS}", "give another")
+    kept = probability(keep, "keep") if keep != 0 else Fraction(0)
+    if out is not None and Path(out).exists():
+        raise there_already(Path(out), "a file of this name")
+    with (
+        tempfile.TemporaryDirectory(prefix="confide-tune-") as scratch,
+        LocalEngine(Path(scratch) / "engine", processes=processes, memory=memory) as engine,
+    ):
+        tuner = _Tuner(loaded, Path(scratch), engine, people, persons, tuple(map(Path, margins)))
+        return tuner.tuned(
+            tuple(targets),
+            optimise=optimise and bool(targets),
+            keep=kept,
+            budget=None if budget is None else positive(budget, "budget"),
+            confirm=confirm if targets else 0,
+            prices=prices,
+            delta=positive(delta, "delta"),
+            out=None if out is None else Path(out),
+        )
+
+
+@dataclass(eq=False)
+class _Tuner:
+    """Everything of one question."""
+
+    loaded: LoadedSpec
+    scratch: Path
+    engine: LocalEngine
+    asked: str | Path
+    persons: int | None
+    margins: tuple[Path, ...]
+
+    @cached_property
+    def blank(self) -> LoadedSpec:
+        """The spec without its records."""
+        return self.loaded.with_data(records=str(nobody(self.scratch)))
+
+    @cached_property
+    def problem(self) -> TopDownProblem:
+        """The problem without its records."""
+        return prepare(self.blank, self.engine)
+
+    @cached_property
+    def shares(self) -> ShareDesign:
+        """Its shares as unknowns."""
+        return ShareDesign(self.problem)
+
+    @cached_property
+    def people(self) -> PeopleForTuning:
+        """Who stands for the people of the areas."""
+        where = (self.loaded, self.blank, self.problem, self.engine, self.scratch)
+        return PeopleForTuning(*where, self.asked, self.persons, self.margins)
+
+    # Answers.
+
+    def tuned(
+        self,
+        texts: tuple[str, ...],
+        *,
+        optimise: bool,
+        keep: Fraction,
+        budget: Fraction | None,
+        confirm: int,
+        prices: str | None,
+        delta: Fraction,
+        out: Path | None,
+    ) -> TopDownTuning:
+        """The whole answer."""
+        now = self.problem.strategy
+        targets = parse_targets(texts, self.problem)
+        known = self.people.known if confirm or any(target.needs_people for target in targets) else None
+        limited = limited_counts(self.problem, self.shares.design, targets, known) if targets else []
+        variances = self.shares.variances(now, *(each.counts for each in limited))
+        priced = tuple(self._prices(prices)) if prices is not None else ()
+        answer = TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
+        if not limited:
+            return answer
+        present = budget_above(max(_needed(each, v) for each, v in zip(limited, variances, strict=True)))
+        problems = {"now": self.problem, "present": replace(self.problem, strategy=now.with_budget(present))}
+        answer = replace(answer, present=present, targets=_tuned_targets(limited, variances))
+        if optimise:
+            counts = joined_counts([each.counts for each in limited])
+            best = self.shares.best(counts, np.concatenate([each.limits for each in limited]), keep)
+            strategy = self.shares.with_shares(best.shares, Fraction(1))
+            after = self.shares.variances(strategy, *(each.counts for each in limited))
+            needed = budget_above(max(_needed(each, v) for each, v in zip(limited, after, strict=True)))
+            strategy = self._named(replace(strategy, budget=budget or needed), targets, out)
+            file = out or self.scratch / "strategy.toml"
+            write_text(file, self._text(strategy, file))
+            problems["best"] = self._problem_with(strategy, file)
+            rows = _tuned_targets(limited, variances, after, best.multipliers, needed)
+            answer = replace(answer, targets=rows, best=strategy, needed=needed, bound=best.bound, written=out)
+        answer = replace(answer, errors=tuple(self._errors(targets, answer)))
+        if confirm:
+            answer = replace(answer, confirmed=tuple(self._confirm(limited, problems, confirm)))
+        missed = [_missed(row) for row in answer.confirmed if row.met < float(row.target.chance) - TOLERATED]
+        return replace(answer, people=self.people.said, warnings=(*self.people.warnings, *missed))
+
+    def _prices(self, text: str) -> list[Mapping[str, Any]]:
+        """What margins cost for one query in one kind of area: alone, and with the present shares."""
+        targets = [_at(text, margin) for margin in PRICED]
+        parsed = parse_targets(targets, self.problem)
+        rows: list[Mapping[str, Any]] = []
+        for target, alone in zip(parsed, price_list(PRICED), strict=True):
+            (limited,) = limited_counts(self.problem, self.shares.design, [target], None)
+            present = _needed(limited, *self.shares.variances(self.problem.strategy, limited.counts))
+            rows.append({"query": target.query, "kind": target.kinds[0]} | dict(alone) | {"rho_present": present})
+        return rows
+
+    def _named(self, best: Strategy, targets: Sequence[Target], out: Path | None) -> Strategy:
+        name = best.id if out is None else _identifier(out.stem)
+        wanted = "; ".join(target.text for target in targets)
+        title = f"{best.title}, tuned"[:200]
+        provenance = (
+            f"Shares found by confide tune topdown from those of {best.id} for: {wanted}. Sizes: {self.people.said}."
+        )
+        return replace(best, id=name, title=title, provenance=provenance)
+
+    def _text(self, best: Strategy, file: Path) -> str:
+        """The strategy as a file, with estimation and constraints of the file that it comes from."""
+        base = self.loaded.path.parent
+        spec = self.loaded.spec
+        assert isinstance(spec, TopDownSpec)
+        source = load_named(spec.topdown.strategy, base, StrategyFile, kind=STRATEGY)
+        schema = source.values["schema"]
+        if isinstance(schema, str):
+            for folder in (base, source.path.parent):
+                if (folder / schema).is_file():
+                    schema = Path(os.path.relpath((folder / schema).resolve(), file.resolve().parent)).as_posix()
+                    break
+        return strategy_text(best, source.values, schema)
+
+    def _problem_with(self, strategy: Strategy, file: Path) -> TopDownProblem:
+        """The problem with the strategy that was written, read back from its file."""
+        spec = self.blank.spec
+        assert isinstance(spec, TopDownSpec)
+        part = spec.topdown.model_copy(update={"strategy": str(file.resolve()), "root": strategy.root})
+        privacy = spec.privacy.model_copy(update={"budget": strategy.budget})
+        changed = replace(self.blank, value=spec.model_copy(update={"topdown": part, "privacy": privacy}))
+        return prepare(changed, self.engine)
+
+    def _errors(self, targets: Sequence[Target], answer: TopDownTuning) -> Iterator[ExpectedChange]:
+        """Expected absolute errors of totals, attributes and the targets' queries in all kinds of area."""
+        now, sectors = self.problem.strategy, self.shares.design.sectors
+        # With the present shares all errors change alike: the totals say by how much.
+        attributes = [attribute.name for attribute in now.schema.attributes] if answer.best else []
+        names = dict.fromkeys((TOTAL, *attributes, *(target.query for target in targets)))
+        cells = {name: cells_of(now, sectors, name) for name in names}
+        kinds = {name: distinct_cells(sectors, each) for name, each in cells.items()}
+        asked: list[tuple[str, int, str]] = []
+        counts: list[AreaFunctions] = []
+        for geography in geographies(self.problem):
+            area = geography.unit_of_block[self.problem.spine.rows]
+            there = np.unique(area[area != OUTSIDE])
+            place = np.full(geography.units + 1, -1, np.int64)
+            some = there[np.unique(np.linspace(0, len(there) - 1, MOST_AREAS).round().astype(np.int64))]
+            place[some] = np.arange(len(some))
+            for name in (name for name in names if len(there) and len(kinds[name]) <= MOST_KINDS):
+                vectors = [vectors_of(sectors, [cell], np.ones((len(some), 1))) for cell in kinds[name]]
+                counts.append(joined_counts([self.shares.design.area_counts(place[area], each) for each in vectors]))
+                asked.append((geography.name, len(there), name))
+        strategies = {"now": now} | ({"best": answer.best} if answer.best else {})
+        variances = {key: self.shares.variances(each, *counts) for key, each in strategies.items()}
+        for number, (kind, areas, name) in enumerate(asked):
+            weights = cell_weights(sectors, cells[name])
+            expected = {
+                key: _expected(each[number] / float(strategies[key].budget), weights) for key, each in variances.items()
+            }
+            present = expected["now"] * sqrt(now.budget / answer.present) if answer.present else None
+            yield ExpectedChange(kind, areas, name, expected["now"], present, expected.get("best"))
+
+    def _confirm(
+        self, limited: Sequence[LimitedCounts], problems: Mapping[str, TopDownProblem], runs: int
+    ) -> list[ConfirmedTarget]:
+        """Runs with the present and with the best shares, each with the budget that it needs."""
+        people = self.people.counted
+        result = []
+        for name, problem in problems.items():
+            if name == "now":
+                continue
+            plan = plan_problem(problem)
+            within: list[list[tuple[float, float, float]]] = [[] for _ in limited]
+            for number in range(runs):
+                key = ReleaseKey.choose(hashlib.sha256(f"confide/tune/{name}/{number}".encode()).hexdigest())
+                noise = NoiseSource(key, hashlib.sha256(self.people.said.encode()).hexdigest(), plan.hash, "tuning")
+                workspace = Workspace(self.scratch / f"run-{name}-{number}")
+                released = release_of_people(problem, plan, people.histogram, noise, self.engine, workspace)
+                counts = counts_matrix(problem, released)
+                for place, each in enumerate(limited):
+                    within[place].append(_realised(each, people, counts))
+            for each, rows in zip(limited, within, strict=True):
+                met, error, of_totals = np.mean(np.array(rows), axis=0).tolist()
+                budget = problem.strategy.budget
+                row = (each.target, each.geography.name, name, budget, runs, met, error, of_totals)
+                result.append(ConfirmedTarget(*row))
+        return result
+
+
+def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tuple[float, float, float]:
+    """The share of areas within the limit, and mean absolute errors of the target's figures and of totals."""
+    target, geography = limited.target, limited.geography
+    areas = np.unique(limited.areas)
+    truth, figures = (people.figures(geography, target.query, each)[areas] for each in (None, counts))
+    totals = np.abs(figures.sum(axis=1) - truth.sum(axis=1))
+    size = np.maximum(truth.sum(axis=1), 1.0)
+    if target.of_share:
+        largest = truth.argmax(axis=1)
+        row = np.arange(len(areas))
+        shares = figures[row, largest] / np.maximum(figures.sum(axis=1), 1.0)
+        errors = np.abs(shares - truth[row, largest] / size)[:, None]
+    else:
+        errors = np.abs(figures - truth)
+    limit = float(target.limit) * (size[:, None] if target.relative else 1.0)
+    return float((errors <= limit + 1e-12).mean()), float(errors.mean()), float(totals.mean())
+
+
+def _missed(row: ConfirmedTarget) -> Finding:
+    return Finding(
+        code="missed-target",
+        what=f"records with the {row.strategy} shares missed the target {row.target.text!r} in {row.kind}",
+        where=Place(path="--target"),
+        found=f"{100 * row.met:.1f} per cent of figures within the limit, in {row.runs} runs",
+        expected=f"{100 * float(row.target.chance):g} per cent: least squares would meet it, and records lose by "
+        "non-negativity and by what they do not learn from below",
+        remedy="keep more of the present shares (--keep), or take a larger --budget",
+        severity="warning",
+    )
+
+
+def _needed(limited: LimitedCounts, variances: Floats) -> float:
+    """The least budget with which every variance is within its limit, from those with a budget of one."""
+    return float((variances / limited.limits).max())
+
+
+def _on_average(limited: LimitedCounts, variances: Floats) -> float:
+    """The least budget with which figures are within the limit with the target's probability on average over areas."""
+    normal, z = NormalDist(), limited.target.quantile
+    ratio = np.maximum(variances / limited.limits, 1e-300)
+    low, high = float(ratio.max()) * 1e-8, float(ratio.max())
+    for _ in range(60):
+        middle = sqrt(low * high)
+        mean = float(np.mean([2 * normal.cdf(min(z * sqrt(middle / each), 40.0)) - 1 for each in ratio.tolist()]))
+        low, high = (middle, high) if mean < float(limited.target.chance) else (low, middle)
+    return high
+
+
+def _budget_of(limited: LimitedCounts, variances: Floats) -> NeededBudget:
+    rho, place = _needed(limited, variances), limited.binding(variances)
+    size = float(limited.people[place])
+    sd = sqrt(float(variances[place]) / rho) if rho > 0 else 0.0
+    binding = BindingArea(limited.code(place), size if np.isfinite(size) else None, sd)
+    return NeededBudget(rho, _on_average(limited, variances) if rho > 0 else 0.0, binding)
+
+
+def _tuned_targets(
+    limited: Sequence[LimitedCounts],
+    variances: Sequence[Floats],
+    after: Sequence[Floats] = (),
+    multipliers: Floats | None = None,
+    needed: Fraction = Fraction(0),
+) -> tuple[TunedTarget, ...]:
+    rows, first = [], 0
+    for place, (each, now) in enumerate(zip(limited, variances, strict=True)):
+        own = slice(first, first + len(each.limits))
+        first += len(each.limits)
+        row = TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
+        if multipliers is not None:
+            elasticity = float(multipliers[own].sum())
+            scale = 100 if each.target.of_share or each.target.relative else 1
+            price = 2 * elasticity * float(needed) / (float(each.target.limit) * scale)
+            row = replace(row, best=_budget_of(each, after[place]), elasticity=elasticity, price=price)
+        rows.append(row)
+    return tuple(rows)
+
+
+def _expected(variances: Floats, weights: Floats) -> float:
+    """The mean absolute error of normal noise with these variances, kinds of cell after kinds of cell."""
+    by_kind = np.sqrt(np.maximum(variances.reshape(len(weights), -1), 0)).mean(axis=1)
+    return float(by_kind @ weights / weights.sum() * sqrt(2 / pi))
+
+
+def _at(text: str, margin: int) -> str:
+    query, word, kind = text.partition(" in ")
+    if not word:
+        raise _refused(
+            "bad-target", "prices are of a query in a kind of area", text, "such as total in tract", "say so"
+        )
+    return f"{query} <= {margin} in {kind}"
+
+
+def _identifier(stem: str) -> str:
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem.lower()).strip("-")
+    return name if name and name[0].isalpha() else f"tuned-{name}".rstrip("-")
+
+
+def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
+    return ParameterError(code, what, Place(path="tune topdown"), found, expected, remedy)

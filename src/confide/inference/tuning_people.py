@@ -1,0 +1,233 @@
+"""People who are not confidential, for tuning: made up, of an older census, or public figures of areas.
+
+The confidential records are never looked at, and a file that is theirs is refused, by its path and by its fingerprint:
+shares that were chosen by them would give something away that no budget pays for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from confide.arrays import Floats, Integers
+from confide.engines import LocalEngine, Source, format_of
+from confide.errors import ConfideError, Finding, InputError, Place
+from confide.geography.spine import OUTSIDE
+from confide.inference.pooled_errors import query_matrix
+from confide.inference.replicates import counts_matrix
+from confide.inputs.made_up import block_sizes, draw
+from confide.inputs.records import records_fingerprint
+from confide.inputs.table_files import read_margins
+from confide.mechanisms import MECHANISMS
+from confide.mechanisms.topdown.characteristics import EvaluationGeography
+from confide.mechanisms.topdown.made_up import keeping_constraints, record_form
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.records import write_histogram
+from confide.releases.spec import LoadedSpec, find_source
+from confide.schema import TOTAL
+
+MADE_UP = "made-up"
+PERSONS = 100_000
+PER_DWELLING = Fraction(5, 2)
+"""How many people are made up for a dwelling, where the block table counts dwellings and nobody says how many."""
+PEOPLE_COLUMNS = ("persons", "population", "inhabitants", "size")
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPeople:
+    """People by block and cell of the histogram."""
+
+    problem: TopDownProblem
+    histogram: pa.Table
+    """``unit`` (a block of the spine), ``cell`` and ``n``."""
+    kinds_known: bool
+    """Whether they say which kinds of people live where; those drawn uniformly do not."""
+
+    @cached_property
+    def _counts(self) -> Any:
+        return counts_matrix(self.problem, self.histogram)
+
+    def figures(self, geography: EvaluationGeography, query: str, counts: Any = None) -> Floats:
+        """The counts of a query: areas x cells."""
+        area = geography.unit_of_block[self.problem.spine.rows]
+        block = np.flatnonzero(area != OUTSIDE)
+        shape = (geography.units, len(area))
+        members = sp.csr_matrix((np.ones(len(block), np.int64), (area[block], block)), shape=shape)
+        own = self._counts if counts is None else counts
+        return np.asarray((members @ own @ query_matrix(self.problem, query)).toarray(), np.float64)
+
+    def total(self, geography: EvaluationGeography) -> Floats:
+        """How many people each area has."""
+        return self.figures(geography, TOTAL)[:, 0]
+
+    def largest(self, geography: EvaluationGeography, query: str) -> tuple[Integers, Floats]:
+        """For each area the largest cell of a query, and its share; unknown where kinds are drawn uniformly."""
+        if not self.kinds_known:
+            return np.full(geography.units, -1, np.int64), np.full(geography.units, np.nan)
+        figures = self.figures(geography, query)
+        everybody = np.maximum(figures.sum(axis=1), 1.0)
+        return figures.argmax(axis=1).astype(np.int64), figures.max(axis=1) / everybody
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFigures:
+    """Totals of areas and, where they are known, shares of largest groups, from a table that was published."""
+
+    totals: Mapping[tuple[str, str], float]
+    largest_shares: Mapping[tuple[str, str], float]
+
+    def total(self, geography: EvaluationGeography) -> Floats:
+        """How many people each area has; NaN where the table does not say."""
+        name = geography.name
+        return np.array([self.totals.get((name, code), np.nan) for code in geography.codes], np.float64)
+
+    def largest(self, geography: EvaluationGeography, query: str) -> tuple[Integers, Floats]:  # noqa: ARG002
+        """Which cell is the largest is not said, so that every kind of cell is looked at; its share may be."""
+        name = geography.name
+        share = np.array([self.largest_shares.get((name, code), np.nan) for code in geography.codes], np.float64)
+        return np.full(geography.units, -1, np.int64), share
+
+
+def refuse_confidential(file: Path, loaded: LoadedSpec) -> None:
+    """Raises if a file is the confidential records of a spec, by path or by content."""
+    records = loaded.resolve(loaded.spec.data.records)
+    if records.exists() and (file.samefile(records) or records_fingerprint(file) == records_fingerprint(records)):
+        raise InputError(
+            "confidential-people",
+            "these are the confidential records of the spec: shares chosen by them would give something away",
+            where=Place(path="--people"),
+            found="the file of records, or a copy of it",
+            expected="made-up people, an older census, or public figures",
+            remedy="leave --people out, or name a file that is published",
+        )
+
+
+@dataclass(eq=False)
+class PeopleForTuning:
+    """People as somebody asked for them, read or made up when they are needed."""
+
+    loaded: LoadedSpec
+    blank: LoadedSpec
+    """The spec without its records."""
+    problem: TopDownProblem
+    engine: LocalEngine
+    scratch: Path
+    asked: str | Path = MADE_UP
+    persons: int | None = None
+    margins: tuple[Path, ...] = ()
+    said: str = "nobody was needed"
+    """Where they come from, in words."""
+    warnings: list[Finding] = field(default_factory=list)
+
+    @cached_property
+    def known(self) -> CountedPeople | PublicFigures:
+        """People who are not confidential, as asked for."""
+        if str(self.asked) == MADE_UP:
+            return self._made_up()
+        file = Path(self.asked)
+        if not file.is_file():
+            what, expected = "there is no such file", f"{MADE_UP!r}, or a file of people or of public figures"
+            raise InputError("no-such-file", what, Place(path="--people"), str(file), expected, "correct the path")
+        refuse_confidential(file, self.loaded)
+        figures = _read_figures(file)
+        if figures is not None:
+            self.said = f"public figures of {len(figures.totals):,} areas ({file.name})"
+            return figures
+        return self._of_file(file)
+
+    @cached_property
+    def counted(self) -> CountedPeople:
+        """People for runs: those that were given, or made-up ones where only figures were."""
+        return self.known if isinstance(self.known, CountedPeople) else self._made_up()
+
+    def _made_up(self) -> CountedPeople:
+        problem = self.problem
+        form = record_form(problem)
+        blocks = find_source(self.blank, "blocks")
+        assert isinstance(blocks, Source)
+        column, by_code = block_sizes(self.engine, blocks, form, None)
+        if column and sum(by_code.values()):
+            form = form.sized(by_code)
+        public = read_margins(list(self.margins), form)
+        size = 0 if not column or form.sizes is None else int(form.sizes.sum())
+        known = size if column in PEOPLE_COLUMNS else int(size * PER_DWELLING)
+        number = form.fixed_number or self.persons or max((int(m.counts.sum()) for m in public), default=known)
+        number = number or PERSONS
+        drawn = keeping_constraints(problem, draw(form, number, public, np.random.default_rng(7)))
+        shape = tuple(attribute.size for attribute in problem.strategy.schema.attributes)
+        attributes = problem.strategy.schema.attributes
+        cell = np.ravel_multi_index([drawn.levels[attribute.name] for attribute in attributes], shape)
+        assert drawn.block is not None
+        key, count = np.unique(drawn.block * problem.cells + cell, return_counts=True)
+        table = pa.table({"unit": key // problem.cells, "cell": key % problem.cells, "n": count})
+        by = f" by {column}" if column else ", all blocks alike"
+        self.said = f"{drawn.number:,} made-up people{by}" + (", from public margins" if public else "")
+        return CountedPeople(problem, table, kinds_known=bool(public))
+
+    def _of_file(self, file: Path) -> CountedPeople:
+        problem = self.problem
+        kind = format_of(file)
+        if kind is None:
+            what, expected = "the name of the file does not say what it is", "a name that ends in .parquet or .csv"
+            raise InputError("unknown-format", what, Place(path="--people"), file.name, expected, "rename it")
+        mechanism = MECHANISMS["topdown"]
+        source = replace(problem.records, path=file, format=kind, name=file.name)
+        with_file: TopDownProblem = mechanism.with_records(problem, source)
+        histogram = self.scratch / "people.parquet"
+        try:
+            write_histogram(with_file, self.engine, histogram)
+        except ConfideError as error:
+            raise InputError(replace(f, where=Place(file=file.name)) for f in error.findings) from None
+        rows = pq.read_table(histogram)
+        codes = pa.array(problem.spine.block_codes.tolist())
+        place = pc.fill_null(pc.index_in(rows.column("code").cast(pa.string()), value_set=codes), -1).to_numpy()
+        cell, count = (rows.column(name).to_numpy(zero_copy_only=False) for name in ("cell", "n"))
+        inside = (place >= 0) & np.isfinite(cell.astype(np.float64))
+        outside, everybody = int(count[~inside].sum()), int(count.sum())
+        if outside * 2 > everybody or not everybody:
+            raise InputError(
+                "other-blocks",
+                "most of these people live in no block of the frame",
+                where=Place(path="--people"),
+                found=f"{outside:,} of {everybody:,}",
+                expected="people with the block codes of the frame",
+                remedy="bring the file to the frame's blocks, or give public figures of areas",
+            )
+        if outside:
+            what = (
+                "some of these people live in no block of the frame, or are of no kind of the schema; they are left out"
+            )
+            found = f"{outside:,} of {everybody:,}"
+            self.warnings.append(Finding("other-blocks", what, Place(path="--people"), found, severity="warning"))
+        self.said = f"{everybody - outside:,} people of an older census ({file.name})"
+        columns = {"unit": place[inside].astype(np.int64), "cell": cell[inside].astype(np.int64), "n": count[inside]}
+        return CountedPeople(problem, pa.table(columns), kinds_known=True)
+
+
+def _read_figures(file: Path) -> PublicFigures | None:
+    """A table of public figures; none if the file has no column of them."""
+    try:
+        table = pq.read_table(file) if file.suffix.lower() == ".parquet" else pyarrow.csv.read_csv(file)
+    except (OSError, pa.ArrowException):
+        return None  # whatever it is, it is no table of figures: reading it as people says what is wrong
+    if not {"geography", "code", "total"} <= set(table.column_names):
+        return None
+    names, codes = (table.column(name).cast(pa.string()).to_pylist() for name in ("geography", "code"))
+    keys = list(zip(names, codes, strict=True))
+    columns = {
+        name: table.column(name).cast(pa.float64()).to_pylist() if name in table.column_names else []
+        for name in ("total", "largest")
+    }
+    largest = dict(zip(keys, columns["largest"], strict=False))
+    return PublicFigures(dict(zip(keys, columns["total"], strict=True)), largest)

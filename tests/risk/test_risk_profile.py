@@ -1,0 +1,66 @@
+"""``confide tune risk``: the largest rho for a profile of posteriors, and the side that binds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import exp, log
+
+import numpy as np
+import pytest
+from tests.kits.commands import codes, run, run_json
+
+from confide.risk import tune_risk
+from confide.risk.bayesian import assess, evidence_of, gaussian_for, gaussian_marginal
+from confide.risk.bayesian.risk_profile import expected_posteriors
+
+
+def test_a_ratio_for_all_priors_has_a_closed_form() -> None:
+    answer = run_json("tune", "risk", "--profile", "posterior<=3*prior")
+    assert Fraction(answer["rho"]) <= Fraction(log(3) / 2) < Fraction(answer["rho"]) + Fraction(1, 10**6)
+    assert answer["binding"]["target"] == "presence"
+    assert answer["binding"]["side"] == "upper"
+    assert answer["binding"]["prior"] == 0
+    assert answer["holds_for"] == "every rho-zCDP release"
+    assert [side["side"] for side in answer["sides"]] == ["upper", "lower"]
+    assert exp(2 * answer["rho_decimal"]) <= 3
+
+
+@pytest.mark.parametrize(
+    "profile", ["posterior <= 3*prior where prior >= 1/10", "posterior <= 1/2 where prior <= 1/10"]
+)
+def test_the_posterior_is_just_within_the_profile(profile: str) -> None:
+    """By code of its own: a sum over discrete noise, and quadrature by Hermite polynomials."""
+    answer = tune_risk(profile)
+    assert answer.binding.prior == pytest.approx(0.1)
+    limit = 0.3 if "3*prior" in profile else 0.5
+    assert gaussian_marginal("1/10", answer.rho) == pytest.approx(limit, rel=1e-4)
+    assert gaussian_marginal("1/10", answer.rho * Fraction(101, 100)) > limit
+    if answer.rho < 1:
+        (risk,) = assess(evidence_of(gaussian_for(answer.rho)), ["1/10"])
+        assert risk.marginal_posterior == pytest.approx(limit, rel=0.02)
+
+
+def test_the_side_of_those_who_are_not_there_can_bind() -> None:
+    answer = tune_risk(["posterior <= 9*prior where prior >= 1/10", "posterior >= prior*9/10"])
+    assert answer.binding.name == "absence, lower"
+    priors = np.linspace(0.01, 0.99, 99)
+    present = expected_posteriors(priors, float(answer.rho))
+    absent = (1 - present) / (1 - priors)
+    assert absent.min() == pytest.approx(0.9, abs=1e-3)
+    assert "absence, lower side binds" in run("tune", "risk", "--profile", "posterior >= 9/10*prior")
+
+
+def test_a_stricter_profile_has_a_smaller_rho() -> None:
+    rhos = [tune_risk(f"posterior <= {times}*prior").rho for times in (2, 3, 10)]
+    assert rhos == sorted(rhos)
+    both = tune_risk(["posterior <= 10*prior", "posterior <= 3*prior where prior >= 1/10"])
+    assert both.rho == min(rhos[2], tune_risk("posterior <= 3*prior where prior >= 1/10").rho)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    ["posterior <= prior", "posterior <= 1/2", "posterior <= 1/2*prior", "posterior >= 2*prior", "belief <= 3", "",
+     "posterior <= 1/2 where prior <= 2", "posterior <= 3*prior where it rains"],
+)  # fmt: skip
+def test_what_is_no_profile_is_refused(profile: str) -> None:
+    assert codes("tune", "risk", "--profile", profile) == ["bad-profile"]
