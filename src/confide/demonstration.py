@@ -7,12 +7,13 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from confide import api, official_safetab
 from confide.answers import TypedAnswer
@@ -20,16 +21,23 @@ from confide.comparison.protections import toml_text
 from confide.engines import LocalEngine, Source
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
-from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec
+from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.descent import descend, estimates_folder
+from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
+from confide.mechanisms.topdown.strategy import OWN
+from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec, with_tree_evidence
 from confide.noise.ptables import DECIMAL
 from confide.population import simulate
 from confide.population.eu import SCHEMA, write_eu
 from confide.population.eu_settings import EuAreas
 from confide.population.generate import US_STATE
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
+from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Progress, Silent
+from confide.releases.replay import begun
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
+from confide.releases.workspace import Workspace, recall_key
 from confide.report import charts
 from confide.report.dossier import Evaluated
 from confide.risk.bounded_noise.static_programme import load_programme
@@ -38,6 +46,9 @@ from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuest
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"
 KEYED = "keyed.parquet"
+PERSONS, FROM_BELOW = "persons", "persons-strategy.toml"
+OWN_ALONE = "own alone"
+"""What the table calls estimates from own measurements alone."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class DemoRelease(TypedAnswer):
     run: RunResult
     verification: Verification
     evaluated: Evaluated
+    beside: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Mean absolute errors of the total by geography, for other estimates from the same noise, by their names."""
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -55,7 +68,7 @@ class DemoRelease(TypedAnswer):
             "dossier": str(self.evaluated.dossier),
             "cost": self.run.plan.loss.as_dict() if self.run.plan.has_loss else None,
             "verified": self.verification.ok,
-        }
+        } | ({"beside": {name: dict(errors) for name, errors in self.beside.items()}} if self.beside else {})
 
 
 @dataclass(frozen=True)
@@ -98,13 +111,20 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
     for about, path in specs.items():
         title = f"Demonstration: {about} of a made-up state"
-        write_spec(path, topdown_spec(strategies[about], path.name, name=about, title=title, facilities="yes"))
+        text = topdown_spec(strategies[about], path.name, name=about, title=title, facilities="yes")
+        if about == PERSONS:
+            text = text.replace(f'strategy = "{strategies[about].id}"', f'strategy = "{FROM_BELOW}"')
+            (folder / FROM_BELOW).write_text(with_tree_evidence(strategies[about].id), encoding="utf-8")
+        write_spec(path, text)
     budget = sum((strategy.budget for strategy in strategies.values()), Fraction(0))
     new_ledger(folder / LEDGER, DATA_SET, budget, "opened by confide demo for made-up people")
     releases = {}
     for about, path in specs.items():
         display.note(f"The {about}:")
         releases[about] = _release(path, display)
+        if about == PERSONS:
+            errors = own_measurements_alone(path, releases[about].run)
+            releases[about] = replace(releases[about], beside={OWN_ALONE: errors})
     look_at = (
         "certificate.html: what is promised, in words and numbers, and what is not covered.",
         "accuracy.html: how far off a figure may be, by kind of area and size, from the plan alone.",
@@ -383,6 +403,42 @@ def _release(spec: Path, display: Progress) -> DemoRelease:
     """A release, verified and evaluated."""
     result = api.run(spec, progress=display)
     return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=display))
+
+
+def own_measurements_alone(spec: Path, result: RunResult) -> dict[str, float]:
+    """What the same measurements come to if every unit is estimated from its own alone, as in 2020.
+
+    Args:
+        spec: The spec of a sealed TopDown release of made-up people.
+        result: Its run, with its key.
+
+    Returns:
+        For each geography the mean absolute error of the total.
+    """
+    other = Workspace(result.workspace.scratch / "own-measurements")
+    with LocalEngine(other.scratch) as engine:
+        loaded = api.load(spec)
+        problem = TopDown().prepare(loaded, engine)
+        blocks, plan = problem.spine.levels[-1], result.plan
+        truth = pq.read_table(result.workspace.counts / f"{blocks.name}.parquet")
+        write_counts(problem, other, truth)
+        identity, key = begun(result.workspace), recall_key(result.workspace.key_file)
+        noise = NoiseSource(key, identity.records_fingerprint, identity.plan_hash, TopDown.name)
+        alone = replace(problem, strategy=replace(problem.strategy, evidence=OWN))
+        descend(alone, Job(loaded, plan, engine, other, Silent()), DrawnEvidence(alone, plan, noise, other))
+    off = np.zeros(blocks.units)
+    for sign, table in (
+        (-1, truth),
+        *((1, pq.read_table(f)) for f in estimates_folder(other, blocks).glob("*.parquet")),
+    ):
+        np.add.at(off, table.column("unit").to_numpy(), sign * table.column("n").to_numpy())
+    shutil.rmtree(other.root, ignore_errors=True)
+    errors = {}
+    for geography in geographies(problem):
+        area = geography.unit_of_block[problem.spine.rows]
+        sums = np.bincount(area[area >= 0], off[area >= 0], minlength=geography.units)
+        errors[geography.name] = float(np.abs(sums).mean())
+    return errors
 
 
 def _free_folder(folder: Path, display: Progress) -> Path:

@@ -44,6 +44,8 @@ def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: P
     assert done.stdout.count("(verified)") == 2
     assert done.stdout.count("released compared with true") == 2
     assert "occupied" in done.stdout
+    assert done.stdout.count("own alone") == 1
+    assert '"evidence": "tree"' in (tmp_path / "demo/persons/release/manifest.json").read_text()
     for about in ("persons", "units"):
         run = tmp_path / "demo" / about
         page = (run / "dossier-confidential/dossier-confidential.html").read_text()

@@ -79,6 +79,13 @@ def test_random_trees_against_dense_least_squares(seed: int) -> None:
     for number in range(areas):
         whole = np.stack([np.kron(inside[number], vector) for vector in vectors])
         close(own[number], whole @ covariance @ whole.T, 1e-10)
+    # Areas that hold some units as a whole: all blocks of a unit of each level, and one that cuts units.
+    for level in range(len(tree.parents)):
+        inside_level = np.vstack([tree.inside(level)[:1], inside[:1]])
+        area_of, block_of = np.nonzero(inside_level)
+        matrices = estimates.covariances.area_matrices(block_of, area_of, 2)
+        forms = estimates.covariances.area_forms(block_of, area_of, 2, np.eye(estimates.sectors.size))
+        close(matrices, forms, 1e-10)
     blocks = np.concatenate([np.flatnonzero(inside[0]), np.flatnonzero(inside[1])])
     which = np.repeat([0, 1], inside[:2].sum(axis=1).astype(int))
     pair = estimates.covariances.area_covariances(blocks, np.zeros(len(blocks), int), 1, counts[1:3], which)

@@ -61,7 +61,7 @@ def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
     folder = shutil.copytree(EXAMPLES / "tables", tmp_path / "office")
     with browsing(folder) as watched:
         page = watched.page
-        page.get_by_role("link", name="Two states: age, work and mother tongue").click()
+        page.get_by_role("link", name="Trade-off board").click()
         page.get_by_label("Lock: Age by sex, nation").check()
         page.wait_for_url(re.compile("lock=age-by-sex"))
         page.get_by_role("button", name="Pin as A").click()

@@ -18,6 +18,7 @@ from confide.engines import LocalEngine
 from confide.errors import ParameterError
 from confide.estimation.sectors import Sectors
 from confide.mechanisms.topdown.descent import estimates_folder
+from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, worth_of_blocks
 from confide.mechanisms.topdown.measurements.layout import words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
@@ -27,6 +28,7 @@ from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import Pass
 from confide.mechanisms.topdown.strategy_file import load_strategy
+from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.noise import ReleaseKey, draw_at
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Silent
@@ -230,6 +232,31 @@ def test_passes_take_the_laws_that_they_need() -> None:
     steps = (Pass(("total",), ("total",)), Pass(("hispanic*cenrace",), ("hispanic*cenrace",)), Pass(("detailed",)))
     three = replace(level, estimation=replace(level.estimation, least_squares=steps))
     assert law_passes(three, told=False) == law_passes(three, told=True) == (1, 2)
+
+
+def test_expected_errors_are_those_of_the_estimator_in_use(tmp_path: Path) -> None:
+    """Least squares on the whole tree, for levels, for blocks and for areas that cut units; smaller than without."""
+    people = [[5, 3], [0, 2], [4, 4], [9, 1], [2, 2], [3, 3], [1, 0]]
+    spec = with_tree(lay_out(tmp_path, people, {"houses": [1] * 7}, ""))
+    problem = problem_of(spec)
+    tree = ReleasedNoise(problem)
+    own = ReleasedNoise(replace(problem, strategy=replace(problem.strategy, evidence="own")))
+    assert (tree.method, own.method) == ("least-squares-on-the-tree", "least-squares")
+    covariances = planned_tree(problem.strategy, problem.spine, plan_problem(problem), problem.columns).covariances
+    kind = {0: np.arange(2)}
+    for area in (
+        np.zeros(7, int),
+        np.array([0, 0, 0, 0, 1, 1, 1]),
+        np.array([0, 0, 1, 1, 1, -1, 0]),
+        np.arange(7)[::-1],
+    ):
+        number, inside = int(area.max()) + 1, np.flatnonzero(area >= 0)
+        counts = [covariances.sectors.count({0: np.arange(2) == k}) for k in range(2)]
+        exact = covariances.area_covariances(inside, area[inside], number, counts)
+        found = tree.variances(kind, area, number)
+        assert found == pytest.approx(np.einsum("akk->ak", exact))
+        assert (found <= own.variances(kind, area, number) + 1e-9).all()
+    assert tree.variances(kind, np.zeros(7, int), 1).max() < 0.9 * own.variances(kind, np.zeros(7, int), 1).max()
 
 
 # Other countries, schemas and constraints.

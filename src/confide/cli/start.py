@@ -203,7 +203,7 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     run = release.run
     out.print()
     accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
-    show_headline(accuracy, f"{about.capitalize()}: released compared with true")
+    show_headline(accuracy, f"{about.capitalize()}: released compared with true", release.beside)
     if run.plan.has_loss:
         (rho,) = run.plan.loss.parameters().values()
         out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")

@@ -45,9 +45,9 @@ MOST_ROWS = 20
 """More rows than this are left to the dossier."""
 
 
-def show_headline(accuracy: Numbers, title: str) -> None:
+def show_headline(accuracy: Numbers, title: str, beside: Mapping[str, Mapping[str, float]] | None = None) -> None:
     """How far a count of an area is off, beside what the noise alone would do: everybody, or, where the number of all
-    is known, the last kind of the first characteristic."""
+    is known, the last kind of the first characteristic. ``beside`` has further columns of errors, by geography."""
     if "suppressed" in accuracy:
         _show_lost(accuracy["suppressed"], title)
         return
@@ -58,6 +58,7 @@ def show_headline(accuracy: Numbers, title: str) -> None:
             f"{row['areas']:,}",
             f"{_mean(row['mean_truth']):,.1f}",
             f"{_mean(row['mean_absolute_error']):,.2f}",
+            *(f"{errors[row['geography']]:,.2f}" for errors in (beside or {}).values()),
             f"{_mean(row['noise_alone']['mean_absolute_error']):,.2f}" if row.get("noise_alone") else "-",
         )
         for row in chosen
@@ -65,6 +66,8 @@ def show_headline(accuracy: Numbers, title: str) -> None:
     if rows:
         units = f"{accuracy.get('units', 'areas')} "
         columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
+        if beside:
+            columns[3:] = ["mean abs. error ", *(f"{name} " for name in beside), "noise alone "]
         table(columns, rows[:MOST_ROWS], title=title)
         if len(rows) > MOST_ROWS:
             out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")

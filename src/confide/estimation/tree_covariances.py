@@ -391,8 +391,53 @@ class TreeCovariances:
             first = last
         return result
 
-    def _forms(self, unit: Integers, area: Integers, areas: int, vectors: Floats) -> Floats:
-        """The recursion of the module's head. ``vectors`` is entries x vectors x sectors x core."""
+    def area_matrices(self, block: Integers, area: Integers, areas: int) -> Floats:
+        """V of every area: areas x sectors x core x core; NaN as in :meth:`area_forms`.
+
+        The blocks of an area are listed once. Units that lie in an area as a whole stand for their blocks: within them
+        r is the same everywhere, so that they add nothing of their own.
+        """
+        size, sectors = self.sectors.size, len(self.sectors.sectors)
+        pieces: list[tuple[Integers, Integers]] = []
+        unit, own = block, area
+        for position in range(len(self.levels) - 1, 0, -1):
+            parent = self.levels[position].parent
+            key, pair, times = np.unique(parent[unit] * areas + own, return_inverse=True, return_counts=True)
+            whole = times == np.bincount(parent, minlength=self.levels[position - 1].units)[key // areas]
+            cut = ~whole[pair.reshape(-1)]
+            pieces.insert(0, (unit[cut], own[cut]))
+            unit, own = key[whole] // areas, key[whole] % areas
+        pieces.insert(0, (unit, own))
+        result = np.zeros((areas, sectors, size, size))
+        basis = np.repeat(np.eye(size)[:, None, :], sectors, axis=1)
+        at_once = max(1, BYTES_AT_ONCE // (8 * sectors * size * size))
+        listed = np.bincount(np.concatenate([part[1] for part in pieces]), minlength=areas)
+        ends = np.searchsorted(
+            np.cumsum(listed), np.arange(at_once, int(listed.sum()) + at_once, at_once), side="right"
+        )
+        bounds = np.unique(np.concatenate([[0], np.maximum(ends, 1), [areas]]))
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            chosen = [
+                (part[0][inside], part[1][inside] - first)
+                for part in pieces
+                for inside in [(part[1] >= first) & (part[1] < last)]
+            ]
+            unit, own = chosen[-1]
+            start = np.repeat(basis[None], len(unit), axis=0)
+            result[first:last] = self._forms(unit, own, last - first, start, chosen[:-1], basis)
+        return result
+
+    def _forms(
+        self,
+        unit: Integers,
+        area: Integers,
+        areas: int,
+        vectors: Floats,
+        wholes: Sequence[tuple[Integers, Integers]] = (),
+        basis: Floats | None = None,
+    ) -> Floats:
+        """The recursion of the module's head. ``vectors`` is entries x vectors x sectors x core. ``wholes`` has, for
+        each level but the last, units that lie in an area as a whole, with the vectors ``basis``."""
         count, sectors = vectors.shape[1:3]
         result = np.zeros((areas, sectors, count, count))
         unit, area, vectors = _merged(unit, area, areas, vectors)
@@ -418,6 +463,11 @@ class TreeCovariances:
                 next_[openings] = common
             np.add.at(result, parent_area, term)
             unit, area, vectors = parent, parent_area, next_
+            if wholes and len(wholes[position - 1][0]):
+                more, of_area = wholes[position - 1]
+                assert basis is not None
+                unit, area = np.concatenate([unit, more]), np.concatenate([area, of_area])
+                vectors = np.concatenate([vectors, np.repeat(basis[None], len(more), axis=0)])
         moved = applied_by_kind(self.upward[0].covariance, self.upward[0].kind[unit], vectors)
         np.add.at(result, area, np.einsum("ensc,emsc->esnm", moved, vectors, optimize=True))
         return result

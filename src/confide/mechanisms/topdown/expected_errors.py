@@ -14,6 +14,9 @@ A histogram with too many cells that are not alike has no such C. Then v is the 
 all measured queries that determine the figure (:class:`_MeansOfQueries`), which is no smaller: the method is named
 beside the figures.
 
+With tree evidence (``from_below``) estimates learn from below as well. Without constraints they are least squares on
+the whole tree, and the variance of a figure in an area is that (:class:`_OnTheTree`).
+
 Figures are never below zero, which takes errors away where people are few. So for figures of a size the expected
 error is that of max(0, n + E), E normal with the variance of the figure: ``docs/concepts/inference.md``.
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,18 +35,19 @@ from scipy.special import ndtr
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
 from confide.estimation.sector_cells import SectorCells
+from confide.estimation.sectors import Sectors
 from confide.mechanisms.topdown.evaluate import SMALLEST, NoiseTheory
 from confide.mechanisms.topdown.output.settings import Output
-from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
-from confide.mechanisms.topdown.whole_tree import grouping_of, sectors_of
+from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
+from confide.mechanisms.topdown.whole_tree import PlannedTree, grouping_of, planned_tree, sectors_of
 from confide.schema import NO_GROUP, TOTAL
 
 KNOWN = 1e-9
 """A variance below this part of another is none."""
 UNDETERMINED = 1e-6
 """A count of which the measurements leave more than this part open is determined by none of them."""
-IN_SECTORS, MEANS_OF_QUERIES = "least-squares", "means-of-queries"
+IN_SECTORS, MEANS_OF_QUERIES, ON_THE_TREE = "least-squares", "means-of-queries", "least-squares-on-the-tree"
 """The methods, by the names that a manifest has for them."""
 
 Grouping = Mapping[int, Integers]
@@ -70,6 +74,8 @@ class ReleasedNoise:
     def __init__(self, problem: TopDownProblem):
         self._theory = NoiseTheory(problem)
         self._within: dict[Hashable, Floats] = {}
+        self.tree = _OnTheTree(problem) if problem.strategy.evidence == TREE else None
+        """The noise on the whole tree, where estimates have learnt from it."""
         self._model: _NoiseWithin
         try:
             self._model = _InSectors(problem, self._theory)
@@ -78,8 +84,8 @@ class ReleasedNoise:
 
     @property
     def method(self) -> str:
-        """How the noise within a unit is worked out: one of the methods."""
-        return self._model.method
+        """How the noise is worked out: one of the methods."""
+        return self._model.method if self.tree is None else ON_THE_TREE
 
     def variances(self, groups: Grouping, areas: Integers, number: int) -> Floats:
         """The variance of the cells of a query in areas: areas x cells, in the order of the axes; NaN where nothing
@@ -90,6 +96,8 @@ class ReleasedNoise:
             areas: For each row of the frame its area, or −1 for none.
             number: How many areas there are.
         """
+        if self.tree is not None:
+            return self.tree.variances(groups, areas, number)
         return combined(self.parts(areas, number, total=not groups), self.within(groups))
 
     def within(self, groups: Grouping) -> Floats:
@@ -102,6 +110,46 @@ class ReleasedNoise:
     def parts(self, areas: Integers, number: int, *, total: bool) -> Floats:
         """How much of each level's noise each area has: areas x levels."""
         return self._theory.contributions(areas, number, total=total)
+
+
+class _OnTheTree:
+    """Least squares on the whole tree, for any area: with what lower levels tell of upper ones, and public zeros."""
+
+    def __init__(self, problem: TopDownProblem):
+        self._problem = problem
+        self._matrices: dict[bytes, Floats] = {}
+
+    @cached_property
+    def _tree(self) -> PlannedTree:
+        problem = self._problem
+        return planned_tree(
+            problem.strategy,
+            problem.spine,
+            plan_problem(problem),
+            problem.columns,
+            variance=lambda law: max(law.variance(), SMALLEST),
+        )
+
+    def alike(self, groups: Grouping) -> Hashable:
+        """The same for queries whose cells have the same noise."""
+        return _alike_in(self._tree.sectors, groups)
+
+    def variances(self, groups: Grouping, areas: Integers, number: int) -> Floats:
+        """The variance of the cells of a query in areas, as in :meth:`ReleasedNoise.variances`."""
+        cells = SectorCells(self._tree.sectors, groups)
+        spine = self._problem.spine
+        area = areas[spine.rows]
+        covariances = self._tree.covariances
+        inside = np.flatnonzero(area >= 0)
+        if len(inside) == number == len(np.unique(area[inside])):
+            # Every area is a block: they are alike by the thousand.
+            result = np.zeros((number, cells.cells))
+            result[area[inside]] = covariances.evaluate(len(covariances.levels) - 1, cells.variances).of_units[inside]
+            return np.maximum(result, 0.0)
+        key = area.tobytes()
+        if key not in self._matrices:
+            self._matrices[key] = covariances.area_matrices(inside, area[inside], number)
+        return np.maximum(cells.variances(self._matrices[key]), 0.0)
 
 
 def combined(parts: Floats, within: Floats) -> Floats:
@@ -141,12 +189,7 @@ class _InSectors:
             self._of_total[place] = np.nan if of_total is None else of_total
 
     def alike(self, groups: Grouping) -> Hashable:
-        """Of a free axis it does not matter which levels are in a group, but how many."""
-        sectors = self.sectors
-        return tuple(
-            (axis, groups[axis].tobytes() if axis in sectors.core else _sizes(groups[axis]).tobytes())
-            for axis in sorted(groups)
-        )
+        return _alike_in(self.sectors, groups)
 
     def within(self, groups: Grouping) -> Floats:
         cells = SectorCells(self.sectors, groups)
@@ -170,6 +213,14 @@ class _InSectors:
         kept = np.abs(cells.base.members @ self._rest).max(axis=3) > UNDETERMINED
         free = (cells.weights > 0).astype(float)
         return cells.arranged(np.moveaxis(kept, 1, 2).astype(float) @ free.T) > 0
+
+
+def _alike_in(sectors: Sectors, groups: Grouping) -> Hashable:
+    """Of a free axis it does not matter which levels are in a group, but how many."""
+    return tuple(
+        (axis, groups[axis].tobytes() if axis in sectors.core else _sizes(groups[axis]).tobytes())
+        for axis in sorted(groups)
+    )
 
 
 def _sizes(groups: Integers) -> Integers:
@@ -339,16 +390,22 @@ def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.
             alike, times = parts[False]
             # Of the smallest places, the noise of their own level is what an area has of single ones.
             loose = 0.0 if level is frame.blocks else float(alike[:, -1] @ times) / len(there)
-            kinds.append((level.name, len(there), loose, parts))
+            place = np.full(level.units, -1, np.int64)
+            place[there] = np.arange(len(there))
+            kinds.append((level.name, len(there), loose, parts, np.append(place, -1)[level.unit_of_block]))
     classes = list(size_classes())
     columns: dict[str, list[Any]] = {name: [] for name in ACCURACY.names}
-    known: dict[tuple[str, bool, int], dict[str, list[Any]]] = {}
+    known: dict[tuple[str, bool, Hashable], dict[str, list[Any]]] = {}
     for asked in accuracy_lines(problem, output):
-        within = noise.within(asked.groups)
-        for name, areas, loose, parts in kinds:
-            key = (name, not asked.groups, id(within))
-            if key not in known:
-                known[key] = _expected(*parts[not asked.groups], *_alike(within.T))
+        within = noise.within(asked.groups) if noise.tree is None else None
+        same_noise = id(within) if noise.tree is None else noise.tree.alike(asked.groups)
+        for name, areas, loose, parts, area in kinds:
+            key = (name, not asked.groups, same_noise)
+            if key not in known and noise.tree is not None:
+                variance = noise.tree.variances(asked.groups, area, areas)
+                known[key] = _expected(variance, np.full(variance.shape, 1 / variance.size))
+            elif key not in known and within is not None:
+                known[key] = _expected_of_parts(*parts[not asked.groups], *_alike(within.T))
             same: dict[str, Any] = {"geography": name, "areas": areas, "loose_blocks": _written(loose)}
             same |= {"query": asked.query, "line": asked.line, "label": asked.label, "cells": asked.cells}
             for column, value in same.items():
@@ -374,10 +431,13 @@ def _alike(rows: Floats) -> tuple[Floats, Integers]:
     return distinct, times
 
 
-def _expected(parts: Floats, areas: Integers, within: Floats, cells: Integers) -> dict[str, list[Any]]:
+def _expected_of_parts(parts: Floats, areas: Integers, within: Floats, cells: Integers) -> dict[str, list[Any]]:
+    """The same from the noise of levels: areas and cells that are alike stand there once."""
+    return _expected(combined(parts, within.T), np.multiply.outer(areas, cells) / (areas.sum() * cells.sum()))
+
+
+def _expected(variance: Floats, weights: Floats) -> dict[str, list[Any]]:
     """What the table has of figures of each class, over areas and cells: root mean variance and expected errors."""
-    variance = combined(parts, within.T)
-    weights = np.multiply.outer(areas, cells) / (areas.sum() * cells.sum())
     sd = float(np.sqrt((variance * weights).sum()))
     each = np.sqrt(np.maximum(variance, 0.0))
     columns: dict[str, list[Any]] = {}

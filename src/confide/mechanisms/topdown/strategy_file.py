@@ -657,6 +657,17 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
     )
 
 
+def with_tree_evidence(name: str) -> str:
+    """The file of a strategy that ships, with tree evidence.
+
+    >>> 'evidence = "tree"' in with_tree_evidence("pl94-persons")
+    True
+    """
+    text = load_named(name, Path(), StrategyFile, kind=STRATEGY).text
+    line = 'definition = "zcdp"\n'
+    return text.replace(line, f'{line}evidence = "tree"\n', 1)
+
+
 # A strategy for an office's own schema: every attribute, and all of them crossed, with one share on every level.
 
 

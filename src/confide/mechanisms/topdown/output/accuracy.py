@@ -19,6 +19,8 @@ from confide.mechanisms.topdown.expected_errors import (
 )
 from confide.mechanisms.topdown.expected_errors import (
     IN_SECTORS,
+    MEANS_OF_QUERIES,
+    ON_THE_TREE,
     ReleasedNoise,
     accuracy_table,
     size_classes,
@@ -41,6 +43,7 @@ from confide.report.render import render
 from confide.schema import TOTAL
 
 PAGE = "accuracy.html"
+WORDS = {IN_SECTORS: "least_squares", MEANS_OF_QUERIES: "means_of_queries", ON_THE_TREE: "on_the_tree"}
 TITLE = "How far off a figure may be: expected errors from the plan alone"
 TENTH = 0.1 / 0.7978845608028654
 """A figure of which this part is its standard deviation is off by a tenth of itself on average."""
@@ -150,9 +153,7 @@ def page_of(table: pa.Table, manifest: Mapping[str, Any], method: str, *, in_rel
         loose=any(area["loose"] for area in finest["areas"]),
         queries=queries,
         tables=_by_table([row for row in rows if row["line"]], manifest),
-        method_words=text.text(
-            "accuracy.method_least_squares" if method == IN_SECTORS else "accuracy.method_means_of_queries"
-        ),
+        method_words=text.text(f"accuracy.method_{WORDS[method]}"),
         in_release=in_release,
     )
 
