@@ -89,7 +89,7 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
         """What is in the folder that was opened."""
         inside = folder.contents()
         lists = (inside.releases, inside.specs, inside.ledgers, inside.maps)
-        releases, specs, ledgers, maps = ([each.name for each in found] for found in lists)
+        releases, specs, ledgers, maps = ([each.name for each in files] for files in lists)
         return FolderAnswer(folder=folder.name, releases=releases, specs=specs, ledgers=ledgers, maps=maps)
 
     @app.post("/another-browser", include_in_schema=False)
