@@ -135,8 +135,12 @@ class OpenedTable:
         return self._rows
 
     def pandas(self) -> Any:
-        """The same as a data frame of pandas: codes and labels are text."""
-        return self._rows.to_pandas()
+        """The same as a data frame of pandas: codes and labels are text, and counts are whole."""
+        import pandas as pd
+
+        rows = self._rows
+        gaps = any(pa.types.is_integer(column.type) and column.null_count for column in rows.columns)
+        return rows.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get if gaps else None)
 
     def polars(self) -> Any:
         """The same as a data frame of polars."""

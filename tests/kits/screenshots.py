@@ -17,6 +17,8 @@ SHOTS = {
     "studio-pyramid": f"{TABLE}&table=age-and-sex&show=pyramid&where=level%3Dcountry",
     "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
     "studio-board": "/board?spec=census.toml&persons=30000&margin-6=12&lock=age-and-sex%3Acountry",
+    "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
+    "studio-cockpit": "/cockpit?spec=education.toml",
 }
 """For each picture the page that it is of."""
 CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
@@ -30,6 +32,11 @@ def take(folder: Path, into: Path) -> list[Path]:
         for name, path in SHOTS.items():
             watched.page.goto(watched.home + path)
             watched.page.wait_for_load_state("networkidle")
+            if name == "studio-cockpit":
+                watched.page.get_by_role("button", name="Check").click()
+                watched.page.wait_for_selector("text=no problems", timeout=120_000)
+                watched.page.get_by_role("button", name="Rehearse").click()
+                watched.page.wait_for_selector("text=Counting records", timeout=120_000)
             for choice, place in CHOSEN.get(name, ()):
                 watched.page.locator(f"input[name={choice}]").nth(place).check()
                 watched.page.wait_for_load_state("networkidle")

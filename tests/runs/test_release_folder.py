@@ -429,3 +429,14 @@ def test_records_alone_are_written_for_tau_argus_where_it_is_asked_for(tmp_path:
     readme = (project.release / "README.txt").read_text(encoding="utf-8")
     assert "microdata/persons.*" in readme
     assert "HOW TO ADD UP" not in readme
+
+
+def test_counts_stay_whole_in_pandas_where_some_are_suppressed(folders: Callable[[str], Path]) -> None:
+    """A missing count does not turn the others into numbers with decimals, and rows of the frame can be added up."""
+    opened = confide.open_release(folders("suppression"))
+    frames = {name: opened.tables[name].pandas() for name in opened.tables}
+    name, frame = next((name, frame) for name, frame in frames.items() if frame["count"].isna().any())
+    assert str(frame["count"].dtype) == "Int64"
+    published = frame[frame["status"] == "published"].head(1)
+    assert opened.sum(published, table=name).value == int(published["count"].item())
+    assert opened.sum(frame[frame["count"].isna()].head(1), table=name).value is None

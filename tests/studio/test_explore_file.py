@@ -23,7 +23,7 @@ def unpacked(table: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-@pytest.mark.parametrize("name", ["tables", "suppression"])
+@pytest.mark.parametrize("name", ["tables", pytest.param("suppression", marks=pytest.mark.slow)])
 def test_the_page_has_every_row_as_published_and_asks_nobody(seal: Any, tmp_path: Path, name: str) -> None:
     release = confide.open_release(seal(name))
     written = write_explore(seal(name).parent, tmp_path / "explore.html")

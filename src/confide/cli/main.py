@@ -129,7 +129,7 @@ class Commands(LazyGroup):
         Later(
             "studio",
             "confide.cli.studio:studio",
-            "Look at releases in the browser. Answers this machine alone, and asks no other.",
+            "Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.",
         ),
         Later(
             "explore",

@@ -24,7 +24,7 @@ def studio(
         bool, typer.Option("--browser/--no-browser", help="Open it in a browser; without, the address is printed.")
     ] = True,
 ) -> None:
-    """Look at releases in the browser. Answers this machine alone, and asks no other.
+    """Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.
 
     The address that is printed lets one browser in, once.
     """

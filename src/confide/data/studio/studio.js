@@ -104,26 +104,50 @@ function more() {
   });
 }
 
+const EVERY = 1000; // milliseconds between two looks at a job that runs
+
+/** A part of the page that changes by itself is asked for again. */
+function poll() {
+  const part = document.querySelector("[data-poll]");
+  if (!(part instanceof HTMLElement) || part.dataset.watched) return;
+  part.dataset.watched = "yes";
+  window.setTimeout(async () => {
+    try {
+      const answer = await fetch(part.dataset.poll ?? "", { credentials: "same-origin" });
+      const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+      if (answer.ok && now && document.contains(part)) part.replaceWith(now);
+      else delete part.dataset.watched;
+    } catch {
+      delete part.dataset.watched; // the studio has stopped; a job goes on without it
+    }
+    prepare();
+  }, EVERY);
+}
+
 /** What only works with this script is shown by it. */
 function prepare() {
   document.documentElement.classList.add("scripted");
   for (const each of document.querySelectorAll("[data-copy], [data-print], .script-only")) each.removeAttribute("hidden");
   more();
+  poll();
 }
 
 document.addEventListener("change", (event) => {
   const input = event.target;
   if (!(input instanceof HTMLInputElement || input instanceof HTMLSelectElement)) return;
   if (input instanceof HTMLInputElement && input.dataset.upload) { upload(input); return; }
+  window.clearTimeout(waiting);
   if (input.form?.dataset.live && !(input instanceof HTMLInputElement && input.type === "search")) refresh(input.form, input);
 });
 
 document.addEventListener("input", (event) => {
   const input = event.target;
-  if (!(input instanceof HTMLInputElement) || input.type !== "search" || !input.form?.dataset.live) return;
+  if (!(input instanceof HTMLInputElement) || !["search", "range"].includes(input.type) || !input.form?.dataset.live) return;
   const form = input.form;
   window.clearTimeout(waiting);
-  waiting = window.setTimeout(() => show(addressOf(form), (form.dataset.live ?? "main").split(","), "replace"), WAIT);
+  // While a slider is dragged it stays in its place; what it moves is shown.
+  const parts = (input.type === "range" && form.dataset.drag) || form.dataset.live || "main";
+  waiting = window.setTimeout(() => show(addressOf(form), parts.split(","), "replace"), WAIT);
 });
 
 document.addEventListener("submit", (event) => {

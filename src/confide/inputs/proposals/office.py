@@ -56,13 +56,14 @@ class OfficeFiles:
         return [attribute for attribute in self.attributes if attribute in kept]
 
     @property
-    def tables(self) -> list[tuple[str, list[str]]]:
-        """Names and variables of tables: the first two attributes crossed, and each of the others by itself."""
+    def tables(self) -> list[tuple[str, list[str], str]]:
+        """Names, variables and titles of tables: the first two attributes crossed, and each of the others by itself."""
         attributes = self.attributes
         crossed = [attribute for attribute in attributes if attribute.size <= MOST_TABLE_CELLS][:2]
         groups = [crossed] if len(crossed) == 2 else [[each] for each in crossed]
         groups += [[attribute] for attribute in attributes if attribute not in crossed]
-        return [(table_name([each.name for each in group]), [each.variable for each in group]) for group in groups]
+        named = [([each.name for each in group], [each.variable for each in group]) for group in groups]
+        return [(table_name(names), variables, " by ".join(names)) for names, variables in named]
 
     def renamed(self) -> dict[str, str]:
         """Our name of a column = theirs, where a name of theirs cannot be one of an attribute."""

@@ -123,8 +123,8 @@ def worth_of_blocks(strategy: Strategy, spine: TopDownSpine) -> float:
     for name in dict.fromkeys([TOTAL, *(query.name for level in strategy.levels[:-1] for query in level.queries)]):
         members, weights = queries[name].members[:, cells], sectors.cell_weights(queries[name])
         before, after = (np.einsum("gc,scd,gd,s->g", members, each, members, weights) for each in covariances)
-        told = before > 0
-        worth = max(worth, float((1 - after[told] / before[told]).max(initial=0.0)))
+        vary = before > 0
+        worth = max(worth, float((1 - after[vary] / before[vary]).max(initial=0.0)))
     return worth
 
 
@@ -188,11 +188,9 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
         return {}
     sectors, queries = sectors_of(strategy)
     folder = private_folder(job.workspace.measured / FOLDER)
-    told = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
-    result = {
-        level.name: LevelLaws(folder, level.name, sectors, law_passes(strategy.level(level.name), told[level.name]))
-        for level in spine.levels[:-1]
-    }
+    from_below = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
+    passes = {name: law_passes(strategy.level(name), from_below[name]) for name in from_below}
+    result = {name: LevelLaws(folder, name, sectors, passes[name]) for name in from_below}
     if all(laws.totals.exists() for laws in result.values()):
         return result
     with job.progress.stage("Gathering evidence from below", len(used) + 1) as advance, threadpool_limits(1):
@@ -220,7 +218,7 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
     return result
 
 
-def law_passes(level: LevelStrategy, told: bool) -> tuple[int, ...]:
+def law_passes(level: LevelStrategy, from_below: bool) -> tuple[int, ...]:
     """The passes of a level whose objective is a law of cells.
 
     Where nothing is told from below, the law of all cells is what the unit's own measurements say, and passes that take
@@ -228,7 +226,7 @@ def law_passes(level: LevelStrategy, told: bool) -> tuple[int, ...]:
     """
     passes = level.estimation.least_squares
     totals = [step.queries == step.constrain == (TOTAL,) for step in passes[:-1]]
-    if not told and all(totals):
+    if not from_below and all(totals):
         return ()
     return (*(number for number, total in enumerate(totals) if not total), len(passes) - 1)
 
@@ -261,12 +259,12 @@ def _tree_level(
 
 def _known_totals(problem: Any, evidence: MeasuredInFull, used: Sequence[str]) -> list[Integers | None]:
     """For each level the known numbers of records: of its units, or of the official units that they are parts of."""
-    told = told_totals(problem.strategy, problem.columns)
+    by_block = told_totals(problem.strategy, problem.columns)
     result: list[Integers | None] = []
     for name in used:
         level = problem.spine.level(name)
-        if told is not None:
-            result.append(problem.spine.roll_up(name, told))
+        if by_block is not None:
+            result.append(problem.spine.roll_up(name, by_block))
             continue
         table = evidence.totals(level)
         result.append(None if table is None else table.column("n").to_numpy().astype(np.int64))
@@ -310,11 +308,11 @@ def _pass_matrices(
 ) -> Floats:
     """The information of each kind in each pass with a law: kinds x passes x sectors x core x core."""
     own, steps = covariances.upward[position], level_strategy.estimation.least_squares
-    whole = covariances.information_from_below(position)
+    of_all_cells = covariances.information_from_below(position)
     result = []
     for number in laws.passes:
         if number == len(steps) - 1:
-            result.append(whole)
+            result.append(of_all_cells)
             continue
         covariance = own.covariance.copy()
         covariance[:, 0] = own.before_total

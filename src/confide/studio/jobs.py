@@ -1,0 +1,308 @@
+"""Verbs that take long, each in a process of its own: it goes on when the page is closed and when the studio stops.
+
+A job writes how far it is into a private folder of the opened one, ``.confide-studio``, as plain JSON without any value
+of a record. There is one job at a time for a spec, held by a lock that goes with the process: after a crash the lock is
+free, and the same job can be begun again. What a run has charged it does not charge again
+(:mod:`confide.releases.run`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confide.engines import Advance
+from confide.engines.groups import private_folder, write_text
+from confide.errors import ConfideError, Finding, Place, RunError
+from confide.releases.check import Checked
+from confide.releases.workspace import one_process
+
+OWN = ".confide-studio"
+"""The folder of jobs, in the folder that was opened."""
+LOCK = "lock"
+EVERY = 0.2
+"""Seconds between two notes of how far a stage is."""
+PATIENCE = 60.0
+"""Seconds until a process must have said that it has begun."""
+
+
+@dataclass(frozen=True)
+class JobState:
+    """How far a job is, as it was last written down."""
+
+    action: str
+    spec: str
+    job: str
+    state: str
+    """``running``, ``done`` or ``failed``; ``interrupted`` where a running one is no more."""
+    begun: float
+    stages: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    findings: tuple[Mapping[str, Any], ...] = ()
+    result: Mapping[str, Any] | None = None
+    stamp: int = 0
+    """Of the spec when the job began: what it found of another spec says nothing."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the stage that runs, if it goes on as it began."""
+        if self.state != "running" or not self.stages or not self.stages[-1]["done"]:
+            return None
+        stage = self.stages[-1]
+        taken = max(0.0, time.time() - stage["begun"])
+        return float(taken / stage["done"] * max(0, stage["steps"] - stage["done"]))
+
+
+class Jobs:
+    """The jobs of an opened folder."""
+
+    def __init__(self, root: Path):
+        self._root = root
+
+    def start(self, action: str, spec: Path, **given: Any) -> None:
+        """Begins a job, unless one of this spec is running; returns once it has.
+
+        Args:
+            action: What to do: a key of :data:`ACTIONS`.
+            spec: The spec.
+            given: What the action needs besides, such as the name that was typed.
+        """
+        folder = private_folder(private_folder(self._root / OWN) / _key(self._root, spec))
+        if self._busy(folder):
+            return
+        job = secrets.token_hex(8)
+        asked = {"action": action, "spec": str(spec), "folder": str(folder), "job": job, "given": given}
+        child = subprocess.Popen(
+            [sys.executable, "-m", "confide.studio.jobs"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in the terminal of the studio is not for it
+            cwd=self._root,
+        )
+        assert child.stdin is not None
+        with suppress(BrokenPipeError):
+            child.stdin.write(json.dumps(asked).encode())
+            child.stdin.close()
+        threading.Thread(target=child.wait, daemon=True).start()  # nobody else asks how it ended
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and child.poll() is None:
+            state = _read(folder / f"{action}.json")
+            if state is not None and state.job == job:
+                return
+            time.sleep(0.05)
+
+    def states(self, spec: Path) -> dict[str, JobState]:
+        """The last job of each action."""
+        folder = self._root / OWN / _key(self._root, spec)
+        busy = self._busy(folder)
+        states = {}
+        for action in ACTIONS:
+            if (state := _read(folder / f"{action}.json")) is not None:
+                gone = state.state == "running" and not busy
+                states[action] = JobState(**{**state.__dict__, "state": "interrupted"}) if gone else state
+        return states
+
+    @staticmethod
+    def _busy(folder: Path) -> bool:
+        """Whether a process holds the lock of a spec."""
+        if not (folder / LOCK).exists():
+            return False
+        try:
+            with one_process(folder / LOCK, folder):
+                return False
+        except RunError:
+            return True
+
+
+def _key(root: Path, spec: Path) -> str:
+    return hashlib.sha256(spec.relative_to(root).as_posix().encode()).hexdigest()[:16]
+
+
+def _read(file: Path) -> JobState | None:
+    try:
+        values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        values |= {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+        return JobState(**values)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+# In the process of a job.
+
+
+@dataclass
+class Noting:
+    """Progress that is written down."""
+
+    file: Path
+    values: dict[str, Any]
+    _noted: float = field(default=0.0)
+
+    @contextmanager
+    def stage(self, title: str, steps: int) -> Iterator[Advance]:
+        """See :class:`confide.releases.progress.Progress`."""
+        stage: dict[str, Any] = {"title": title, "steps": steps, "done": 0, "begun": time.time(), "ended": None}
+        self.values["stages"].append(stage)
+        self.write()
+
+        def advance(done: int) -> None:
+            stage["done"] += done
+            if time.monotonic() - self._noted > EVERY:
+                self.write()
+
+        yield advance
+        stage["done"], stage["ended"] = steps, time.time()
+        self.write()
+
+    def note(self, text: str) -> None:
+        """See :class:`confide.releases.progress.Progress`."""
+        self.values["notes"].append(text)
+        self.write()
+
+    def write(self) -> None:
+        """What is known now, whole or not at all."""
+        self._noted = time.monotonic()
+        write_text(self.file, json.dumps(self.values))
+
+
+def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    from confide import api
+
+    checked = api.check(spec, progress=progress)
+    summary = checked.summary
+    shown = (
+        {}
+        if summary is None
+        else {"columns": list(summary.columns), "rows": [list(map(str, row)) for row in summary.rows]}
+        | {"notes": list(summary.notes), "sentence": summary.sentence}
+    )
+    plain = checked.as_dict()
+    return {key: plain[key] for key in ("ok", "findings", "cost", "delta", "left", "price")} | {"summary": shown}
+
+
+def _rehearse(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
+    from confide.rehearsal import rehearse
+
+    return rehearse(spec, persons=given.get("persons"), progress=progress).as_dict()
+
+
+def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
+    from confide import api
+
+    require_name(spec, str(given.get("typed", "")))
+
+    def same_price(checked: Checked) -> None:
+        if given.get("cost") != str(checked.cost.amount if checked.cost else None):
+            raise RunError(
+                "price-changed",
+                "the price is not the one that was shown, so nothing was charged and nothing was made",
+                where=Place(path="privacy.budget"),
+                found=str(checked.cost),
+                expected=str(given.get("cost")),
+                remedy="check the spec again and look at the price",
+            )
+
+    return api.run(spec, confirm=same_price, progress=progress).as_dict()
+
+
+def _evaluate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    from confide import api
+
+    return {"dossier": str(api.evaluate(spec, progress=progress).dossier)}
+
+
+def _destroy(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
+    from confide import api
+
+    require_name(spec, str(given.get("typed", "")))
+    with progress.stage("Destroying the key", 1) as advance:
+        ledger_told = api.destroy_key(spec)
+        advance(1)
+    return {"ledger_told": ledger_told}
+
+
+def _demonstrate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    from confide.demonstration import demo_studio
+
+    return demo_studio(spec.parent, progress=progress).as_dict()
+
+
+ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] = {
+    "check": _check,
+    "rehearse": _rehearse,
+    "run": _run,
+    "evaluate": _evaluate,
+    "destroy": _destroy,
+    "demonstrate": _demonstrate,
+}
+"""What a job can do."""
+
+
+def require_name(spec: Path, typed: str) -> None:
+    """Refuses where somebody did not type the name of the release."""
+    from confide import api
+
+    name = api.load(spec).spec.release.name
+    if typed.strip() != name:
+        raise RunError(
+            "not-confirmed",
+            "you did not type the name of the release, so nothing was charged and nothing was made",
+            where=Place(path="release.name"),
+            found="another answer" if typed.strip() else "no answer",
+            expected=f"the name {name}",
+            remedy="type the name of the release",
+        )
+
+
+def work(asked: Mapping[str, Any]) -> None:
+    """One job, from beginning to end. A second one of the same spec ends before it begins.
+
+    Args:
+        asked: The action, the spec, the folder of its notes, the number of the job, and what the action needs.
+    """
+    folder, spec = Path(asked["folder"]), Path(asked["spec"])
+    with one_process(folder / LOCK, folder):
+        values: dict[str, Any] = {
+            "action": asked["action"],
+            "spec": spec.name,
+            "job": asked["job"],
+            "state": "running",
+            "begun": time.time(),
+            "stages": [],
+            "notes": [],
+            "findings": [],
+            "result": None,
+            "stamp": spec.stat().st_mtime_ns if spec.is_file() else 0,
+        }
+        progress = Noting(folder / f"{asked['action']}.json", values)
+        progress.write()
+        try:
+            values["result"] = ACTIONS[asked["action"]](spec, progress, asked["given"])
+            values["state"] = "done"
+        except ConfideError as error:
+            values |= {"state": "failed", "findings": [finding.as_dict() for finding in error.findings]}
+        except Exception as error:  # noqa: BLE001 - the last resort: a traceback might show a value
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"Confide made a mistake ({type(error).__name__} at {Path(last.filename).name}:{last.lineno})"
+            remedy = "run the command at a terminal; what was sealed stays as it is"
+            values |= {"state": "failed", "findings": [Finding("internal", what, remedy=remedy).as_dict()]}
+        progress.write()
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    with suppress(RunError):  # another process works on this spec already: its notes are the ones that count
+        work(json.loads(sys.stdin.read()))

@@ -1,0 +1,212 @@
+"""The release cockpit: what cannot be undone is typed, and whatever happens, nothing is charged twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.kit import Project, lay_out
+from tests.kits.studio import ORIGIN, Visitor, entered
+
+from confide.errors import RunError
+from confide.releases.workspace import one_process
+from confide.studio import jobs
+from confide.studio.jobs import LOCK, Jobs, work
+
+SPEC = {"spec": "spec.toml"}
+NAME = "two-states"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return lay_out("tables", tmp_path / "office")
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are done at once, in this process."""
+
+    class AtOnce:
+        def __init__(self, *_: Any, **__: Any):
+            self.stdin = self
+
+        def write(self, text: bytes) -> None:
+            work(json.loads(text))
+
+        def close(self) -> None:
+            return
+
+        def poll(self) -> int:
+            return 0
+
+        wait = poll
+
+    monkeypatch.setattr(jobs.subprocess, "Popen", AtOnce)
+
+
+def do(browser: Visitor, action: str, **wanted: str) -> dict[str, Any]:
+    answer = browser.post(
+        f"/api/cockpit/{action}", params=SPEC, headers=ORIGIN | {"content-type": "application/json"},
+        content=json.dumps(wanted).encode(),
+    )  # fmt: skip
+    return {"status": answer.status_code} | answer.json()
+
+
+def price(browser: Visitor) -> str:
+    do(browser, "check")
+    return "3/2"
+
+
+@pytest.mark.usefixtures("here")
+def test_nothing_is_run_or_destroyed_without_the_name_of_the_release(project: Project) -> None:
+    browser = entered(project.folder)
+    cost = price(browser)
+    for typed in ("", "two-state", "two-states2"):
+        for action in ("run", "destroy"):
+            refused = do(browser, action, typed=typed, cost=cost)
+            assert (refused["status"], refused["findings"][0]["code"]) == (400, "not-confirmed")
+            form = {"action": action, "typed": typed, "cost": cost}
+            assert browser.post("/cockpit/do", params=SPEC, headers=ORIGIN, form=form).status_code == 400
+    assert not project.run_folder.exists()
+    assert project.charges() == ["open"]
+
+
+@pytest.mark.usefixtures("here")
+def test_from_a_check_to_a_final_release(project: Project) -> None:
+    browser = entered(project.folder)
+    assert "Check the spec first" in browser.get("/cockpit", params=SPEC).text
+    pressed = browser.post("/cockpit/do", params=SPEC, headers=ORIGIN, form={"action": "check"})
+    assert (pressed.status_code, pressed.headers["location"]) == (303, "/cockpit?spec=spec.toml")
+    page = browser.get("/cockpit", params=SPEC).text
+    assert "no problems" in page
+    assert "The ledger will be charged <b>1.5</b>" in page
+    other = do(browser, "run", typed=NAME, cost="1")
+    assert other["jobs"]["run"]["findings"][0]["code"] == "price-changed"
+    assert project.charges() == ["open"]
+    done = do(browser, "run", typed=NAME, cost="3/2")
+    assert (done["sealed"], done["key"], done["spent"], done["budget"]) == (True, True, "3/2", "3/2")
+    assert project.charges() == ["open", "reserve", "measured", "sealed"]
+    again = do(browser, "run", typed=NAME, cost="3/2")
+    assert again["sealed"]
+    assert project.charges() == ["open", "reserve", "measured", "sealed"], "nothing is charged again"
+    assert "Look at it" in browser.get("/cockpit", params=SPEC).text
+    final = do(browser, "destroy", typed=NAME)
+    assert (final["sealed"], final["key"]) == (True, False)
+    assert project.charges()[-1] == "key-destroyed"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_check_of_another_spec_says_nothing_of_this_one(project: Project) -> None:
+    browser = entered(project.folder)
+    do(browser, "check")
+    project.spec.write_text(project.spec.read_text() + "\n")
+    os.utime(project.spec, ns=(1, 1))
+    assert "Check the spec first" in browser.get("/cockpit", params=SPEC).text
+
+
+def test_a_dossier_is_kept_nowhere_and_may_do_nothing(project: Project) -> None:
+    browser = entered(project.folder)
+    assert browser.get("/cockpit/dossier", params=SPEC).status_code == 400
+    folder = project.run_folder / "dossier-confidential"
+    folder.mkdir(parents=True)
+    (folder / "dossier-confidential.html").write_text("<script>alert(1)</script>")
+    page = browser.get("/cockpit/dossier", params=SPEC)
+    assert page.headers["cache-control"] == "no-store"
+    assert "sandbox" in page.headers["content-security-policy"]
+    assert "script-src" not in page.headers["content-security-policy"]
+    stranger = Visitor(browser.application)
+    assert stranger.get("/cockpit/dossier", params=SPEC).status_code == 403
+    assert browser.get("/cockpit", params={"spec": "../spec.toml"}).status_code == 400
+
+
+@pytest.mark.usefixtures("here")
+def test_notes_of_jobs_are_private_and_have_findings_but_no_values(project: Project) -> None:
+    text = (project.folder / "persons.csv").read_text().splitlines()
+    first = text[1].split(",")
+    (project.folder / "persons.csv").write_text(
+        "\n".join([text[0], ",".join(["SECRET-PLACE", *first[1:]]), *text[2:]]) + "\n"
+    )
+    browser = entered(project.folder)
+    found = do(browser, "check")["jobs"]["check"]
+    assert found["state"] == "done"
+    page = browser.get("/cockpit", params=SPEC).text
+    assert "finding" in page
+    notes = [file for file in (project.folder / jobs.OWN).rglob("*") if file.is_file()]
+    assert notes
+    for file in notes:
+        assert "SECRET-PLACE" not in file.read_text()
+        assert file.stat().st_mode & 0o077 == 0
+    assert "SECRET-PLACE" not in page
+    assert (project.folder / jobs.OWN).stat().st_mode & 0o077 == 0
+
+
+def test_a_second_job_ends_before_it_begins_and_a_lost_one_is_interrupted(project: Project) -> None:
+    spec = project.spec.resolve()
+    folder = project.folder.resolve() / jobs.OWN / jobs._key(project.folder.resolve(), spec)
+    folder.mkdir(parents=True)
+    asked = {"action": "check", "spec": str(spec), "folder": str(folder), "job": "a", "given": {}}
+    begun = {"action": "run", "spec": "spec.toml", "job": "b", "state": "running", "begun": 0.0, "stages": []}
+    (folder / "run.json").write_text(json.dumps(begun))
+    with one_process(folder / LOCK, folder):
+        with pytest.raises(RunError):
+            work(asked)
+        assert not (folder / "check.json").exists()
+        assert Jobs(project.folder.resolve()).states(spec)["run"].state == "running"
+        Jobs(project.folder.resolve()).start("check", spec)
+        assert not (folder / "check.json").exists(), "one is running: nothing is begun"
+    assert Jobs(project.folder.resolve()).states(spec)["run"].state == "interrupted"
+    page = entered(project.folder).get("/cockpit", params=SPEC).text
+    assert "The same button goes on" in page
+
+
+def wait_for(browser: Visitor, wanted: Any) -> dict[str, Any]:
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        now: dict[str, Any] = browser.get("/api/cockpit", params=SPEC).json()
+        if wanted(now):
+            return now
+        time.sleep(0.1)
+    raise AssertionError("it did not come to an end")
+
+
+@pytest.mark.process
+def test_two_people_at_once_are_charged_once(project: Project) -> None:
+    browser = entered(project.folder)
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(lambda _: do(browser, "run", typed=NAME, cost="3/2"), range(2)))
+    wait_for(browser, lambda now: now["sealed"] and now["jobs"]["run"]["state"] == "done")
+    assert project.charges() == ["open", "reserve", "measured", "sealed"]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_after_a_crash_the_same_button_goes_on_and_nothing_is_charged_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        started.append(real(*arguments, **named))
+        return started[-1]
+
+    monkeypatch.setattr(jobs.subprocess, "Popen", noted)
+    browser = entered(project.folder)
+    do(browser, "run", typed=NAME, cost="3/2")
+    while "reserve" not in project.charges():
+        time.sleep(0.005)
+    os.killpg(started[0].pid, signal.SIGKILL)
+    started[0].wait()
+    stopped = browser.get("/api/cockpit", params=SPEC).json()
+    if not stopped["sealed"]:
+        assert stopped["jobs"]["run"]["state"] == "interrupted"
+        do(browser, "run", typed=NAME, cost="3/2")
+    wait_for(browser, lambda now: now["sealed"] and now["jobs"]["run"]["state"] == "done")
+    assert project.charges() == ["open", "reserve", "measured", "sealed"]
