@@ -265,11 +265,11 @@ def test_a_histogram_that_is_too_large_is_refused_with_the_way_out(
 
 def test_passes_take_the_laws_that_they_need() -> None:
     level = load_strategy("pl94-persons", root="state").level("tract")
-    assert law_passes(level, told=False) == ()
-    assert law_passes(level, told=True) == (1,)
+    assert law_passes(level, from_below=False) == ()
+    assert law_passes(level, from_below=True) == (1,)
     steps = (Pass(("total",), ("total",)), Pass(("hispanic*cenrace",), ("hispanic*cenrace",)), Pass(("detailed",)))
     three = replace(level, estimation=replace(level.estimation, least_squares=steps))
-    assert law_passes(three, told=False) == law_passes(three, told=True) == (1, 2)
+    assert law_passes(three, from_below=False) == law_passes(three, from_below=True) == (1, 2)
 
 
 def test_expected_errors_are_those_of_the_estimator_in_use(tmp_path: Path) -> None:
