@@ -8,7 +8,8 @@ above a child enters through the counts of its parent alone, so nothing is used 
 Measurements, streams, coordinates and price are those of ``evidence = "own"``; the levels whose measurements are
 evidence are drawn in full, where the descent would look at a part of them. The blocks are many, and at the shares of
 2020 they tell next to nothing of the units above: whether they take part follows from the shares (:func:`levels_used`).
-The estimates of the blocks themselves start from their own measurements: nothing is below them.
+The estimates of the blocks themselves start from their own measurements: nothing is below them. They are looked at
+twice, the second time with what the sizes of blocks tell of small cells (``node.expected_cells``).
 
 Proof: ``docs/proofs/topdown.md``, section 6.
 """
