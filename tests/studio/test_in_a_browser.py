@@ -110,7 +110,7 @@ def test_a_slider_moves_a_belief(tmp_path: Path) -> None:
         shown = page.locator("#shown").inner_text()
         page.reload()
         assert page.locator("#shown").inner_text() == shown, "the experiment has an address"
-        for name in ("What the area around it adds", "How well the best test does"):
+        for name in ("Which noise for", "What the area around it adds", "How well the best test does"):
             page.get_by_role("link", name=name).click()
             page.wait_for_load_state("networkidle")
             assert watched.serious() == []

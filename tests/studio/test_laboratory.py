@@ -41,7 +41,22 @@ def test_beliefs_and_powers_are_those_of_the_library(tmp_path: Path) -> None:
     assert zcdp_power("2.56", "0.05") <= 0.9344, "a bound is rounded up"
 
 
-@pytest.mark.parametrize("experiment", list(SLIDERS))
+@pytest.mark.slow
+def test_the_region_of_the_cell_key_method_is_that_of_the_library(tmp_path: Path) -> None:
+    browser = entered(tmp_path)
+    region = risk.tune_cellkey().region
+    best = region.recommended
+    assert best is not None
+    pairs = {(best.risk.row.bound, str(best.variance)): "yes", (1, "5"): "no", (9, "19.9"): "no"}
+    for (bound, variance), verdict in pairs.items():
+        shown = browser.get("/api/laboratory/cellkey", params={"bound": bound, "variance": variance}).json()
+        assert shown["figures"]["Withstands both attacks, and is useful"] == verdict
+        assert shown["answer"]["region"] == region.as_dict()["region"]
+    picture = browser.get("/laboratory/figure.svg", params={"experiment": "cellkey"})
+    assert picture.content.startswith(b"<svg")
+
+
+@pytest.mark.parametrize("experiment", ["belief", "hierarchy", "test", pytest.param("cellkey", marks=pytest.mark.slow)])
 def test_the_command_that_is_shown_runs(tmp_path: Path, experiment: str) -> None:
     browser = entered(tmp_path)
     command = browser.get(f"/api/laboratory/{experiment}").json()["command"]

@@ -1,7 +1,8 @@
 """The risk laboratory: what somebody can learn, live, for researchers and teachers.
 
-Three experiments of the library, each with sliders: the belief of somebody who knows everybody else, the same with the
-counts of the surrounding area, and the power of the best test. Answers are those of :mod:`confide.risk`.
+Experiments of the library, each with sliders: the belief of somebody who knows everybody else, the same with the counts
+of the surrounding area, the power of the best test, and the noise of the cell key method. Answers are those of
+:mod:`confide.risk`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -26,10 +28,11 @@ from confide.report.render import up
 from confide.risk.bayesian import sequential
 from confide.risk.bayesian.hierarchy_answer import HierarchyAnswer
 from confide.risk.bayesian.two_level import Variant
+from confide.risk.bounded_noise.withstanding import ProtectedRegion
 from confide.risk.testing.curve import power_curve
 from confide.studio.pages import address, figure_answer, page
 
-Experiment = Literal["belief", "hierarchy", "test"]
+Experiment = Literal["belief", "hierarchy", "test", "cellkey"]
 router = APIRouter(tags=["risk laboratory"])
 
 
@@ -74,11 +77,16 @@ SLIDERS: Mapping[Experiment, tuple[Slider, ...]] = {
         Slider("rho", "Budget of the release (rho)", "1", -4, 1, 0.05, by_powers=True),
         Slider("level", "Level of the test: false alarms", "0.05", 0.01, 0.5, 0.01),
     ),
+    "cellkey": (
+        Slider("bound", "Largest noise (D)", "9", 1, 15, 1),
+        Slider("variance", "Variance of the noise (V)", "5.8", 0.1, 20, 0.1),
+    ),
 }
 TITLES: Mapping[Experiment, str] = {
     "belief": "What a noisy count tells about one person",
     "hierarchy": "What the area around it adds",
     "test": "How well the best test does",
+    "cellkey": "Which noise for the cell key method",
 }
 WORDS: Mapping[Experiment, str] = {
     "belief": "Somebody knows everybody in a block but one person, and believes with the prior that this person is in "
@@ -87,6 +95,9 @@ WORDS: Mapping[Experiment, str] = {
     "counts of the other blocks in it.",
     "test": "Somebody wants to find out from a whole release whether one record says one thing or another. Their test "
     "raises a false alarm as often as the level says. How often does it notice what is there?",
+    "cellkey": "The tables of the European census programme, with noise that never exceeds a bound. An attacker "
+    "averages what several tables say of one figure, or looks for sums that give the bound away. Which bound and "
+    "variance withstand both, and stay useful?",
 }
 SOURCES: Mapping[Experiment, tuple[str, str]] = {
     "belief": (
@@ -98,6 +109,7 @@ SOURCES: Mapping[Experiment, tuple[str, str]] = {
         "the power w at level α with D(w ‖ α) at most ρ times the order, for every order of Rényi divergence",
         "docs/proofs/privacy-curves.md",
     ),
+    "cellkey": ("Bach (2021), Figure 6, left", "docs/proofs/bounded-noise.md"),
 }
 
 
@@ -147,7 +159,7 @@ def moved(experiment: Experiment, query: Mapping[str, str]) -> dict[str, Fractio
 
 def done(experiment: Experiment, numbers: Mapping[str, Fraction]) -> Shown:
     """Does an experiment."""
-    return {"belief": _belief, "hierarchy": _hierarchy, "test": _test}[experiment](numbers)
+    return {"belief": _belief, "hierarchy": _hierarchy, "test": _test, "cellkey": _cellkey}[experiment](numbers)
 
 
 def _belief(numbers: Mapping[str, Fraction]) -> Shown:
@@ -209,6 +221,39 @@ def _test(numbers: Mapping[str, Fraction]) -> Shown:
 
     answer = {"rho": str(rho), "level": str(level), "zcdp": point.zcdp, "gaussian": point.gaussian}
     return Shown(figures, command, answer, picture)
+
+
+def _cellkey(numbers: Mapping[str, Fraction]) -> Shown:
+    largest, variance, region = int(numbers["bound"]), numbers["variance"], _region()
+    row = next((each for each in region.rows if each.bound == largest), None)
+    verdict, spans_left = "no", "beyond what is looked at"
+    if row is not None:
+        strict = row.strict and row.low <= variance <= row.high
+        relaxed = row.relaxed and row.relaxed_low <= variance <= row.relaxed_high
+        verdict = "yes" if strict else "under relaxed limits" if relaxed else "no"
+        spans = ((row.low, row.high, row.strict), (row.relaxed_low, row.relaxed_high, row.relaxed))
+        words = [f"V from {float(low):.3g} to {float(high):.3g}" if holds else "no V" for low, high, holds in spans]
+        spans_left = f"with D = {largest}: {words[0]}; relaxed: {words[1]}"
+    revealed = risk.bound(largest, variance)
+    best = region.recommended
+    figures = {
+        "Withstands both attacks, and is useful": (verdict, spans_left),
+        "The bound is given away": (
+            f"{float(revealed.as_dict()['revealed']):.2g}",
+            f"the probability, by {region.triples:,} sums that are published",
+        ),
+    }
+    if best is not None:
+        pair = f"D = {best.risk.row.bound}, V = {float(best.variance):g}"
+        figures["Recommended"] = (pair, "against weighted means too" if best.strict else "under relaxed limits")
+    answer = region.as_dict() | {"asked": revealed.as_dict()}
+    return Shown(figures, "confide tune cellkey", answer, region.chart)
+
+
+@lru_cache(maxsize=1)
+def _region() -> ProtectedRegion:
+    """That of the programme that ships, for its own country; it takes some seconds once."""
+    return risk.tune_cellkey().region
 
 
 @router.get("/laboratory", include_in_schema=False)
