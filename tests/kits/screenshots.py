@@ -17,6 +17,7 @@ SHOTS = {
     "studio-pyramid": f"{TABLE}&table=age-and-sex&show=pyramid&where=level%3Dcountry",
     "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
     "studio-board": "/board?spec=census.toml&persons=30000&margin-6=12&lock=age-and-sex%3Acountry",
+    "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
     "studio-cockpit": "/cockpit?spec=education.toml",
 }
 """For each picture the page that it is of."""

@@ -94,6 +94,33 @@ def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_slider_moves_a_belief(tmp_path: Path) -> None:
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="What can somebody learn?").click()
+        before = page.locator("#shown dd").first.inner_text()
+        page.get_by_label("Budget of the count (rho), slider").focus()
+        for _ in range(6):
+            page.keyboard.press("ArrowRight")
+        page.wait_for_selector("#rho[value='0.2']")
+        assert page.locator("#shown dd").first.inner_text() != before
+        page.get_by_label("Belief beforehand (prior)", exact=True).fill("1/3")
+        page.keyboard.press("Tab")
+        page.wait_for_url(re.compile("prior=1%2F3"))
+        shown = page.locator("#shown").inner_text()
+        page.reload()
+        assert page.locator("#shown").inner_text() == shown, "the experiment has an address"
+        for name in ("Which noise for", "What the area around it adds", "How well the best test does"):
+            page.get_by_role("link", name=name).click()
+            page.wait_for_load_state("networkidle")
+            assert watched.serious() == []
+        page.go_back()
+        page.wait_for_selector("text=Effective rho")
+        assert watched.outside() == []
+        assert watched.complaints == []
+
+
+@pytest.mark.slow
 def test_an_empty_folder_leads_to_a_rehearsed_and_a_sealed_release(tmp_path: Path) -> None:
     with browsing(tmp_path) as watched:
         page = watched.page
@@ -134,7 +161,12 @@ def test_an_empty_folder_leads_to_a_rehearsed_and_a_sealed_release(tmp_path: Pat
 def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: int, dark: bool) -> None:
     release = "/explore?release=two-states%2Frelease"
     shows = [f"{TABLE}&show={show}" for show in ("table", "cross", "bars", "pyramid", "map")]
-    boards = ["/board?spec=spec.toml&persons=380", "/board/memo?spec=spec.toml", "/cockpit?spec=spec.toml"]
+    boards = [
+        "/board?spec=spec.toml&persons=380",
+        "/board/memo?spec=spec.toml",
+        "/cockpit?spec=spec.toml",
+        "/laboratory",
+    ]
     with browsing(seal("tables").parents[1], width=width, dark=dark) as watched:
         for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", *boards, "/api", "/nothing"):
             watched.page.goto(watched.home + path)

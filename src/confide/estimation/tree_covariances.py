@@ -260,9 +260,9 @@ class TreeCovariances:
         """
         own, here = self.upward[level], self.levels[level]
         result = np.zeros_like(own.covariance)
-        told = (own.open_children == 0) & (level < len(self.levels) - 1)
-        if told.any():
-            result[told] = own.inverse[told]
+        has_evidence = (own.open_children == 0) & (level < len(self.levels) - 1)
+        if has_evidence.any():
+            result[has_evidence] = own.inverse[has_evidence]
         measured = own.measured >= 0
         result[measured] += here.information[own.measured[measured]]
         result *= (own.possible[:, :, None] & own.possible[:, None, :])[:, None]

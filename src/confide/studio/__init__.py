@@ -6,7 +6,8 @@
 - :mod:`.table_view`, :mod:`.view_figures`, :mod:`.explorer`: the release explorer;
 - :mod:`.explore_file`: the same for one release, as a file that needs no server;
 - :mod:`.board`, :mod:`.board_pages`: the trade-off board;
-- :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit.
+- :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit;
+- :mod:`.laboratory`: the risk laboratory.
 
 Nothing is computed here that the library does not compute. Needs the extra ``studio``, which is imported when
 ``confide studio`` is called, and not before. For its users: ``docs/studio.md``.

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from confide.errors import ConfideError, Finding
-from confide.studio import board_pages, cockpit, explorer
+from confide.studio import board_pages, cockpit, explorer, laboratory
 from confide.studio.door import Door, RefusedError
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import ASSETS, asset_answer, findings_page, page
@@ -68,6 +68,7 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
     app.include_router(explorer.router)
     app.include_router(board_pages.router)
     app.include_router(cockpit.router)
+    app.include_router(laboratory.router)
 
     @app.get("/", include_in_schema=False)
     def home() -> HTMLResponse:
@@ -88,7 +89,7 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
         """What is in the folder that was opened."""
         inside = folder.contents()
         lists = (inside.releases, inside.specs, inside.ledgers, inside.maps)
-        releases, specs, ledgers, maps = ([each.name for each in found] for found in lists)
+        releases, specs, ledgers, maps = ([each.name for each in files] for files in lists)
         return FolderAnswer(folder=folder.name, releases=releases, specs=specs, ledgers=ledgers, maps=maps)
 
     @app.post("/another-browser", include_in_schema=False)

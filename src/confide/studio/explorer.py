@@ -314,24 +314,24 @@ async def upload(folder: Folder, name: str, request: Request) -> UploadedMap:
 def home_values(folder: OpenedFolder) -> dict[str, Any]:
     """What the first page shows of the folder."""
     contents = folder.contents()
-    releases = [(found, *_opened(folder, found)) for found in contents.releases]
-    specs = [(found, *_loaded(found)) for found in contents.specs]
+    releases = [(file, *_opened(folder, file)) for file in contents.releases]
+    specs = [(file, *_loaded(file)) for file in contents.specs]
     listed = {"folder": folder, "contents": contents, "releases": releases, "specs": specs}
     return listed | {"tunable": TUNABLE, "demonstration": "confide studio demo"}
 
 
-def _loaded(found: FoundFile) -> tuple[Spec | None, str]:
+def _loaded(file: FoundFile) -> tuple[Spec | None, str]:
     """A spec, or why it cannot be read."""
     try:
-        return api.load(found.path).spec, ""
+        return api.load(file.path).spec, ""
     except ConfideError as error:
         return None, error.findings[0].what
 
 
-def _opened(folder: OpenedFolder, found: FoundFile) -> tuple[Release | None, str]:
+def _opened(folder: OpenedFolder, file: FoundFile) -> tuple[Release | None, str]:
     """A release, or why it cannot be opened."""
     try:
-        return folder.release(found.name), ""
+        return folder.release(file.name), ""
     except ConfideError as error:
         return None, error.findings[0].what
 
@@ -390,7 +390,7 @@ def _shown(view: Asked, folder: OpenedFolder) -> dict[str, Any]:
         "chosen_b": reader.rows_at(view.b),
         "pandas_code": tables.pandas_code(view.table, view.view),
         "r_code": tables.r_code(view.table, view.view),
-        "maps": [found.name for found in folder.contents().maps] if show == "map" else [],
+        "maps": [file.name for file in folder.contents().maps] if show == "map" else [],
         "noise": view.release.noise if isinstance(view.release.noise, str) else "",
         "drawable": charts.available(),
         "page_rows": tables.PAGE_ROWS,

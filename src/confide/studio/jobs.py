@@ -229,9 +229,9 @@ def _destroy(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str
 
     require_name(spec, str(given.get("typed", "")))
     with progress.stage("Destroying the key", 1) as advance:
-        told = api.destroy_key(spec)
+        ledger_told = api.destroy_key(spec)
         advance(1)
-    return {"ledger_told": told}
+    return {"ledger_told": ledger_told}
 
 
 def _demonstrate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001

@@ -325,14 +325,14 @@ class TableReader:
         for name in self.columns:
             if name == self.figure or pa.types.is_floating(self._rows.schema.field(name).type):
                 continue
-            found = self._ask(
+            codes = self._ask(
                 f"SELECT DISTINCT CAST({identifier(name)} AS VARCHAR) AS code FROM published "
                 f"ORDER BY 1 LIMIT {MOST_OPTIONS + 1}",
                 [],
             )
-            if 1 < len(found) <= MOST_OPTIONS // 8:
+            if 1 < len(codes) <= MOST_OPTIONS // 8:
                 yield ViewDimension(
-                    name, name, "variable", tuple((str(each["code"]), str(each["code"])) for each in found)
+                    name, name, "variable", tuple((str(each["code"]), str(each["code"])) for each in codes)
                 )
 
 

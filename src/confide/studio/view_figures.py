@@ -46,8 +46,8 @@ def bars(reader: TableReader, view: View, down: str, across: str | None) -> Char
 
 def pyramid(reader: TableReader, view: View) -> Chart:
     """Ages upwards, one sex to the left and the other to the right."""
-    found = sex_and_age(reader)
-    if found is None:
+    variables = sex_and_age(reader)
+    if variables is None:
         raise ParameterError(
             "no-pyramid",
             "a pyramid needs sex with two groups, and age",
@@ -55,7 +55,7 @@ def pyramid(reader: TableReader, view: View) -> Chart:
             expected="a table with a variable sex and a variable age",
             remedy="look at it as bars",
         )
-    sex, age = found
+    sex, age = variables
     crossed = reader.crossed(view, age.column, sex.column)
     sides = [(code, label) for code, label in crossed.heads if code != TOTAL_CODE]
     rows: list[dict[str, Any]] = []

@@ -136,15 +136,18 @@ document.addEventListener("change", (event) => {
   const input = event.target;
   if (!(input instanceof HTMLInputElement || input instanceof HTMLSelectElement)) return;
   if (input instanceof HTMLInputElement && input.dataset.upload) { upload(input); return; }
+  window.clearTimeout(waiting);
   if (input.form?.dataset.live && !(input instanceof HTMLInputElement && input.type === "search")) refresh(input.form, input);
 });
 
 document.addEventListener("input", (event) => {
   const input = event.target;
-  if (!(input instanceof HTMLInputElement) || input.type !== "search" || !input.form?.dataset.live) return;
+  if (!(input instanceof HTMLInputElement) || !["search", "range"].includes(input.type) || !input.form?.dataset.live) return;
   const form = input.form;
   window.clearTimeout(waiting);
-  waiting = window.setTimeout(() => show(addressOf(form), (form.dataset.live ?? "main").split(","), "replace"), WAIT);
+  // While a slider is dragged it stays in its place; what it moves is shown.
+  const parts = (input.type === "range" && form.dataset.drag) || form.dataset.live || "main";
+  waiting = window.setTimeout(() => show(addressOf(form), parts.split(","), "replace"), WAIT);
 });
 
 document.addEventListener("submit", (event) => {

@@ -154,8 +154,8 @@ class Postprocess(Mechanism[PostprocessProblem]):
 
     def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:
         """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
-        told = {} if problem.output.explained is None else accuracy_entry(problem)
-        return self.restated(job.plan, told)
+        accuracy = {} if problem.output.explained is None else accuracy_entry(problem)
+        return self.restated(job.plan, accuracy)
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         source = plan.question["source"]

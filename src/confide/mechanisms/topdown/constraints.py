@@ -271,8 +271,8 @@ def invariant_level(strategy: Strategy) -> str | None:
 
 def told_totals(strategy: Strategy, columns: Mapping[str, Integers]) -> Integers | None:
     """The number of records of each block, where the frame tells it."""
-    told = [i.frame[0] for i in strategy.constraints.invariants if i.query == "total" and i.frame]
-    return columns[told[0]] if told else None
+    columns_of_totals = [i.frame[0] for i in strategy.constraints.invariants if i.query == "total" and i.frame]
+    return columns[columns_of_totals[0]] if columns_of_totals else None
 
 
 def known_together(strategy: Strategy, level: TopDownLevel) -> Integers | None:

@@ -402,6 +402,7 @@ def _rules(problem: TopDownProblem, level_strategy: LevelStrategy, laws: LevelLa
         constraints.zero_cells(problem.strategy.schema),
         None if laws is None else laws.sectors,
         () if laws is None else laws.passes,
+        bool(problem.evidence_levels) and level_strategy is problem.strategy.levels[-1],
     )
 
 

@@ -8,7 +8,8 @@ above a child enters through the counts of its parent alone, so nothing is used 
 Measurements, streams, coordinates and price are those of ``evidence = "own"``; the levels whose measurements are
 evidence are drawn in full, where the descent would look at a part of them. The blocks are many, and at the shares of
 2020 they tell next to nothing of the units above: whether they take part follows from the shares (:func:`levels_used`).
-The estimates of the blocks themselves start from their own measurements: nothing is below them.
+The estimates of the blocks themselves start from their own measurements: nothing is below them. They are looked at
+twice, the second time with what the sizes of blocks tell of small cells (``node.expected_cells``).
 
 Proof: ``docs/proofs/topdown.md``, section 6.
 """
@@ -122,8 +123,8 @@ def worth_of_blocks(strategy: Strategy, spine: TopDownSpine) -> float:
     for name in dict.fromkeys([TOTAL, *(query.name for level in strategy.levels[:-1] for query in level.queries)]):
         members, weights = queries[name].members[:, cells], sectors.cell_weights(queries[name])
         before, after = (np.einsum("gc,scd,gd,s->g", members, each, members, weights) for each in covariances)
-        told = before > 0
-        worth = max(worth, float((1 - after[told] / before[told]).max(initial=0.0)))
+        vary = before > 0
+        worth = max(worth, float((1 - after[vary] / before[vary]).max(initial=0.0)))
     return worth
 
 
@@ -187,11 +188,9 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
         return {}
     sectors, queries = sectors_of(strategy)
     folder = private_folder(job.workspace.measured / FOLDER)
-    told = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
-    result = {
-        level.name: LevelLaws(folder, level.name, sectors, law_passes(strategy.level(level.name), told[level.name]))
-        for level in spine.levels[:-1]
-    }
+    from_below = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
+    passes = {name: law_passes(strategy.level(name), from_below[name]) for name in from_below}
+    result = {name: LevelLaws(folder, name, sectors, passes[name]) for name in from_below}
     if all(laws.totals.exists() for laws in result.values()):
         return result
     with job.progress.stage("Gathering evidence from below", len(used) + 1) as advance, threadpool_limits(1):
@@ -219,7 +218,7 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
     return result
 
 
-def law_passes(level: LevelStrategy, told: bool) -> tuple[int, ...]:
+def law_passes(level: LevelStrategy, from_below: bool) -> tuple[int, ...]:
     """The passes of a level whose objective is a law of cells.
 
     Where nothing is told from below, the law of all cells is what the unit's own measurements say, and passes that take
@@ -227,7 +226,7 @@ def law_passes(level: LevelStrategy, told: bool) -> tuple[int, ...]:
     """
     passes = level.estimation.least_squares
     totals = [step.queries == step.constrain == (TOTAL,) for step in passes[:-1]]
-    if not told and all(totals):
+    if not from_below and all(totals):
         return ()
     return (*(number for number, total in enumerate(totals) if not total), len(passes) - 1)
 
@@ -260,12 +259,12 @@ def _tree_level(
 
 def _known_totals(problem: Any, evidence: MeasuredInFull, used: Sequence[str]) -> list[Integers | None]:
     """For each level the known numbers of records: of its units, or of the official units that they are parts of."""
-    told = told_totals(problem.strategy, problem.columns)
+    by_block = told_totals(problem.strategy, problem.columns)
     result: list[Integers | None] = []
     for name in used:
         level = problem.spine.level(name)
-        if told is not None:
-            result.append(problem.spine.roll_up(name, told))
+        if by_block is not None:
+            result.append(problem.spine.roll_up(name, by_block))
             continue
         table = evidence.totals(level)
         result.append(None if table is None else table.column("n").to_numpy().astype(np.int64))
@@ -309,11 +308,11 @@ def _pass_matrices(
 ) -> Floats:
     """The information of each kind in each pass with a law: kinds x passes x sectors x core x core."""
     own, steps = covariances.upward[position], level_strategy.estimation.least_squares
-    whole = covariances.information_from_below(position)
+    of_all_cells = covariances.information_from_below(position)
     result = []
     for number in laws.passes:
         if number == len(steps) - 1:
-            result.append(whole)
+            result.append(of_all_cells)
             continue
         covariance = own.covariance.copy()
         covariance[:, 0] = own.before_total

@@ -171,8 +171,8 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def guarantee(self, problem: TopDownProblem, job: Job) -> Mapping[str, Any]:
         """The formal guarantee, and beside it how far off figures may be expected to be."""
-        told = {} if problem.output.explained is None else accuracy_entry(problem)
-        return {**super().guarantee(problem, job), **told}
+        accuracy = {} if problem.output.explained is None else accuracy_entry(problem)
+        return {**super().guarantee(problem, job), **accuracy}
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Releases of the first layout, and early ones of the second, say nothing of expected errors."""

@@ -7,7 +7,7 @@ it is handed measurements. It is a pure function of arrays, so that any process 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,8 @@ class NodeRules:
     """Core and free axes, where units have laws from below."""
     law_passes: tuple[int, ...] = ()
     """The passes whose objective is a law of cells."""
+    second_look: bool = False
+    """Whether the last pass is made twice, the second time with what the first one tells of the sizes of the units."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,10 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
             held.append(_within(TOTAL, np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))
         else:
             x, report = solve(current)
+            if last and rules.second_look and node.parent is not None and law is None:
+                x, report = solve(
+                    replace(current, queries=(*queries, *expected_cells(node, rules, problem.allowed, x)))
+                )
             for name in () if last else step.constrain:
                 groups, local = np.unique(rules.groups[name][node.support], return_inverse=True)
                 answers = group_sums(local.reshape(-1), x, len(groups))
@@ -147,6 +153,39 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
     # Controlled rounding: the whole counts nearest to the solution that keep sums, limits and invariants.
     rounding = round_counts(_rounding(node, rules, problem.allowed, quantised(x)))
     return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
+
+
+UNLIKE = 6.0
+"""How much more the units of a parent differ in a kind of people than they would by chance."""
+LEAST_VARIANCE = 0.02
+
+
+def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, first: Floats) -> Iterator[MeasuredQuery]:
+    """What the sizes of the units, as a first estimate has them, tell of where the people of each cell are.
+
+    Of the n people that the parent has in a cell, a unit with the part p of all people is expected to have np, with the
+    variance ``UNLIKE`` · np(1 − p): the law of chance, wider because people of a kind live together. A measurement of
+    one cell is far noisier where n is small, and least squares without this would give such people to whatever unit has
+    the largest noise. Parts are of the people in the group of the limited query that the cell is in, because quarters
+    are elsewhere than homes. Cells whose n have the same power of two have one variance.
+    """
+    assert node.parent is not None
+    groups = np.zeros(len(node.support), np.int64)
+    for limited in rules.limited.values():
+        groups = limited[node.support]
+    part = np.zeros(first.shape)
+    for group in np.unique(groups).tolist():
+        own = groups == group
+        sizes = allowed[own] * (first[own].sum(axis=0) + 0.5)
+        part[own] = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), LEAST_VARIANCE)
+    power = np.frexp(node.parent.astype(np.float64))[1]
+    for label, number in enumerate(np.unique(np.stack([groups > 0, power]), axis=1).T):
+        chosen = np.flatnonzero(((groups > 0) == number[0]) & (power == number[1]))
+        place = np.full(len(groups), -1, np.int64)
+        place[chosen] = np.arange(len(chosen))
+        expected = node.parent[chosen, None] * part[chosen]
+        variance = UNLIKE * (expected * (1 - part[chosen])).mean(axis=0) + LEAST_VARIANCE
+        yield MeasuredQuery(f"expected {label}", place, expected, 1 / variance)
 
 
 def _within(name: str, groups: Integers, answers: Floats, slack: float) -> GroupBounds:

@@ -135,8 +135,8 @@ def _query(text: str, strategy: Strategy, name: str) -> str:
 
 
 def _kind(text: str, name: str, kinds: Sequence[str]) -> str:
-    made = _MADE.fullmatch(name)
-    wanted = f"{made.group(1) or made.group(2)} (made)" if made else name
+    match = _MADE.fullmatch(name)
+    wanted = f"{match.group(1) or match.group(2)} (made)" if match else name
     if wanted in kinds:
         return wanted
     if f"{name} (made)" in kinds:

@@ -148,7 +148,7 @@ def with_known_totals(
     spine: TopDownSpine,
     levels: Sequence[TreeLevel],
     sectors: Sectors,
-    told: Sequence[bool] | None = None,
+    at_hand: Sequence[bool] | None = None,
 ) -> KnownTotalsTree:
     """The levels of a tree with what the strategy makes known of numbers of records.
 
@@ -157,9 +157,9 @@ def with_known_totals(
         spine: Units, level by level.
         levels: The levels of the tree, the root first; there may be fewer than the spine has.
         sectors: Core and free axes.
-        told: For each level whether its numbers are at hand; without it, all are.
+        at_hand: For each level whether its numbers are at hand; without it, all are.
     """
-    at_hand = [True] * len(levels) if told is None else told
+    at_hand = [True] * len(levels) if at_hand is None else at_hand
     known = _totals_known(strategy, spine)[: len(levels)]
     with_totals = [
         TreeLevel(level.parent, level.measured, level.information, known[position] & at_hand[position])

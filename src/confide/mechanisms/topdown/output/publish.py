@@ -300,8 +300,8 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
     if explained is None:
         return None
     tables = tuple(DescribedTable.of(table.layout, FIGURES) for table in explained.crossed.tables)
-    told = ACCURACY in manifest
-    notes = [*NOTES, ACCURACY_NOTE if told else NOT_TOLD]
+    has_accuracy = ACCURACY in manifest
+    notes = [*NOTES, ACCURACY_NOTE if has_accuracy else NOT_TOLD]
     if output.tables:
         names = ", ".join(f"tables/{table.name}.*" for table in output.tables)
         notes.append(LINES_NOTE.format(names, output.tables[0].columns[0]))
@@ -315,7 +315,7 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
         files=(*_files(facts, output), *described_files(manifest)),
         consistent=True,
         area_names=explained.area_names is not None,
-        pages={PAGE: accuracy_page} if told else {},
+        pages={PAGE: accuracy_page} if has_accuracy else {},
     )
 
 
