@@ -21,7 +21,7 @@ import numpy as np
 from confide.arrays import Floats
 from confide.estimation.tree_design import AreaFunctions, BestShares, LinearPrecisions, TreeDesign, best_shares
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
-from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, TREE, LevelStrategy, Strategy, unit_shares
+from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
 from confide.releases.draft import toml_value
 
@@ -128,8 +128,8 @@ class ShareDesign:
         return best_shares(self.design, self.linear, counts, limits, begin, float(keep) * begin)
 
     def with_shares(self, shares: Floats, budget: Fraction) -> Strategy:
-        """The strategy with other shares, as exact fractions: only children are bypassed query by query, and units are
-        estimated with what is below them, so that records come near to least squares on the whole tree."""
+        """The strategy with other shares, as exact fractions: only children are bypassed query by query. What estimates
+        start from (``evidence``) stays."""
         strategy = self.problem.strategy
         by_level = [shares[[level == own.name for level, _ in self.unknowns]] for own in strategy.levels]
         of_levels = rounded_parts(np.array([part.sum() for part in by_level]))
@@ -138,7 +138,7 @@ class ShareDesign:
             rounded = rounded_parts(part / part.sum())
             queries = tuple(replace(query, share=s) for query, s in zip(own.queries, rounded, strict=True))
             levels.append(replace(own, share=share, queries=queries))
-        return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY, evidence=TREE)
+        return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY)
 
 
 def rounded_parts(shares: Floats, parts: int = PARTS) -> list[Fraction]:
