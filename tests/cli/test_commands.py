@@ -57,7 +57,10 @@ def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: P
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("product", [pytest.param("pl94-persons", marks=pytest.mark.slow), "pl94-units"])
+@pytest.mark.parametrize(
+    "product",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("pl94-persons", "pl94-persons-2026")), "pl94-units"],
+)
 def test_new_topdown_check_run_verify_evaluate(tmp_path: Path, product: str) -> None:
     confide("synthesize", "--persons", 3_000, "--out", tmp_path)
     made = confide_json("new", "topdown", tmp_path, "--product", product)

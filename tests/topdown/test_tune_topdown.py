@@ -222,6 +222,24 @@ def _path_loss(plan: Plan, path: tuple[int, ...]) -> Fraction:
     return sum((loss.rho for loss in losses if isinstance(loss, ZCDP)), Fraction(0))
 
 
+def test_the_strategy_of_our_own_ships_and_is_drafted(project: Path) -> None:
+    """Exact shares, tree evidence, and a draft that says so."""
+    strategy = load_strategy("pl94-persons-2026")
+    assert (strategy.root, strategy.evidence, strategy.bypass) == ("state", "tree", BY_QUERY)
+    assert account_of(strategy).total.rho == strategy.budget == Fraction(208, 125)
+    (project / "new").mkdir()
+    for name in ("blocks", "persons"):
+        shutil.copy(project / f"{name}.parquet", project / "new")
+    run_json("new", "topdown", project / "new", "--product", "pl94-persons-2026")
+    text = (project / "new" / "spec.toml").read_text()
+    assert 'strategy = "pl94-persons-2026"' in text
+    assert 'around = ["cousub", "place", "block_group", "upper_district", "lower_district"]' in text
+    checked = run_json("check", project / "new" / "spec.toml")
+    assert checked["ok"] is True
+    assert [finding["code"] for finding in checked["findings"]] == ["absent-area"]
+    assert "mdf" in str(checked["plan"]["question"]["output"])
+
+
 # People.
 
 

@@ -183,6 +183,7 @@ class TopDownTuning(TypedAnswer):
             "strategy": self.now.id,
             "root": self.now.root,
             "estimator": ESTIMATOR,
+            "evidence": {"now": self.now.evidence, "best": None if self.best is None else self.best.evidence},
             "people": self.people,
             "delta": str(self.delta),
             "now": self._budget(self.now.budget),

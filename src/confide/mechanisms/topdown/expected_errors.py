@@ -36,6 +36,7 @@ from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
 from confide.estimation.sector_cells import SectorCells
 from confide.estimation.sectors import Sectors
+from confide.estimation.tree_covariances import LevelAnswers
 from confide.mechanisms.topdown.evaluate import SMALLEST, NoiseTheory
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
@@ -130,6 +131,12 @@ class _OnTheTree:
             variance=lambda law: max(law.variance(), SMALLEST),
         )
 
+    @cached_property
+    def _blocks(self) -> LevelAnswers:
+        """V of every kind of block, once for all queries."""
+        covariances = self._tree.covariances
+        return covariances.evaluate(len(covariances.levels) - 1, lambda covariance: covariance)
+
     def alike(self, groups: Grouping) -> Hashable:
         """The same for queries whose cells have the same noise."""
         return _alike_in(self._tree.sectors, groups)
@@ -144,7 +151,7 @@ class _OnTheTree:
         if len(inside) == number == len(np.unique(area[inside])):
             # Every area is a block: they are alike by the thousand.
             result = np.zeros((number, cells.cells))
-            result[area[inside]] = covariances.evaluate(len(covariances.levels) - 1, cells.variances).of_units[inside]
+            result[area[inside]] = cells.variances(self._blocks.values)[self._blocks.kind[inside]]
             return np.maximum(result, 0.0)
         key = area.tobytes()
         if key not in self._matrices:

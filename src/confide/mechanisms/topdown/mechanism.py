@@ -65,7 +65,14 @@ from confide.mechanisms.topdown.records import check_input, number_of_records, u
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
-from confide.mechanisms.topdown.strategy_file import BLOCK, PRODUCTS, load_strategy, strategy_files, topdown_spec
+from confide.mechanisms.topdown.strategy_file import (
+    BLOCK,
+    OWN_PRODUCTS,
+    PRODUCTS,
+    load_strategy,
+    strategy_files,
+    topdown_spec,
+)
 from confide.noise import NoiseDistribution
 from confide.releases.companions import Codebook
 from confide.releases.draft import BUDGET, SPEC, Draft, office_values, one_of
@@ -181,7 +188,7 @@ class TopDown(Mechanism[TopDownProblem]):
         yield solver_check(manifest["statistics"])
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
-        strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS), root="state")
+        strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")
         return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
 
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:

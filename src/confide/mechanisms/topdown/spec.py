@@ -48,7 +48,9 @@ class TopDownGeography(GeographyPart):
 class TopDownPart(Part):
     """What is measured, and along which spine."""
 
-    strategy: FilePath = Field(description="The strategy: a shipped name (pl94-persons, pl94-units), or a TOML file.")
+    strategy: FilePath = Field(
+        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units), or a TOML file."
+    )
     root: str | None = Field(None, description="The root of the strategy: us, pr or state; default: the file's own.")
     spine: Literal["optimised", "plain"] = Field(
         "optimised",

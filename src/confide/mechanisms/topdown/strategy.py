@@ -31,6 +31,8 @@ from confide.schema import DETAILED, NO_GROUP, Query, Schema
 OWN, TREE = "own", "tree"
 """What the estimate of a unit starts from (``evidence``): its own measurements alone, as in 2020, or what it and all
 units below it tell (``from_below``)."""
+ALIKE = {"pl94-persons-2026": "pl94-persons"}
+"""Strategies that ship with the layouts and the tables of another one."""
 BY_LEVEL, BY_QUERY = "by-level", "by-query"
 """A unit with an only child takes over the child's share, and divides it among queries as its own level does (as in
 2020), or gives each query what the child would have given it."""

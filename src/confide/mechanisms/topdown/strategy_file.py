@@ -626,7 +626,9 @@ def account_strategy(
 
 
 PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
-"""The products of ``topdown``: strategies that ship, and what they are about."""
+"""The products of the 2020 Census: strategies that ship, and what they are about."""
+OWN_PRODUCTS = {"pl94-persons-2026": "persons"}
+"""The same with shares of our own."""
 QUARTERS = tuple(f"gq{kind}" for kind in range(1, 8))
 
 
@@ -642,7 +644,7 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
     Returns:
         A commented TOML file.
     """
-    about = PRODUCTS[strategy.id]
+    about = (PRODUCTS | OWN_PRODUCTS)[strategy.id]
     return render(
         "topdown.toml.j2",
         **{"name": about, "title": strategy.title} | values,
@@ -653,6 +655,7 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
         quarters=QUARTERS,
         ledger=LEDGER,
         budget=str(strategy.budget),
+        of_2020=strategy.id in PRODUCTS,
         file=file,
     )
 

@@ -24,7 +24,7 @@ from confide.inputs.frame import Frame
 from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTables, plan_crossed
 from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, TabulatedTable, TabulationFile, axes_of, expand
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.strategy import ALIKE, Strategy
 from confide.releases.companions.labelled import absent
 from confide.releases.spec import LoadedSpec, Name, Part, Problem
 from confide.releases.tabular import (
@@ -314,7 +314,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Outp
     layout = tabulation = None
     if choices.microdata is None or MDF in choices.microdata:
         must = choices.microdata is not None or choices.layout is not None
-        name = choices.layout or f"mdf-{strategy.id}"
+        name = choices.layout or f"mdf-{ALIKE.get(strategy.id, strategy.id)}"
         columns = strategy.constraints.frame_columns
         layout, wrong = _load(loaded, LAYOUT, name, LayoutFile, lambda file: file.problems(axes, columns), must)
         if layout is not None and not _fits(layout, spine):
@@ -323,7 +323,7 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Outp
         findings += wrong
     if choices.tables is None or choices.tables:
         must = choices.tabulation is not None or choices.tables is not None
-        name = choices.tabulation or strategy.id
+        name = choices.tabulation or ALIKE.get(strategy.id, strategy.id)
         tabulation, wrong = _load(loaded, TABULATION, name, TabulationFile, lambda file: file.problems(axes), must)
         findings += wrong
     if tabulation is not None and choices.tables is not None:
