@@ -31,6 +31,8 @@ TWINS = {
     "synthesize": "confide:simulate",
     "ptable": "confide:perturbation_table",
     "compare": "confide:compare",
+    "studio": "confide.studio.serving:serve",
+    "explore": "confide.studio.explore_file:write_explore",
     "import pl94": "confide:import_pl94",
     "signature new": "confide:new_signature_key",
     "ledger open": "confide:open_ledger",

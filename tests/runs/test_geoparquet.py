@@ -16,6 +16,7 @@ from tests.kits.forged import rehash
 from tests.kits.messy_office import MUNICIPALITIES as OFFICE
 from tests.kits.messy_office import messy_office
 from tests.kits.own_country import DATA, KEY, LEVELS, MUNICIPALITIES, open_ledger, topdown_spec, write_country
+from tests.kits.times import mostly_slow
 
 import confide
 from confide.releases.companions.geoparquet import well_known_binary
@@ -154,7 +155,7 @@ def test_figures_and_outlines_that_were_changed_are_found(release: Path, tmp_pat
         assert wrong == [f"geo/block: {check}"]
 
 
-@pytest.mark.parametrize("mechanism", ["cellkey", "suppression", "swapping"])
+@pytest.mark.parametrize("mechanism", mostly_slow(["swapping", "cellkey", "suppression"], in_make_test=1))
 def test_every_mechanism_with_areas_has_outlines_under_the_words_of_the_office(tmp_path: Path, mechanism: str) -> None:
     """From an office's own files; of swapping with records too, which are counted again by that word."""
     people, file = messy_office(tmp_path, 800)

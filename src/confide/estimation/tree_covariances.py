@@ -403,10 +403,10 @@ class TreeCovariances:
         for position in range(len(self.levels) - 1, 0, -1):
             parent = self.levels[position].parent
             key, pair, times = np.unique(parent[unit] * areas + own, return_inverse=True, return_counts=True)
-            whole = times == np.bincount(parent, minlength=self.levels[position - 1].units)[key // areas]
-            cut = ~whole[pair.reshape(-1)]
+            uncut = times == np.bincount(parent, minlength=self.levels[position - 1].units)[key // areas]
+            cut = ~uncut[pair.reshape(-1)]
             pieces.insert(0, (unit[cut], own[cut]))
-            unit, own = key[whole] // areas, key[whole] % areas
+            unit, own = key[uncut] // areas, key[uncut] % areas
         pieces.insert(0, (unit, own))
         result = np.zeros((areas, sectors, size, size))
         basis = np.repeat(np.eye(size)[:, None, :], sectors, axis=1)

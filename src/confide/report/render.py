@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -105,6 +105,7 @@ def fraction_up(value: Fraction, digits: int = 6) -> str:
     return f"{integer:,}.{decimals:0{digits}d}".rstrip("0").rstrip(".")
 
 
+@lru_cache(maxsize=8192)
 def exact_text(value: Fraction) -> str:
     """An exact number as it would be typed: a decimal where it has an end, otherwise a fraction."""
     rest, powers = value.denominator, {2: 0, 5: 0}

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from confide.exact import probability
+from confide.mechanisms.tables.tuning import TablesTuning
 from confide.report.certificate import short_probability
 from confide.report.render import exact_text
 from confide.studio import board as boards
@@ -60,7 +61,7 @@ def asked_board(
     """An address as a board."""
     opened = _opened(folder, spec)
     number = int(persons) if persons.isascii() and persons.isdigit() and int(persons) > 0 else None
-    start = opened.start.with_persons(number)
+    start = _started(opened, number)
     tuning = boards.from_text(start, at) if at else start
     locked = frozenset(boards.parsed_rows(f"{each}=0" for each in lock)) & set(start.budgets)
     chance = probability(prior, "prior")
@@ -137,6 +138,12 @@ def _opened(folder: OpenedFolder, name: str) -> Board:
 @lru_cache(maxsize=16)
 def _kept(path: Any, stamp: int) -> Board:  # noqa: ARG001 - a spec that has changed is opened anew
     return boards.opened_board(path)
+
+
+@lru_cache(maxsize=64)
+def _started(opened: Board, persons: int | None) -> TablesTuning:
+    """The board as the spec has it, kept with its rows: every page shows what was before."""
+    return opened.start.with_persons(persons)
 
 
 def _address(board: Board, spec: str, path: str = "/board", **changes: Any) -> str:
