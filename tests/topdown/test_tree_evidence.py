@@ -36,6 +36,7 @@ from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Silent
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
+from confide.risk.release_risk.released_plan import open_release
 
 TREE = 'definition = "zcdp"\nevidence = "tree"'
 MEASURED = "[output]\nmeasurements = true\n"
@@ -220,6 +221,8 @@ def test_evidence_is_what_the_measurement_file_has(tmp_path: Path) -> None:
 def test_measurements_give_the_bytes_of_the_release_again(tmp_path: Path, population_folder: Path) -> None:
     first = descent.run(production(tmp_path, population_folder, output=MEASURED))
     assert first.plan.question["evidence"] == ["state", "county", "tract", "block_group"]
+    # It is called as the strategy that ships; whoever has the release alone takes the one of its plan.
+    assert open_release(first.release).strategy.evidence == "tree"
     spec = again(tmp_path, first, blocks=tmp_path / "blocks.parquet", strategy="tree.toml")
     second = confide.run(spec, processes=1)
     assert table(second.release, "records") == table(first.release, "records")

@@ -157,6 +157,8 @@ def _strategy(folder: Path, manifest: dict[str, Any], spec: Path | None, setting
         same = strategy.as_dict() == described
     except ConfideError:
         same = False
+    if not same and settings is None and ACCURACY in manifest:
+        return released_strategy(manifest)  # a strategy of somebody's own, under the name of one that ships
     if not same:
         raise _cannot(folder, "the strategy is not the one of the release", described["id"], need_spec=True)
     return strategy
