@@ -231,6 +231,10 @@ class _Strategy:
         }  # fmt: skip
         if self.blocks_with and project.sometimes(3):
             strategy["apart"] = self.blocks_with
+        if project.sometimes(2):
+            strategy["evidence"] = project.choose(["tree", "tree", "own"], ["Tree"])
+        if project.sometimes(3):
+            strategy["bypass"] = project.choose(["by-query", "by-level"], ["by-cell"])
         if self.cut:
             derived = {"from": "top", "top": self.levels[0], "estimation": "of-1", "renormalise": project.sometimes(2)}
             strategy["derived"] = {"part": derived}
