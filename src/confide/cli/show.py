@@ -130,7 +130,7 @@ Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Writ
 
 
 def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
-    """Draws pictures into a folder, each by name; none is drawn where the extra ``plots`` is missing."""
+    """Draws pictures into a folder, each in a file of its name; none is drawn where the extra ``plots`` is missing."""
     if not charts.available():
         raise ParameterError(
             "no-plots",
@@ -140,7 +140,7 @@ def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Pat
             expected="the extra `plots`",
             remedy='install it with pip install "confide[plots]", or leave out --plots',
         )
-    drawn = {folder / name: picture().svg() for name, picture in pictures.items()}
+    drawn = {folder / f"{name.removesuffix('.svg')}.svg": picture().svg() for name, picture in pictures.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in drawn.items():
