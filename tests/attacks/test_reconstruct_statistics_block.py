@@ -91,7 +91,7 @@ def test_the_library_finds_the_blocks_that_an_enumeration_finds(left_out: tuple[
 
 def test_every_step_cuts_and_the_last_leaves_one() -> None:
     found = reconstruct_statistics()
-    assert [step.left for step in found.steps] == [496, 31, 25, 246, 1, 1]
+    assert [step.remaining for step in found.steps] == [496, 31, 25, 246, 1, 1]
     assert of(found) == solutions(PUBLISHED)
     assert reconstruct_statistics(digits=0).solutions == 10
     assert reconstruct_statistics(leave_out=["married people"]).solutions == 64

@@ -215,7 +215,7 @@ def statistics(
             step.title,
             ", ".join(step.groups),
             f"{step.looked_at:,}",
-            "too many" if step.left is None else f"{step.left:,}",
+            "too many" if step.remaining is None else f"{step.remaining:,}",
         )
         for step in answer.steps
     ]

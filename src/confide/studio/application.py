@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from confide.errors import ConfideError, Finding
-from confide.studio import board_pages, cockpit, explorer, laboratory
+from confide.studio import board_pages, cockpit, comparisons, explorer, laboratory
 from confide.studio.door import Door, RefusedError
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import ASSETS, asset_answer, findings_page, page
@@ -69,6 +69,7 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
     app.include_router(board_pages.router)
     app.include_router(cockpit.router)
     app.include_router(laboratory.router)
+    app.include_router(comparisons.router)
 
     @app.get("/", include_in_schema=False)
     def home() -> HTMLResponse:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from confide.comparison.comparing import ASKED, NUMBERS
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Release, open_release
 from confide.releases.folder import MANIFEST
@@ -35,6 +36,8 @@ class FolderContents:
     specs: tuple[FoundFile, ...] = ()
     ledgers: tuple[FoundFile, ...] = ()
     maps: tuple[FoundFile, ...] = ()
+    comparisons: tuple[FoundFile, ...] = ()
+    """Folders that ``confide compare`` has made something in."""
     cut_short: bool = False
     """Whether there is so much in the folder that not all of it was looked at."""
 
@@ -75,20 +78,23 @@ class OpenedFolder:
 
     def contents(self) -> FolderContents:
         """What is in the folder now."""
-        sorted_out: dict[str, list[FoundFile]] = {"release": [], "spec": [], "ledger": [], "map": []}
+        sorted_out: dict[str, list[FoundFile]] = {"release": [], "spec": [], "ledger": [], "map": [], "comparison": []}
         entries = 0
         for folder, names in self._walk():
             entries += len(names)
             if MANIFEST in names:
                 sorted_out["release"].append(self._named(folder))
                 continue
+            if NUMBERS in names or ASKED in names:
+                sorted_out["comparison"].append(self._named(folder))
+                continue
             for name in sorted(names):
                 if (kind := _kind(folder / name)) is not None:
                     sorted_out[kind].append(self._named(folder / name))
             if entries > MOST_ENTRIES:
                 break
-        release, spec, ledger, maps = (tuple(each) for each in sorted_out.values())
-        return FolderContents(release, spec, ledger, maps, cut_short=entries > MOST_ENTRIES)
+        release, spec, ledger, maps, comparisons = (tuple(each) for each in sorted_out.values())
+        return FolderContents(release, spec, ledger, maps, comparisons, cut_short=entries > MOST_ENTRIES)
 
     def release(self, name: str) -> Release:
         """The release of a name, opened; again, once its manifest has changed."""
@@ -108,7 +114,7 @@ class OpenedFolder:
         for folder, folders, names in os.walk(self.root, followlinks=False):
             here = Path(folder)
             deep = len(here.relative_to(self.root).parts) >= DEEPEST
-            stop = deep or MANIFEST in names
+            stop = deep or MANIFEST in names or NUMBERS in names or ASKED in names
             folders[:] = [] if stop else sorted(n for n in folders if n not in LEFT_OUT and not n.startswith("."))
             yield here, names
 

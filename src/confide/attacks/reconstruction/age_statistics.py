@@ -165,7 +165,7 @@ class StatisticsStep:
     groups: tuple[str, ...]
     """The names of the groups whose figures were used."""
     looked_at: int
-    left: int | None
+    remaining: int | None
     """How many possibilities are left; none where there are too many to look at."""
     examples: tuple[People, ...]
     """The first of them."""
@@ -185,7 +185,7 @@ class StatisticsReconstruction(TypedAnswer):
     @property
     def solutions(self) -> int | None:
         """How many sets of people have all figures; none where there were too many possibilities."""
-        return self.steps[-1].left
+        return self.steps[-1].remaining
 
     def people(self, example: People) -> list[dict[str, Any]]:
         """People in words: the age, and the level of each attribute that is known by then."""
@@ -204,7 +204,12 @@ class StatisticsReconstruction(TypedAnswer):
             "digits": self.digits,
             "solutions": self.solutions,
             "steps": [
-                {"title": step.title, "groups": list(step.groups), "looked_at": step.looked_at, "left": step.left}
+                {
+                    "title": step.title,
+                    "groups": list(step.groups),
+                    "looked_at": step.looked_at,
+                    "remaining": step.remaining,
+                }
                 | {"examples": [self.people(example) for example in step.examples]}
                 for step in self.steps
             ],
@@ -231,10 +236,10 @@ def reconstruct_statistics(
     Returns:
         A step for each cut, and how many sets of people are left.
 
-    >>> found = reconstruct_statistics()
-    >>> [step.left for step in found.steps], found.solutions
+    >>> answer = reconstruct_statistics()
+    >>> [step.remaining for step in answer.steps], answer.solutions
     ([496, 31, 25, 246, 1, 1], 1)
-    >>> found.people(found.steps[-1].examples[0])[0]
+    >>> answer.people(answer.steps[-1].examples[0])[0]
     {'age': 8, 'sex': 'female', 'race': 'Black', 'married': 'no'}
     """
     loaded = load_named(source, Path() if base is None else Path(base), StatisticsFile, kind=FILE)
@@ -266,9 +271,9 @@ class _Attack:
         parts = [self._ages(level) for level in range(len(self.file.attributes[self.names[0]]))]
         if len(self.names) > 1:
             parts = [self._within(level, lists) for level, lists in enumerate(parts)]
-        left = self._together(parts)
+        remaining = self._together(parts)
         for place in range(2, len(self.names)):
-            left = self._given_out(place, left)
+            remaining = self._given_out(place, remaining)
         file = self.file
         return StatisticsReconstruction(
             file.title, file.attributes, tuple(file.groups), self.left_out, self.digits, tuple(self.steps)
@@ -277,9 +282,11 @@ class _Attack:
     def _ages(self, level: int) -> list[People]:
         """The lists of ages of one level of the first attribute."""
         group = next(group for group in self.groups if group.wanted == ((1, level),))
-        found = [tuple((age, level) for age in ages) for ages in age_lists(group.statistic, self.file.oldest)]
-        self._step(f"Ages of {group.name}", [group], len(found), found)
-        return found
+        possible: list[People] = [
+            tuple((age, level) for age in ages) for ages in age_lists(group.statistic, self.file.oldest)
+        ]
+        self._step(f"Ages of {group.name}", [group], len(possible), possible)
+        return possible
 
     def _within(self, level: int, lists: Sequence[People]) -> list[People]:
         """The levels of the second attribute among the people of one level of the first."""
@@ -287,9 +294,9 @@ class _Attack:
         deciding = [group for group in self.groups if len(group.wanted) == 2 and group.wanted[0] == (1, level)]
         deciding = [group for group in deciding if group.wanted[1][0] == 2]
         tried = [people for earlier in lists for people in self._ways(earlier, 2, deciding, bound=False)]
-        found = _distinct(people for people in tried if _hold(deciding, people))
-        self._step(f"{self.names[1].capitalize()} among {word}", deciding, len(tried), found)
-        return found
+        possible = _distinct(people for people in tried if _hold(deciding, people))
+        self._step(f"{self.names[1].capitalize()} among {word}", deciding, len(tried), possible)
+        return possible
 
     def _together(self, parts: Sequence[Sequence[People]]) -> list[People] | None:
         """One possibility of each level, where everybody together has the figures that are decided by now.
@@ -305,25 +312,25 @@ class _Attack:
         for chosen in product(*parts[:-1]):
             first = tuple(person for part in chosen for person in part)
             pairs += [(first, by_rest[rest]) for rest in _missing(across, first) if rest in by_rest]
-        number, found = sum(len(rest) for _, rest in pairs), None
+        number, possible = sum(len(rest) for _, rest in pairs), None
         if number <= MOST:
             every = ((*first, *last) for first, rest in pairs for last in rest)
-            found = _distinct(people for people in every if _hold(deciding, people))
-        self._step("Put together", deciding, number, found)
-        return found
+            possible = _distinct(people for people in every if _hold(deciding, people))
+        self._step("Put together", deciding, number, possible)
+        return possible
 
     def _given_out(self, place: int, before: Sequence[People] | None) -> list[People] | None:
         """The levels of one more attribute, given out in every way."""
         new = place + 1
         deciding = [g for g in self.groups if new in dict(g.wanted) and all(at <= new for at, _ in g.wanted)]
-        name, number, found = self.names[place], 0, None
+        name, number, possible = self.names[place], 0, None
         if before is not None:
             number = len(before) * len(self.file.attributes[name]) ** max(map(len, before), default=0)
         if before is not None and number <= MOST:
             tried = [people for earlier in before for people in self._ways(earlier, new, deciding, bound=True)]
-            number, found = len(tried), _distinct(people for people in tried if _hold(deciding, people))
-        self._step(f"Give out: {name}", deciding, number, found)
-        return found
+            number, possible = len(tried), _distinct(people for people in tried if _hold(deciding, people))
+        self._step(f"Give out: {name}", deciding, number, possible)
+        return possible
 
     def _ways(self, people: People, place: int, deciding: Sequence[_Group], *, bound: bool) -> Iterator[People]:
         """All ways to give out the levels of an attribute; where a published count says how many have one of two
@@ -343,9 +350,9 @@ class _Attack:
         for given in product(*choices):
             yield tuple((*person, at) for person, at in zip(people, given, strict=True))
 
-    def _step(self, title: str, groups: Sequence[_Group], looked_at: int, found: Sequence[People] | None) -> None:
-        left, shown = (None, ()) if found is None else (len(found), tuple(found[: self.examples]))
-        self.steps.append(StatisticsStep(title, tuple(group.name for group in groups), looked_at, left, shown))
+    def _step(self, title: str, groups: Sequence[_Group], looked_at: int, possible: Sequence[People] | None) -> None:
+        remaining, shown = (None, ()) if possible is None else (len(possible), tuple(possible[: self.examples]))
+        self.steps.append(StatisticsStep(title, tuple(group.name for group in groups), looked_at, remaining, shown))
 
 
 @dataclass(frozen=True)
@@ -396,8 +403,8 @@ def _distinct(every: Iterable[People]) -> list[People]:
 def _problems(file: StatisticsFile) -> Iterator[Problem]:
     """What is wrong although each value by itself is right."""
 
-    def wrong(path: tuple[str | int, ...], what: str, found: str, expected: str) -> Problem:
-        return Problem(path, "bad-statistics", what, expected, found[:60] or "nothing", FILE.remedy)
+    def wrong(path: tuple[str | int, ...], what: str, text: str, expected: str) -> Problem:
+        return Problem(path, "bad-statistics", what, expected, text[:60] or "nothing", FILE.remedy)
 
     parts = [("groups", at, each.where) for at, each in enumerate(file.groups)]
     parts += [("never", at, each.where) for at, each in enumerate(file.never)]
