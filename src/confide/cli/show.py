@@ -75,11 +75,18 @@ def show_answer(answer: TypedAnswer, text: Callable[[], None], *, as_json: bool,
         out.print(f"Drawn: {escape(str(path))}")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table; columns whose name ends in a space are numbers, aligned to the right."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, folded: str | None = None
+) -> None:
+    """A table; columns whose name ends in a space are numbers, aligned to the right.
+
+    ``folded``: the only column whose texts are broken into lines where there is no room for all of them.
+    """
     grid = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        grid.add_column(column.strip(), justify="right" if column.endswith(" ") else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if column.endswith(" ") else "left"
+        in_one_line = folded is not None and column != folded
+        grid.add_column(column.strip(), justify=justify, overflow="fold", no_wrap=in_one_line)
     for row in rows:
         grid.add_row(*(escape(str(cell)) for cell in row))
     out.print(grid)
