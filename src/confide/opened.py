@@ -369,7 +369,8 @@ class Release:
         if (bounds := bounds_of_sum(value, terms, share)) is not None:
             return Estimate(value, None, share, None, SELECTED, bounds)
         noise = NoiseOfSum.of(terms)
-        return Estimate(value, noise.margin(share), share, noise.variance, getattr(self.noise, "note", ""))
+        notes = [getattr(self.noise, "note", ""), _counted_twice(chosen)]
+        return Estimate(value, noise.margin(share), share, noise.variance, "; ".join(note for note in notes if note))
 
     def _terms(self, coefficient: Fraction, rows: Rows) -> Iterator[Any]:
         assert not isinstance(self.noise, str)
@@ -469,6 +470,18 @@ def write_explore(release: str | Path, file: str | Path) -> ExploreFile:
             remedy="choose another place",
         ) from None
     return ExploreFile(into, len(page.text.encode()), page.rows, page.left_out)
+
+
+def _counted_twice(parts: Iterable[tuple[Fraction, Rows]]) -> str:
+    """A warning where the rows that are added up have totals among them, and what these are totals of."""
+    for _, rows in parts:
+        for name, part in rows.parts:
+            if "margin" in part.column_names and len(set(part.column("margin").to_pylist())) > 1:
+                return (
+                    f"the rows of {name!r} have totals and what they are totals of among them, so that people are "
+                    "counted more than once; margin='cell' takes the cells alone"
+                )
+    return ""
 
 
 def _suppressed(missing: int, figures: int) -> str:

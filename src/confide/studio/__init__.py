@@ -7,7 +7,8 @@
 - :mod:`.board`, :mod:`.board_pages`: the trade-off board;
 - :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit;
 - :mod:`.doctor`: the data doctor, from an office's own files to a spec;
-- :mod:`.laboratory`: the risk laboratory.
+- :mod:`.experiments`, :mod:`.laboratory`: the risk laboratory, and the documentation that it leads to;
+- :mod:`.comparisons`: methods compared.
 
 Nothing is computed here that the library does not compute. Needs the extra ``studio``, which is imported when
 ``confide studio`` is called, and not before. For its users: ``docs/studio.md``.

@@ -53,7 +53,7 @@ MISSING, OWN, NONE = "missing", "own", "none"
 
 
 @dataclass(frozen=True)
-class Opened:
+class DoctorView:
     """What an address names: files of the folder, and columns of them. Nothing of it is a value of a record."""
 
     file: str
@@ -137,16 +137,16 @@ def asked(
     household: Annotated[str, Query(max_length=400, description="The column that identifies households.")] = "",
     place: Annotated[str, Query(max_length=400, description="The column of the smallest areas.")] = "",
     column: Annotated[str, Query(max_length=400, description="The column to look at.")] = "",
-) -> Opened:
+) -> DoctorView:
     """An address as a view of the doctor."""
-    return Opened(file, areas, household, place, column)
+    return DoctorView(file, areas, household, place, column)
 
 
-Asked = Annotated[Opened, Depends(asked)]
+Asked = Annotated[DoctorView, Depends(asked)]
 _reading = Lock()
 
 
-def opened_office(folder: OpenedFolder, view: Opened, merged: Mapping[str, str] | None = None) -> OpenedOffice:
+def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, str] | None = None) -> OpenedOffice:
     """The office's files of an address: read again once one of them has changed, or other codes merged."""
     records, areas = folder.inside(view.file), folder.inside(view.areas) if view.areas else None
     key = ("doctor", view.file, view.areas, view.household, view.place)
@@ -164,7 +164,7 @@ def opened_office(folder: OpenedFolder, view: Opened, merged: Mapping[str, str] 
 
 
 def _read(
-    records: Path, areas: Path | None, view: Opened, merged: dict[str, str], stamp: tuple[int, ...]
+    records: Path, areas: Path | None, view: DoctorView, merged: dict[str, str], stamp: tuple[int, ...]
 ) -> OpenedOffice:
     household, place = view.household or None, view.place or None
     with tempfile.TemporaryDirectory(prefix="confide-doctor-") as scratch, LocalEngine(Path(scratch)) as engine:
@@ -247,7 +247,7 @@ def answered(view: Asked, folder: Folder) -> OfficeAnswer:
 # What somebody changes.
 
 
-def _change(folder: OpenedFolder, view: Opened, form: Mapping[str, str]) -> None:
+def _change(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> None:
     """Takes a form for a column: whether it is in the schema, its levels with labels, and what each text means."""
     office = opened_office(folder, view)
     column = office.columns.get(view.column)
@@ -337,7 +337,7 @@ def _as_categories(name: str, values: Mapping[str, int]) -> ColumnProposal:
 # What is written.
 
 
-def _write(folder: OpenedFolder, view: Opened, form: Mapping[str, str]) -> str | None:
+def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> str | None:
     """Writes what a form asks for: the schema, and with a mechanism a spec beside it, and its ledger."""
     office, wanted = opened_office(folder, view), _Wanted.of(form)
     schema = folder.inside(wanted.schema)
@@ -409,7 +409,7 @@ def _require_typed(wanted: _Wanted) -> None:
         )
 
 
-def commands(view: Opened, office: OpenedOffice, mechanism: str = "tables") -> list[str]:
+def commands(view: DoctorView, office: OpenedOffice, mechanism: str = "tables") -> list[str]:
     """What does the same at a terminal; changes of the schema are made in its file there."""
     new = ["confide", "new", mechanism, "office", "--from", view.file, "--schema", schema_name(view)]
     for option, value in (("--geography", view.areas), ("--place", view.place), ("--household", view.household)):
@@ -424,7 +424,7 @@ def commands(view: Opened, office: OpenedOffice, mechanism: str = "tables") -> l
     ]
 
 
-def schema_name(view: Opened) -> str:
+def schema_name(view: DoctorView) -> str:
     """What a new schema is called: beside the records."""
     return f"{Path(view.file).with_suffix('').as_posix()}-schema.toml"
 
@@ -432,7 +432,7 @@ def schema_name(view: Opened) -> str:
 # The page.
 
 
-def _page(view: Opened, folder: OpenedFolder, office: OpenedOffice) -> HTMLResponse:
+def _page(view: DoctorView, folder: OpenedFolder, office: OpenedOffice) -> HTMLResponse:
     names = list(office.columns)
     chosen = view.column if view.column in office.columns else next(
         (name for name in names if office.reading(name).findings),
@@ -533,7 +533,7 @@ def _unknown_areas(number: int, file: str) -> Finding:
     )
 
 
-def _no_column(view: Opened) -> ParameterError:
+def _no_column(view: DoctorView) -> ParameterError:
     return ParameterError(
         "no-column",
         "the file has no such column",

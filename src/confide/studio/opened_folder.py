@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from confide.comparison.comparing import ASKED, NUMBERS
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Release, open_release
 from confide.releases.folder import MANIFEST
@@ -17,7 +18,7 @@ from confide.releases.folder import MANIFEST
 LEFT_OUT = frozenset({"confidential", "dossier-confidential", "node_modules", "__pycache__"})
 """Folders that are not looked into: what they have is confidential, or not ours."""
 DEEPEST, MOST_ENTRIES = 6, 50_000
-KINDS = ("release", "spec", "ledger", "map", "records")
+KINDS = ("release", "spec", "ledger", "map", "records", "comparison")
 TABLES = (".csv", ".parquet", ".xlsx", ".asc")
 HERE = "."
 
@@ -40,6 +41,8 @@ class FolderContents:
     maps: tuple[FoundFile, ...] = ()
     records: tuple[FoundFile, ...] = ()
     """Files that the data doctor can look at."""
+    comparisons: tuple[FoundFile, ...] = ()
+    """Folders that ``confide compare`` has made something in."""
     cut_short: bool = False
     """Whether there is so much in the folder that not all of it was looked at."""
 
@@ -89,13 +92,16 @@ class OpenedFolder:
             if MANIFEST in names:
                 sorted_out["release"].append(self._named(folder))
                 continue
+            if NUMBERS in names or ASKED in names:
+                sorted_out["comparison"].append(self._named(folder))
+                continue
             for name in sorted(names):
                 if (kind := _kind(folder / name)) is not None:
                     sorted_out[kind].append(self._named(folder / name))
             if entries > MOST_ENTRIES:
                 break
-        release, spec, ledger, maps, records = (tuple(each) for each in sorted_out.values())
-        return FolderContents(release, spec, ledger, maps, records, cut_short=entries > MOST_ENTRIES)
+        release, spec, ledger, maps, records, comparisons = (tuple(each) for each in sorted_out.values())
+        return FolderContents(release, spec, ledger, maps, records, comparisons, cut_short=entries > MOST_ENTRIES)
 
     def release(self, name: str) -> Release:
         """The release of a name, opened; again, once its manifest has changed."""
@@ -115,7 +121,7 @@ class OpenedFolder:
         for folder, folders, names in os.walk(self.root, followlinks=False):
             here = Path(folder)
             deep = len(here.relative_to(self.root).parts) >= DEEPEST
-            stop = deep or MANIFEST in names
+            stop = deep or MANIFEST in names or NUMBERS in names or ASKED in names
             folders[:] = [] if stop else sorted(n for n in folders if n not in LEFT_OUT and not n.startswith("."))
             yield here, names
 

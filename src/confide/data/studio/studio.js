@@ -140,6 +140,7 @@ function poll() {
       const answer = await fetch(part.dataset.poll ?? "", { credentials: "same-origin" });
       const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
       if (answer.ok && now && document.contains(part)) part.replaceWith(now);
+      if (answer.ok && now?.hasAttribute("data-done")) show(window.location.href, ["main"], "none");
       else delete part.dataset.watched;
     } catch {
       delete part.dataset.watched; // the studio has stopped; a job goes on without it
