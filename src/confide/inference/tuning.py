@@ -34,7 +34,7 @@ from confide.errors import Finding, ParameterError, Place
 from confide.estimation.tree_design import AreaFunctions, joined_counts, vectors_of
 from confide.exact import Exact, positive, probability
 from confide.geography.spine import OUTSIDE
-from confide.inference.replicates import counts_matrix, release_of_people
+from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_answer import (
     BindingArea,
     ConfirmedTarget,
@@ -47,6 +47,7 @@ from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTun
 from confide.inputs.made_up import nobody
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import DELTA, Strategy
