@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from confide.demonstration import demo_studio
+from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -19,8 +20,11 @@ SHOTS = {
     "studio-board": "/board?spec=census.toml&persons=30000&margin-6=12&lock=age-and-sex%3Acountry",
     "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
     "studio-cockpit": "/cockpit?spec=education.toml",
+    "studio-doctor": "/doctor?file=office%2Fpeople.csv&areas=office%2Fareas.csv&column=civil",
 }
 """For each picture the page that it is of."""
+FILES = {"studio-file": "census/release/explore.html"}
+"""Pages of a release that are opened from the folder."""
 CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 """The cells that are marked before it is taken."""
 
@@ -28,6 +32,9 @@ CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 def take(folder: Path, into: Path) -> list[Path]:
     """The pictures of the demonstration in a folder."""
     taken = []
+    office = folder / "office"
+    office.mkdir(exist_ok=True)
+    messy_office(office)
     with browsing(folder, width=1180, height=760) as watched:
         for name, path in SHOTS.items():
             watched.page.goto(watched.home + path)
@@ -40,6 +47,10 @@ def take(folder: Path, into: Path) -> list[Path]:
             for choice, place in CHOSEN.get(name, ()):
                 watched.page.locator(f"input[name={choice}]").nth(place).check()
                 watched.page.wait_for_load_state("networkidle")
+            taken.append(into / f"{name}.png")
+            watched.page.screenshot(path=taken[-1])
+        for name, path in FILES.items():
+            watched.page.goto((folder / path).absolute().as_uri())
             taken.append(into / f"{name}.png")
             watched.page.screenshot(path=taken[-1])
         assert watched.complaints == []
