@@ -304,7 +304,7 @@ class GoodnessOfFit:
     ) -> None:
         """Measurements of a query in some units of a level, as in :meth:`CellVectors.add`."""
         if (level, name) not in self._variances:
-            self._variances[level, name] = self._variance(level, query)
+            self.expect(level, {name: query})
         residual = query.arranged(values) - self._estimates.query(level, query, units)
         each = np.square(residual).sum(axis=tuple(range(2, residual.ndim))) / query.sizes
         sums = self._sums.setdefault((level, name), [0.0, 0.0, 0.0])
@@ -313,17 +313,24 @@ class GoodnessOfFit:
         sums[1] += float(precision @ each.sum(axis=1))
         sums[2] += counted * len(units) - float(precision @ self._variances[level, name][units])
 
-    def _variance(self, level: int, query: SectorQuery) -> Floats:
-        """tr(S V Sᵀ) of every unit, each group by its own number of measured counts."""
-        sectors = self._estimates.sectors
-        weights = sectors.cell_weights(query)
-        cells = prod(n for n, kept in zip(sectors.free_shape, query.kept, strict=True) if kept)
+    def expect(self, level: int, queries: Mapping[str, SectorQuery]) -> None:
+        """What is expected of several queries of a level, at once: covariances of a level are not kept, and to make
+        them takes longer than to look at them.
+
+        Of every unit it is tr(S V Sᵀ), each group by its own number of measured counts: Σ over sectors of tr(V A), with
+        A = w Σ over groups of g gᵀ/n.
+        """
+        sectors, forms = self._estimates.sectors, []
+        for query in queries.values():
+            cells = prod(n for n, kept in zip(sectors.free_shape, query.kept, strict=True) if kept)
+            core = np.einsum("gc,gd,g->cd", query.members, query.members, 1 / query.sizes)
+            forms.append(np.multiply.outer(cells * sectors.cell_weights(query), core).ravel())
 
         def ask(covariance: Floats) -> Floats:
-            forms = np.einsum("gc,kscd,gd->kgs", query.members, covariance, query.members, optimize=True)
-            return np.asarray(cells * np.einsum("kgs,s,g->k", forms, weights, 1 / query.sizes), np.float64)
+            return np.asarray(covariance.reshape(len(covariance), -1) @ np.array(forms).T, np.float64)
 
-        return self._estimates.covariances.evaluate(level, ask).of_units
+        variances = self._estimates.covariances.evaluate(level, ask).of_units
+        self._variances |= {(level, name): variances[:, number] for number, name in enumerate(queries)}
 
     @property
     def fits(self) -> tuple[QueryFit, ...]:

@@ -7,33 +7,49 @@ some are locked, and the others follow: they keep their proportions and take wha
 
 Parts are short decimals: what follows is rounded down to a step, and the last row takes the rest, so that the sum is
 the budget to the last digit. In the spec they are the weights of tables and of their levels.
+
+**Targets in words** (``confide tune tables``) say which noise margin the counts of a table have on a level:
+``margin <= 10 in county`` for every table, ``age-by-sex <= 5 in tract, place @90%`` for one. Every cross-classification
+that a table measures there needs the loss of the widest noise with that margin; so a table with k of them needs k times
+that loss. What a total leaves is shared by rows without a target, in their present proportions; where all rows have
+one, all get more. These parts are exact fractions.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 from confide.answers import TypedAnswer
 from confide.engines import LocalEngine
-from confide.errors import ParameterError, Place
+from confide.engines.groups import write_text
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact, positive
 from confide.inputs.made_up import nobody
+from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, level_weight
+from confide.mechanisms.tables.spec import LAWS, TablesSpec
 from confide.noise import ReleaseNoise
-from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate
+from confide.noise.fitting import NoiseKind, of_margin
+from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
 from confide.releases.check import throwaway_workspace
+from confide.releases.draft import relocated_values, there_already, toml_text
 from confide.releases.mechanism import Mechanism
-from confide.releases.spec import LoadedSpec
+from confide.releases.spec import LoadedSpec, load_spec
 from confide.report.render import exact_text
 from confide.schema import Query
+from confide.utility.target_words import CHANCE, TargetWords, bad_target, nearest, split_target
 
 RowName = tuple[str, str]
 """A table and a level."""
+MARGIN = "margin"
+"""The word for the noise margin of every table, in targets."""
 PLACES = 6
 LARGEST_MARGIN = 10**9
 _ROUNDS = 40
@@ -126,7 +142,7 @@ class TablesTuning(TypedAnswer):
     @property
     def probability(self) -> Fraction:
         """Of the noise margins."""
-        return self.programme.spec.output.noise_margin or Fraction(19, 20)
+        return self.programme.spec.output.noise_margin or CHANCE
 
     @cached_property
     def rows(self) -> tuple[TunedRow, ...]:
@@ -141,14 +157,23 @@ class TablesTuning(TypedAnswer):
             rows.append(TunedRow(*name, table.title, self.budgets[name], margin, law, level.units, cells, typical))
         return tuple(rows)
 
-    def law(self, row: RowName, budget: Fraction | None = None) -> ReleaseNoise:
-        """The noise of the cells of a row, with its part of the budget or with another."""
+    def law(self, row: RowName, budget: Fraction | None = None, query: Query | None = None) -> ReleaseNoise:
+        """The noise of the cells of a row, with its part of the budget or with another; or of one of its margins."""
         table, level = self._tables[row[0]], row[1]
         budgets = self.budgets if budget is None else {**self.budgets, row: budget}
         pooled = self.programme.spec.programme.repeated == "pooled"
-        sharing = self._sharing(table.query, level) if pooled else (table,)
+        sharing = self._sharing(query or table.query, level) if pooled else (table,)
         loss = sum((budgets[each.name, level] / len(each.margins) for each in sharing), Fraction(0))
         return calibrate(self._as_loss(loss), self.neighbours)
+
+    def margin(self, row: RowName, probability: Fraction) -> int:
+        """The largest noise margin of the counts of a row, those of its margins included."""
+        queries = (margin for margin in self._tables[row[0]].margins)
+        return max(_margin(self.law(row, query=query), probability) for query in queries)
+
+    def measurements(self, row: RowName) -> int:
+        """How many cross-classifications the table of a row measures there."""
+        return len(self._tables[row[0]].margins)
 
     def with_persons(self, persons: int | None) -> TablesTuning:
         """The same, for so many persons."""
@@ -360,3 +385,182 @@ def _too_little(row: RowName) -> ParameterError:
         expected="a part above zero for each row",
         remedy="ask for wider margins, unlock rows, or decide on a larger budget",
     )
+
+
+# From targets in words to parts.
+
+
+@dataclass(frozen=True)
+class TableShare:
+    """What a table has on one level, before and after."""
+
+    table: str
+    level: str
+    target: TargetWords | None
+    measurements: int
+    """How many cross-classifications it measures there."""
+    present: Fraction
+    """Its share of the budget of the spec."""
+    share: Fraction
+    """Its share of the total."""
+    loss: Fraction
+    """What one cross-classification spends."""
+    margin: int
+    """The largest noise margin of its counts, at the target's probability."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "table": self.table,
+            "level": self.level,
+            "target": None if self.target is None else self.target.text,
+            "measurements": self.measurements,
+            "present_share": str(self.present),
+            "share": str(self.share),
+            "loss_of_one": str(self.loss),
+            "margin": self.margin,
+        }
+
+
+@dataclass(frozen=True)
+class TablesFromTargets(TypedAnswer):
+    """Shares of tables and levels that meet the targets."""
+
+    spec: Path
+    definition: str
+    total: Fraction
+    """What the release spends."""
+    needed: Fraction
+    """What tables and levels with a target need."""
+    rows: tuple[TableShare, ...]
+    written: Path | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``; the keys are listed in ``docs/concepts/tuning.md``."""
+        return {
+            "ok": True,
+            "spec": str(self.spec),
+            "definition": self.definition,
+            "total": str(self.total),
+            "total_decimal": float(self.total),
+            "needed": str(self.needed),
+            "needed_decimal": float(self.needed),
+            "shares": [row.as_dict() for row in self.rows],
+            "written": None if self.written is None else str(self.written),
+            "charged": None,
+        }
+
+
+def tune_tables(
+    spec: str | Path, targets: Sequence[str], *, total: Exact | None = None, out: str | Path | None = None
+) -> TablesFromTargets:
+    """Shares of tables and levels from noise margins. Nothing is spent, and no record is read.
+
+    Args:
+        spec: A spec of the mechanism ``tables``, in zCDP or pure differential privacy.
+        targets: In words, such as ``margin <= 10 in county``, or with the name of a table in place of ``margin``.
+        total: What the release spends; by default what the targets need, beside what all others have now.
+        out: A new file for the spec with these shares.
+
+    Returns:
+        The shares, exactly, and the margins that they give.
+    """
+    loaded = load_spec(Path(spec), {"tables": TablesSpec})
+    if out is not None and Path(out).exists():
+        raise there_already(Path(out), "a file of this name")
+    if not targets:
+        raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
+    present = tables_tuning(loaded, Tables())
+    wanted = _wanted(targets, present.programme)
+    tuned, needed = _for_targets(present, wanted, None if total is None else positive(total, "total"))
+    if out is not None:
+        values = tuned.spec_values(relocated_values(loaded, Path(out).parent))
+        write_text(Path(out), f"# Shares by `confide tune tables`: {'; '.join(targets)}.\n\n{toml_text(values)}")
+    rows = tuple(_share(present, tuned, row, wanted.get(row)) for row in tuned.budgets)
+    definition, written = present.programme.spec.privacy.definition, None if out is None else Path(out)
+    return TablesFromTargets(loaded.path, definition, tuned.total, needed, rows, written)
+
+
+def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[RowName, TargetWords]:
+    """For each row its target; of several the one that needs most."""
+    names = [table.name for table in problem.tables]
+    levels = list(dict.fromkeys(level.name for table in problem.tables for level in table.levels))
+    result: dict[RowName, TargetWords] = {}
+    findings: list[Finding] = []
+    for text in targets:
+        try:
+            words = split_target(text)
+            if words.unit or words.least or words.limit.denominator != 1:
+                what, expected = "a noise margin is a whole number, and the same in all areas", "such as margin <= 10"
+                raise bad_target(text, what, words.amount, expected)
+            if words.statistic not in (MARGIN, *names):
+                expected = f"{MARGIN!r} for all tables, or one of " + ", ".join(names)
+                near = nearest(words.statistic, (MARGIN, *names))
+                raise bad_target(text, "there is no such table", words.statistic, expected, near)
+            for kind in words.kinds:
+                if kind not in levels:
+                    expected = "one of " + ", ".join(levels)
+                    raise bad_target(text, f"no table has the level {kind!r}", kind, expected, nearest(kind, levels))
+                rows = [
+                    (table.name, kind)
+                    for table in problem.tables
+                    if words.statistic in (MARGIN, table.name) and kind in [level.name for level in table.levels]
+                ]
+                if not rows:
+                    what = f"the table {words.statistic!r} is not published for {kind!r}"
+                    raise bad_target(text, what, kind, "a level of the table")
+                for row in rows:
+                    if row not in result or _loss(problem, words) > _loss(problem, result[row]):
+                        result[row] = words
+        except ParameterError as error:
+            findings += error.findings
+    if findings:
+        raise ParameterError(findings)
+    return result
+
+
+def _loss(problem: TablesProblem, words: TargetWords) -> Fraction:
+    """What one cross-classification spends for the widest noise with this margin."""
+    privacy = problem.spec.privacy
+    definition, neighbours = Definition(privacy.definition), Neighbours(privacy.neighbours)
+    kind = NoiseKind(problem.spec.noise.law or LAWS[privacy.definition][0])
+    law = of_margin(kind, int(words.limit), words.chance)
+    loss = price(event_of_noise(law), neighbours, definition)  # type: ignore[arg-type]
+    assert isinstance(loss, ZCDP | PureDP)
+    return loss.rho if isinstance(loss, ZCDP) else loss.epsilon
+
+
+def _for_targets(
+    present: TablesTuning, wanted: Mapping[RowName, TargetWords], total: Fraction | None
+) -> tuple[TablesTuning, Fraction]:
+    """The parts that meet the targets, and what rows with a target need together."""
+    need = {row: present.measurements(row) * _loss(present.programme, words) for row, words in wanted.items()}
+    needed = sum(need.values(), Fraction(0))
+    others = {row: part for row, part in present.budgets.items() if row not in need}
+    open_parts = sum(others.values(), Fraction(0))
+    spent = needed + open_parts if total is None else total
+    if needed > spent or (needed == spent and others):
+        raise _refused(
+            "targets-too-dear",
+            "the targets need more than the total" if needed > spent else "the targets leave nothing for other tables",
+            f"{float(needed):.6g} for tables and levels with a target",
+            f"less than {spent} ({float(spent):.6g})" if others else f"at most {spent}",
+            "give a larger --total, or wider margins",
+        )
+    if others:
+        parts = need | {row: (spent - needed) * part / open_parts for row, part in others.items()}
+    else:
+        parts = {row: loss * spent / needed for row, loss in need.items()}
+    tuned = present.with_budgets(parts)
+    assert tuned.total == spent
+    return tuned, needed
+
+
+def _share(present: TablesTuning, tuned: TablesTuning, row: RowName, words: TargetWords | None) -> TableShare:
+    chance = tuned.probability if words is None else words.chance
+    measured, part = tuned.measurements(row), tuned.budgets[row]
+    now = present.budgets[row] / present.total
+    return TableShare(*row, words, measured, now, part / tuned.total, part / measured, tuned.margin(row, chance))
+
+
+def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
+    return ParameterError(code, what, Place(path="tune tables"), found, expected, remedy)
