@@ -8,8 +8,8 @@ Figures are pooled by kind of area, query and class of size. Two people ask two 
 A margin that is learnt from the first question alone says of a block that shows nobody of a group that there is nobody,
 which is right for nearly all such blocks and wrong for most of the small groups that there are. So margins answer both.
 They are learnt where the truth is known: from replicates, whose truth is the release, and from releases of made-up
-people (:mod:`confide.inference.made_up_homes`), which are as uneven as the true ones. For a class c of figures that are
-shown, an interval is from r - below(c) to r + above(c):
+people (:mod:`confide.mechanisms.topdown.made_up`), which are as uneven as the true ones. For a class c of figures that
+are shown, an interval is from r - below(c) to r + above(c):
 
 1. *By what is shown.* The shortest interval that covers a share q of the figures of the class in each of the two sets:
    q = p + z sqrt(p (1 - p) / n) for a class of n figures in a release. It is a *tolerance limit*: few figures say
