@@ -38,10 +38,11 @@ CONFIDENCE = normal_quantile(0.9)
 """z: so many standard errors of a share are added to it; a confidence of 95 per cent on one side."""
 MOST_OF_THE_REST = 0.7
 """No class that is shown, but for zeros, is covered beyond this share of the way from the level to 1 in both sets
-because of what is true: 0.97 for 0.9."""
+because of what is true: 0.97 for 0.9, which is the most that we aim at."""
 SPARSER = 0.1
 """The share of figures of a true size is asked to be higher by so much of the rest, 0.91 for 0.9: small groups that a
-release has are those that noise was kind to, and it loses true ones a little more often."""
+release has are those that noise was kind to, and it loses true ones a little more often. Tried with others on releases
+that serve for nothing else: ``docs/concepts/replicates.md``."""
 LEAST_FIGURES = 100
 """True sizes that fewer figures of a release have are not looked at by themselves."""
 
