@@ -10,6 +10,7 @@ from confide.comparison import compare
 from confide.demonstration import demo_studio
 from confide.report.render import render
 from confide.studio.comparisons import SMALL, SMALL_OUT, SMALL_SPEC
+from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -25,8 +26,11 @@ SHOTS = {
     "studio-reconstruction": "/laboratory?experiment=reconstruction&step=2",
     "studio-compare": "/compare?comparison=comparison%2Fmade",
     "studio-cockpit": "/cockpit?spec=education.toml",
+    "studio-doctor": "/doctor?file=office%2Fpeople.csv&areas=office%2Fareas.csv&column=civil",
 }
 """For each picture the page that it is of."""
+FILES = {"studio-file": "census/release/explore.html"}
+"""Pages of a release that are opened from the folder."""
 CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 """The cells that are marked before it is taken."""
 
@@ -34,6 +38,9 @@ CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 def take(folder: Path, into: Path) -> list[Path]:
     """The pictures of the demonstration in a folder, with a small comparison."""
     taken = []
+    office = folder / "office"
+    office.mkdir(exist_ok=True)
+    messy_office(office)
     if not (folder / SMALL_OUT).exists():
         (folder / SMALL).mkdir()
         (folder / SMALL_SPEC).write_text(render("studio_comparison.toml.j2"), encoding="utf-8")
@@ -50,6 +57,10 @@ def take(folder: Path, into: Path) -> list[Path]:
             for choice, place in CHOSEN.get(name, ()):
                 watched.page.locator(f"input[name={choice}]").nth(place).check()
                 watched.page.wait_for_load_state("networkidle")
+            taken.append(into / f"{name}.png")
+            watched.page.screenshot(path=taken[-1])
+        for name, path in FILES.items():
+            watched.page.goto((folder / path).absolute().as_uri())
             taken.append(into / f"{name}.png")
             watched.page.screenshot(path=taken[-1])
         assert watched.complaints == []

@@ -8,14 +8,15 @@ import shutil
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from tests.contract.kit import EXAMPLES
+from tests.kits.messy_office import messy_office
 from tests.kits.screenshots import PICTURES, take
-from tests.kits.studio import browsing, missing
+from tests.kits.studio import browsing, enlarged, missing
 
 from confide.demonstration import demo_studio
-from confide.studio.explore_file import write_explore
 from confide.studio.laboratory import experiments
 
 pytestmark = [
@@ -94,6 +95,51 @@ def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
         assert watched.outside() == []
         assert watched.complaints == []
     assert (folder / "tuned.toml").is_file()
+
+
+def test_an_office_goes_from_its_own_files_to_the_cockpit(tmp_path: Path) -> None:
+    messy_office(tmp_path)
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="people.csv").click()
+        page.get_by_label("File of areas, if there is one").select_option("areas.csv")
+        page.wait_for_url(re.compile("areas=areas.csv"))
+        page.get_by_role("link", name=re.compile("^civil")).click()
+        page.wait_for_url(re.compile("column=civil"))
+        page.get_by_label("What NS means").select_option("a level of its own")
+        page.wait_for_selector("[aria-label='Label of NS']")
+        page.get_by_label("Remove NS").check()
+        page.wait_for_selector("text=Some values are no level of the attribute")
+        page.reload()
+        assert page.locator("text=Some values are no level of the attribute").count() == 1, "a change stays"
+        assert watched.serious() == []
+        page.get_by_label("What NS means").select_option("a missing value")
+        page.wait_for_selector("text=✓ none")
+        page.get_by_role("link", name=re.compile("^kön")).click()
+        page.wait_for_selector("[aria-label='Label of F']")
+        page.get_by_label("Label of F", exact=True).fill("women")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("[aria-label='Label of F'][value=women]")
+        page.go_back()
+        page.wait_for_selector("[aria-label='What NS means']")
+        page.get_by_label("Name of the data set", exact=True).fill("people")
+        page.get_by_role("button", name="Write schema and spec").click()
+        page.wait_for_selector("text=You did not type the name of the data set")
+        page.go_back()
+        page.get_by_label("Name of the data set", exact=True).fill("people")
+        page.get_by_label("To open it, type the name of the data set again").fill("people")
+        page.get_by_role("button", name="Write schema and spec").click()
+        page.wait_for_url(re.compile("/cockpit"))
+        page.go_back()
+        page.wait_for_selector("text=Data doctor")
+        page.go_forward()
+        page.wait_for_selector("text=Check and price")
+        assert not [each for each in watched.requests if re.search("women|widowed|924A|Female", unquote(each))]
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+        assert watched.outside() == []
+        refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+        assert [each for each in watched.complaints if each != refused] == []
+    assert '"women"' in (tmp_path / "office/schema.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -317,20 +363,26 @@ def test_pages_work_without_a_script(seal: Any) -> None:
         assert "where=level%3Dcounty" in page.url
 
 
-@pytest.mark.slow
-def test_the_page_of_a_release_opens_from_a_file(seal: Any, tmp_path: Path) -> None:
-    written = write_explore(seal("tables"), tmp_path / "explore.html")
+def test_the_page_of_a_release_opens_from_a_file(seal: Any) -> None:
+    file = seal("tables") / "explore.html"
     with browsing(seal("tables").parents[1]) as watched:
         asked: list[str] = []
         page = watched.page.context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-        page.goto(written.file.as_uri())
-        page.locator("#level").select_option("county")
+        page.goto(file.as_uri())
+        page.get_by_label("Level").select_option("county")
         assert page.locator("tbody tr").count() == 72
         page.get_by_label("Show as").select_option("cross")
         page.get_by_label("Show as").select_option("bars")
         assert page.locator("svg rect").count() > 1
+        page.get_by_label("Show as").select_option("tiles")
+        page.get_by_label("Colour by").select_option("margin")
+        assert page.locator(".tiles li").count() == 4
+        page.get_by_label("Show as").select_option("rows")
+        page.get_by_role("button", name="Figure").click()
+        page.get_by_role("button", name="Figure").click()
+        assert page.locator("th[aria-sort=descending]").count() == 1
         watched.page = page
         assert watched.serious() == []
         assert [url for url in asked if not url.startswith("file:")] == []
@@ -355,3 +407,37 @@ def test_a_map_is_uploaded_and_drawn(seal: Any, tmp_path: Path) -> None:
         assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
         assert watched.complaints == []
     assert (folder / "maps" / "own.geojson").exists()
+
+
+SCROLLED = """async () => {
+  let longest = 0, last = performance.now(), going = true;
+  const frame = (now) => {
+    longest = Math.max(longest, now - last);
+    last = now;
+    if (going) requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+  const grid = document.querySelector(".grid");
+  for (let step = 0; step < 40; step++) {
+    grid.scrollTop = grid.scrollHeight;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  going = false;
+  return [longest, document.querySelectorAll(".grid tbody tr").length];
+}"""
+"""Scrolls to the end again and again; gives the longest time between two frames, and how many rows there are then."""
+
+
+@pytest.mark.slow
+def test_a_table_of_a_hundred_thousand_rows_scrolls_and_filters_without_freezing(seal: Any, tmp_path: Path) -> None:
+    folder = shutil.copytree(seal("tables").parents[1], tmp_path / "copy")
+    enlarged(folder / "two-states/release", "age-by-sex", 100_000)
+    with browsing(folder) as watched:
+        page = watched.page
+        page.goto(f"{watched.home}{TABLE}&chosen=1")
+        longest, rows = page.evaluate(SCROLLED)
+        assert rows > 200
+        assert longest < 1_000, "milliseconds in which nothing moved"
+        page.get_by_label("Area: code or part of the name").fill("90001-00042")
+        page.wait_for_selector("#count b:text-is('18')")
+        assert watched.complaints == []

@@ -128,12 +128,12 @@ class Commands(LazyGroup):
         ),
         Later(
             "studio",
-            "confide.cli.studio:studio",
+            "confide.cli.start:studio",
             "Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.",
         ),
         Later(
             "explore",
-            "confide.cli.studio:explore",
+            "confide.cli.start:explore",
             "Write a release as one page to look at: tables with labels and margins, without a network.",
         ),
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
