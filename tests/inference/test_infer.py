@@ -713,7 +713,7 @@ def test_what_cannot_be_said_is_a_finding(run: Path, arguments: list[str]) -> No
 def test_tables_ranks_and_medians_are_shown(run: Path) -> None:
     arguments = ["infer", str(run), "--geography", "county", "--table", "p1", "--ranks", "--median", "votingage"]
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
-    for words in ("P0010003", "Ranks", "Medians", "18 and over"):
+    for words in ("P0010003", "Ranks among", "Medians", "18 and over"):
         assert words in shown
     values = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)
     assert values["quantiles"][0]["low"] == values["quantiles"][0]["high"] == "18 and over"

@@ -6,7 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from confide.comparison import compare
 from confide.demonstration import demo_studio
+from confide.report.render import render
+from confide.studio.comparisons import SMALL, SMALL_OUT, SMALL_SPEC
 from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing
 
@@ -19,6 +22,9 @@ SHOTS = {
     "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
     "studio-board": "/board?spec=census.toml&persons=30000&margin-6=12&lock=age-and-sex%3Acountry",
     "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
+    "studio-invariants": "/laboratory?experiment=invariants&chosen=1&set=C2&by-0=block&who-0=age%3Dunder+18",
+    "studio-reconstruction": "/laboratory?experiment=reconstruction&step=2",
+    "studio-compare": "/compare?comparison=comparison%2Fmade",
     "studio-cockpit": "/cockpit?spec=education.toml",
     "studio-doctor": "/doctor?file=office%2Fpeople.csv&areas=office%2Fareas.csv&column=civil",
 }
@@ -30,11 +36,15 @@ CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 
 
 def take(folder: Path, into: Path) -> list[Path]:
-    """The pictures of the demonstration in a folder."""
+    """The pictures of the demonstration in a folder, with a small comparison."""
     taken = []
     office = folder / "office"
     office.mkdir(exist_ok=True)
     messy_office(office)
+    if not (folder / SMALL_OUT).exists():
+        (folder / SMALL).mkdir()
+        (folder / SMALL_SPEC).write_text(render("studio_comparison.toml.j2"), encoding="utf-8")
+        compare(folder / SMALL_SPEC, folder / SMALL_OUT, also=["topdown=1/2"], processes=1)
     with browsing(folder, width=1180, height=760) as watched:
         for name, path in SHOTS.items():
             watched.page.goto(watched.home + path)

@@ -113,28 +113,7 @@ def test_what_is_not_there_is_a_finding(compared: Path, wrong: dict[str, str]) -
 
 
 @pytest.mark.usefixtures("here")
-def test_one_more_protection_is_made_once_and_what_was_asked_before_stays(own: Path) -> None:
-    browser = entered(own)
-    before = json.loads((own / "made" / NUMBERS).read_text())["protections"]
-    assert ask(browser, mechanism="tables", rho="2").json()["job"] == "done"
-    form = {"mechanism": "tables", "rho": "9/2"}
-    assert browser.post("/compare/do", params=ASK, headers=ORIGIN, form=form).status_code == 303
-    after = json.loads((own / "made" / NUMBERS).read_text())["protections"]
-    assert [each["name"] for each in after] == ["none", "heavy", "tables-at-2", "tables-at-9-over-2"]
-    assert after[:2] == before, "what is finished is kept"
-    assert asked_before(own / "made") == (own.resolve() / "spec.toml", ("tables=2", "tables=9/2"))
-    page = browser.get("/compare", params=ASK).text
-    assert "--also tables=2 --also tables=9/2" in page
-    assert "data-done" in page
-    (notes,) = (own / jobs.OWN).rglob("compare.json")
-    said = json.loads(notes.read_text())["notes"]
-    assert said
-    assert all(each.startswith("Protection ") for each in said), "no note says anything of records"
-    assert notes.stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.usefixtures("here")
-def test_an_interrupted_comparison_goes_on_and_a_reload_asks_for_nothing(own: Path) -> None:
+def test_an_interrupted_comparison_goes_on_and_what_is_finished_is_kept(own: Path) -> None:
     folder = own.resolve() / "made"
     (folder / ASKED).write_text(json.dumps({"spec": "../spec.toml", "also": ["tables=3"]}))
     notes = own / jobs.OWN / jobs._key(own.resolve(), folder / NUMBERS)
@@ -145,10 +124,34 @@ def test_an_interrupted_comparison_goes_on_and_a_reload_asks_for_nothing(own: Pa
     page = browser.get("/compare", params=ASK).text
     assert "It was interrupted" in page
     assert "Go on" in page
-    assert len(read_comparison(folder).numbers["protections"]) == 2, "to look is not to ask"
-    browser.post("/compare/do", params=ASK, headers=ORIGIN, form={"go": "on"})
-    assert [each["name"] for each in read_comparison(folder).numbers["protections"]][-1] == "tables-at-3"
-    assert Jobs(own.resolve()).states(folder / NUMBERS)["compare"].state == "done"
+    before = read_comparison(folder).numbers["protections"]
+    assert [each["name"] for each in before] == ["none", "heavy"], "to look is not to ask"
+    assert browser.post("/compare/do", params=ASK, headers=ORIGIN, form={"go": "on"}).status_code == 303
+    after = read_comparison(folder).numbers["protections"]
+    assert [each["name"] for each in after] == ["none", "heavy", "tables-at-3"]
+    assert after[:2] == before, "what is finished is kept"
+    assert ask(browser, mechanism="tables", rho="3").json()["job"] == "done"
+    assert read_comparison(folder).numbers["protections"] == after, "once is enough"
+    assert asked_before(folder) == (own.resolve() / "spec.toml", ("tables=3",))
+    page = browser.get("/compare", params=ASK).text
+    assert "confide compare spec.toml --out made --also tables=3" in page
+    assert "data-done" in page
+    said = json.loads((notes / "compare.json").read_text())["notes"]
+    assert said
+    assert all(each.startswith("Protection ") for each in said), "no note says anything of records"
+    assert (notes / "compare.json").stat().st_mode & 0o077 == 0
+
+
+def test_the_notes_of_a_job_say_nothing_of_records(tmp_path: Path) -> None:
+    noting = jobs.Noting(tmp_path / "compare.json", {"notes": [], "stages": []})
+    progress = jobs._StagesAlone(noting)
+    progress.note("Protection 2 of 3: heavy")
+    progress.note("374 of 767 households moved (48.76 %). Confidential: the release does not say it.")
+    with progress.stage("Swapping households", 2) as advance:
+        advance(2)
+    values = json.loads((tmp_path / "compare.json").read_text())
+    assert values["notes"] == ["Protection 2 of 3: heavy"]
+    assert values["stages"][0]["done"] == 2
 
 
 @pytest.mark.parametrize("wrong", [{"mechanism": "swapping", "rho": "1"}, {"rho": "0"}, {"rho": "-1"}, {"rho": "x"}])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +17,7 @@ from tests.kits.screenshots import PICTURES, take
 from tests.kits.studio import browsing, enlarged, missing
 
 from confide.demonstration import demo_studio
+from confide.studio.laboratory import experiments
 
 pytestmark = [
     pytest.mark.process,
@@ -156,14 +159,125 @@ def test_a_slider_moves_a_belief(tmp_path: Path) -> None:
         shown = page.locator("#shown").inner_text()
         page.reload()
         assert page.locator("#shown").inner_text() == shown, "the experiment has an address"
-        for name in ("Which noise for", "What the area around it adds", "How well the best test does"):
-            page.get_by_role("link", name=name).click()
-            page.wait_for_load_state("networkidle")
-            assert watched.serious() == []
+        names = [part.title for part in experiments().values()]
+        for name, part in zip(names, experiments().values(), strict=True):
+            page.get_by_role("link", name=part.tab, exact=True).click()
+            page.wait_for_selector(f"h1:text-is({json.dumps(name)})", timeout=60_000)
+            page.wait_for_load_state("networkidle", timeout=60_000)
+            assert watched.serious() == [], name
         page.go_back()
-        page.wait_for_selector("text=Effective rho")
+        page.wait_for_selector(f"h1:text-is({json.dumps(names[-2])})")
         assert watched.outside() == []
         assert watched.complaints == []
+
+
+def test_invariants_are_edited_and_seven_people_are_found_step_by_step(tmp_path: Path) -> None:
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="What can somebody learn?").click()
+        page.get_by_role("link", name="Exact figures").click()
+        page.get_by_label("Area of count 1").select_option("block")
+        page.wait_for_url(re.compile("by-0=block"))
+        page.get_by_label("Who in count 1").select_option(label="householder")
+        page.wait_for_selector("text=[[counts]]")
+        page.wait_for_selector("text=confide risk invariants C1 own.toml")
+        page.get_by_label("C2 Voting-age population of every block").check()
+        page.wait_for_selector("text=confide risk invariants C1 C2 own.toml")
+        shown = page.locator("#shown").inner_text()
+        page.reload()
+        assert page.locator("#shown").inner_text() == shown, "the table has an address"
+        assert watched.serious() == []
+        page.go_back()
+        page.wait_for_selector("text=confide risk invariants C1 own.toml")
+        page.get_by_role("link", name="The proof").click()
+        page.wait_for_selector("article h1")
+        assert watched.serious() == []
+        page.go_back()
+        page.get_by_role("link", name="Seven people").click()
+        page.get_by_role("link", name="Ages of women").click()
+        page.wait_for_selector("h2:text('Step 1')")
+        for number in range(2, 7):
+            page.get_by_role("link", name="Next step").click()
+            page.wait_for_selector(f"h2:text('Step {number}')")
+        assert "84 male, Black, married" in page.locator("#shown").inner_text()
+        page.go_back()
+        page.wait_for_selector("h2:text('Step 5')")
+        page.get_by_label("leave out: Black women").check()
+        page.wait_for_selector("dd:text('2')")
+        page.reload()
+        assert page.get_by_label("leave out: Black women").is_checked()
+        assert watched.serious() == []
+        assert watched.outside() == []
+        assert watched.complaints == []
+
+
+@pytest.mark.slow
+def test_a_comparison_is_made_looked_at_and_gets_one_more_protection(tmp_path: Path) -> None:
+    (tmp_path / "comparison").mkdir()
+    small = "[comparison]\nmade_up = 500\n[[protections]]\nname = 'heavy'\nmechanism = 'swapping'\nsettings = 'heavy'\n"
+    (tmp_path / "comparison/spec.toml").write_text(small + "[attack]\nnoisy_blocks = 1\nprocesses = 1\n")
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="Compare methods").click()
+        page.get_by_role("button", name="Make a small one with made-up people").click()
+        page.reload()
+        page.locator("#characteristic").wait_for(timeout=180_000)
+        assert "MADE-UP PEOPLE" in page.inner_text("main")
+        page.locator("#level").select_option("county")
+        page.wait_for_url(re.compile("level=county"))
+        page.locator("#group").select_option("all")
+        page.wait_for_url(re.compile("group=all"))
+        page.locator("label", has_text="Right, of matches").click()
+        page.wait_for_url(re.compile("picture=precision"))
+        assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
+        shown = page.locator("#compared").inner_text()
+        page.reload()
+        assert page.locator("#compared").inner_text() == shown, "the view has an address"
+        assert watched.serious() == []
+        page.go_back()
+        page.wait_for_url(re.compile("picture=trade-off"))
+        page.get_by_label("Budget (rho)").fill("x")
+        page.get_by_role("button", name="Protect and attack once more").click()
+        page.wait_for_selector("text=This cannot be done")
+        page.go_back()
+        page.locator("#mechanism").select_option("tables")
+        page.get_by_label("Budget (rho)").fill("1/2")
+        page.get_by_role("button", name="Protect and attack once more").click()
+        page.wait_for_selector("text=Another protection is being made")
+        assert watched.serious() == []
+        page.reload()
+        page.wait_for_selector("th:has-text('ρ = 0.5')", timeout=180_000)
+        assert "--also tables=1/2" in page.inner_text("#command")
+        assert watched.outside() == []
+        refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+        assert [each for each in watched.complaints if each != refused] == []
+
+
+@pytest.mark.slow
+def test_whoever_presses_the_first_button_of_each_page_has_rehearsed_within_ten_clicks(tmp_path: Path) -> None:
+    """Nothing is read: it is always the first main button that is pressed, and the browser counts the clicks."""
+    clicks: list[str] = []
+    first = "main button:not(.plain):not([hidden]), main a.button:not(.plain)"
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.context.expose_function("noted", clicks.append)
+        page.context.add_init_script(
+            "addEventListener('click', (e) => { if (e.isTrusted) noted(e.target.textContent); }, true)"
+        )
+        page.reload()
+        until = time.monotonic() + 420
+        while "✓ rehearsed" not in page.inner_text("main"):
+            assert time.monotonic() < until, clicks
+            assert len(clicks) < 10, clicks
+            if page.locator("[data-poll]").count():
+                page.wait_for_timeout(500)  # something is being made
+                continue
+            page.locator(first).first.click()
+            page.wait_for_load_state("networkidle")
+        assert 1 <= len(clicks) <= 10
+        assert clicks[-1] == "Rehearse"
+        assert watched.complaints == []
+    assert list(tmp_path.rglob("*-rehearsal")), "there is a rehearsed release"
 
 
 @pytest.mark.slow
@@ -211,7 +325,9 @@ def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: 
         "/board?spec=spec.toml&persons=380",
         "/board/memo?spec=spec.toml",
         "/cockpit?spec=spec.toml",
-        "/laboratory",
+        *(f"/laboratory?experiment={each}" for each in experiments() if each != "cellkey"),
+        "/documentation/concepts/comparison",
+        "/compare",
     ]
     with browsing(seal("tables").parents[1], width=width, dark=dark) as watched:
         for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", *boards, "/api", "/nothing"):

@@ -105,6 +105,7 @@ def test_the_table_of_invariants_is_a_file_that_gives_the_same_statement(tmp_pat
     query += [("and-0", "age=18 and over"), ("rho", "1/2")]
     shown = browser.get("/api/laboratory/invariants", params=query).json()
     assert shown["command"] == "confide risk invariants C1 own.toml --rho 0.5 --explain"
+    assert 'where = { relationship = ["householder"], age = ["18 and over"] }' in shown["file"]
     file = tmp_path / "own.toml"
     file.write_text(shown["file"], encoding="utf-8")
     same = risk.invariants(["C1", str(file)], rho="1/2", explained=True)
@@ -132,6 +133,16 @@ def test_values_that_nobody_offers_are_refused_or_ignored(tmp_path: Path) -> Non
     far = browser.get("/api/laboratory/areas", params={"sizes": "sizes.txt"}).json()
     assert far["answer"]["size_classes"]
     assert "--populations sizes.txt" in far["command"]
+
+
+def test_the_command_names_the_country_and_gives_its_figures(tmp_path: Path) -> None:
+    shown = (
+        entered(tmp_path).get("/api/laboratory/bound", params={"country": "MT", "bound": "5", "variance": "2"}).json()
+    )
+    answer = risk.bound(5, 2, country="MT")
+    assert shown["command"] == "confide risk bound -D 5 -V 2 --country MT"
+    assert shown["figures"]["Sums that there are"] == f"{answer.triples:,}"
+    assert answer.triples != risk.bound(5, 2).triples
 
 
 def test_the_seven_people_are_found_step_by_step(tmp_path: Path) -> None:

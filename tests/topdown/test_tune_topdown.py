@@ -299,3 +299,8 @@ def test_runs_on_made_up_people_confirm_the_answer(hamlet: Path) -> None:
     expected = {(row["kind"], row["query"]): row for row in answer["errors"]}
     assert expected["tract", "total"]["best"] < 5 / NormalDist().inv_cdf(0.975) * sqrt(2 / np.pi) * 1.001
     assert expected["block", "total"]["best"] > expected["block", "total"]["now"]
+    # Errors of records are beside them; where the target is one, they are those that the run was confirmed with.
+    for row in answer["confirmed"]:
+        after = expected[row["kind"], "total"][f"{row['strategy']}_after"]
+        assert after == pytest.approx(row["mean_absolute_error"])
+    assert expected["block", "total"]["best_after"] < expected["block", "total"]["best"]  # people are few

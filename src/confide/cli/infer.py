@@ -313,23 +313,28 @@ def _quantiles(answer: Inference) -> None:
 
 
 def _ranks(rows: list[dict[str, Any]]) -> None:
-    shown = [
-        (
-            row["code"],
-            row["query"],
-            row["cell"],
-            f"{row['estimate']:,.1f}",
-            str(row["rank"]),
-            f"{row['low']} to {row['high']}",
-            f"{row['level']:.0%}",
-            f"{row['has_the_most']:.3f}",
-        )
-        for row in sorted(rows, key=lambda row: (row["query"], row["cell"], row["rank"]))[:MOST_ROWS]
-    ]
-    if shown:
-        columns = ["code", "query", "cell", "estimate ", "rank ", "may be ", "level ", "has the most "]
-        table(columns, shown, title="Ranks; all intervals of a cell hold at once")
-        out.print()
+    room = MOST_ROWS
+    for kind in dict.fromkeys(row["geography"] for row in rows):
+        own = [row for row in rows if row["geography"] == kind]
+        shown = [
+            (
+                row["code"],
+                row["query"],
+                row["cell"],
+                f"{row['estimate']:,.1f}",
+                str(row["rank"]),
+                f"{row['low']} to {row['high']}",
+                f"{row['level']:.0%}",
+                f"{row['has_the_most']:.3f}",
+            )
+            for row in sorted(own, key=lambda row: (row["query"], row["cell"], row["level"], row["rank"]))[:room]
+        ]
+        if shown:
+            columns = ["code", "query", "cell", "estimate ", "rank ", "may be ", "level ", "has the most "]
+            title = escape(f"Ranks among {kind}; all intervals of a cell hold at once")
+            table(columns, shown, title=title, folded="cell")
+            out.print()
+        room -= len(shown)
 
 
 def _fit(answer: Inference) -> None:

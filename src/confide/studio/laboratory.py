@@ -110,6 +110,7 @@ class ExperimentPart(Part):
     """What an experiment asks and what it is about."""
 
     id: Experiment
+    tab: str
     group: str
     title: str
     words: str

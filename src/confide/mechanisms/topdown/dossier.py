@@ -65,6 +65,7 @@ class Page:
         self.titles: dict[str, str] = {one["name"]: one["title"] for one in numbers["queries"]}
         self.rows: list[Row] = numbers["accuracy"]
         self.shares: list[Row] = numbers["largest_group"]
+        self.made_up: Row | None = numbers["made_up"]
         self.shown = shown
 
     @cached_property
@@ -225,7 +226,12 @@ def evaluate_topdown(request: Evaluating) -> Evaluated:
     with request.progress.stage("Comparing with the truth", steps) as advance:
         for run in request.runs:
             truth_comparison = evaluate(
-                comparison, run.workspace, request.engine, totals_of=frozenset((*outlines, *tiled)), advance=advance
+                comparison,
+                run.workspace,
+                request.engine,
+                plan=request.plan,
+                totals_of=frozenset((*outlines, *tiled)),
+                advance=advance,
             )
             evaluations.append(reveal(truth_comparison))
     numbers = [evaluation.as_dict() for evaluation in evaluations]
