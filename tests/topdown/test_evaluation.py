@@ -326,7 +326,7 @@ def test_nothing_is_left_and_nothing_is_shown(runs: list[Path]) -> None:
     page = evaluated.dossier.read_text()
     assert page.count(BANNER) == 2, "on the screen, and on every printed page"
     assert "Small country, trial r0" in page
-    assert page.count("<svg") == (3 if charts.available() else 0)
+    assert page.count("<svg") == (5 if charts.available() else 0), "two levels as tiles with them"
 
 
 def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +341,7 @@ def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatc
 def test_a_geometry_gives_a_map(land: Path, runs: list[Path]) -> None:
     file = write_squares(land / "counties.geojson", [square(n, GEOID=code) for n, code in enumerate(CODES[:5])])
     page = api.evaluate(runs[0], geometry={"county": file}, processes=1).dossier.read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5, "and the other level as tiles"
     assert "The error of the total by county, in per cent" in page
     assert "5 areas; 1 without geometry" in page
 
