@@ -190,8 +190,8 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
     sectors, queries = sectors_of(strategy)
     folder = private_folder(job.workspace.measured / FOLDER)
     from_below = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
-    made = {name: with_limited_first(strategy, strategy.level(name)) for name in from_below}
-    passes = {name: law_passes(made[name], from_below[name]) for name in from_below}
+    level_strategies = {name: with_limited_first(strategy, strategy.level(name)) for name in from_below}
+    passes = {name: law_passes(level_strategies[name], from_below[name]) for name in from_below}
     result = {name: LevelLaws(folder, name, sectors, passes[name]) for name in from_below}
     if all(laws.totals.exists() for laws in result.values()):
         return result
@@ -215,7 +215,7 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
         estimates = TreeEstimates(covariances, vectors, tree.totals(known), from_below=True)
         for name, position in zip(used, tree.position, strict=True):
             if name in result:
-                _write(result[name], made[name], covariances, estimates, position, queries)
+                _write(result[name], level_strategies[name], covariances, estimates, position, queries)
         advance(1)
     return result
 
