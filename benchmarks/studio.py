@@ -55,13 +55,13 @@ def office(folder: Path) -> str:
 
 def change(visitor: Visitor, spec: str, draw: random.Random) -> float:
     """One change and the page that follows, in seconds of this process."""
-    row = draw.randrange(TABLES * len(LEVELS))
+    row = f"t{draw.randrange(TABLES)}:{draw.choice(LEVELS)}"
     asked = draw.choice(
         [
-            {f"margin-{row}": str(draw.randrange(20, 400))},
-            {f"budget-{row}": f"0.0{draw.randrange(1, 10**5):05d}"},
-            {"total": f"{draw.randrange(1, 4)}.{draw.randrange(1, 10**6):06d}"},
-            {"epsilon": f"{draw.randrange(3, 20)}.{draw.randrange(1, 99):02d}"},
+            {f"typed.margin:{row}": str(draw.randrange(20, 400))},
+            {f"typed.part:{row}": f"0.0{draw.randrange(1, 10**5):05d}"},
+            {"typed.budget": f"{draw.randrange(1, 4)}.{draw.randrange(1, 10**6):06d}"},
+            {"typed.epsilon": f"{draw.randrange(3, 20)}.{draw.randrange(1, 99):02d}"},
         ]
     )
     begun = time.process_time()
