@@ -36,7 +36,6 @@ from confide.report.render import exact_text, grouped
 
 RowName = tuple[str, ...]
 """What a row is of, such as a table and a level."""
-PLACES = 6
 LARGEST_MARGIN = 10**9
 LARGEST_BUDGET = 10**6
 MOST_PERSONS = 10**11
@@ -69,6 +68,8 @@ class BudgetBoard(Board):
     follows: ClassVar[bool] = True
     whole_margins: ClassVar[bool] = True
     """Whether a margin is a whole number of persons."""
+    places: ClassVar[int] = 6
+    """Parts that follow have so many decimals more than the budget has zeros after its point."""
     more_columns: ClassVar[tuple[BoardColumn, ...]] = ()
 
     # What a mechanism says of its rows
@@ -192,7 +193,10 @@ class BudgetBoard(Board):
 
     def step(self) -> Fraction:
         """What parts that follow are multiples of: a millionth of the budget or less."""
-        return Fraction(1, 10 ** (PLACES + max(0, math.ceil(-math.log10(self.total)))))
+        return self._step(self.total)
+
+    def _step(self, total: Fraction) -> Fraction:
+        return Fraction(1, 10 ** (self.places + max(0, math.ceil(-math.log10(total)))))
 
     def _followed(
         self, rows: Collection[RowName], kept: Mapping[RowName, Fraction], total: Fraction
@@ -208,7 +212,7 @@ class BudgetBoard(Board):
                 expected="a row that is not locked, or a budget that may follow",
                 remedy="unlock a row, or let the budget follow",
             )
-        step = Fraction(1, 10 ** (PLACES + max(0, math.ceil(-math.log10(total)))))
+        step = self._step(total)
         before = sum((self.budgets[row] for row in others), Fraction(0))
         parts = dict(kept)
         for place, row in enumerate(others):
