@@ -126,6 +126,10 @@ class StatedClaim:
 
     words: tuple[str, ...]
     figures: tuple[ClaimFigure, ...] = ()
+    yardsticks: str = ""
+    """Whose choices stand beside it: a kind of ``data/yardsticks/choices.toml``."""
+    own: str = ""
+    """What stands beside theirs."""
 
 
 BoardClaim = LossClaim | BoundedNoiseClaim | StatedClaim

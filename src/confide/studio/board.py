@@ -279,6 +279,7 @@ def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
     for file, other in texts.items():
         write_text(file, other)
     write_text(into, text)
+    into.chmod(loaded.path.stat().st_mode & 0o777)  # a spec may hold a secret, such as the rate of a swap
     return TunedSpec(into, board.now, tuple(texts))
 
 

@@ -11,10 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
+from confide.documents import Part, load_named
 from confide.releases.boards import BoardClaim, BoundedNoiseClaim, ClaimFigure, LossClaim
+from confide.releases.loss_account import YARDSTICKS
 from confide.report.certificate import short_probability
 from confide.report.render import up
 from confide.risk.bounded_noise.bound import bound_risk
@@ -98,7 +103,38 @@ def shield_of(claim: BoardClaim, prior: Fraction) -> Shield:
         return _of_loss(claim, prior)
     if isinstance(claim, BoundedNoiseClaim):
         return _of_bounded_noise(claim)
-    return Shield(claim.words, claim.figures, tuple((each.title, each.text) for each in claim.figures))
+    compared = tuple((each.title, each.text) for each in claim.figures)
+    others = chosen_by_others(claim.yardsticks) if claim.yardsticks else ()
+    return Shield(claim.words, claim.figures, compared, claim.own, "Choice", others)
+
+
+class _Choice(Part):
+    """What an office chose, as it published it."""
+
+    kind: str
+    name: str
+    office: str
+    text: str
+    source: str
+
+
+class _ChoicesFile(Part):
+    """The whole file."""
+
+    choices: list[_Choice] = Field(min_length=1)
+
+
+@cache
+def chosen_by_others(kind: str) -> tuple[ShieldYardstick, ...]:
+    """What others chose where no epsilon is stated.
+
+    >>> chosen_by_others("swapping")[0].text
+    '7 to 10 % of households'
+    """
+    listed = load_named("choices", Path(), _ChoicesFile, kind=YARDSTICKS).value.choices
+    return tuple(
+        ShieldYardstick(each.name, each.office, each.text, each.source) for each in listed if each.kind == kind
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -145,16 +181,6 @@ def _spent(stated: StatedProtection) -> tuple[ShieldYardstick, ...]:
 # Bounded noise.
 
 
-CHOSEN_BY_OTHERS = (
-    ShieldYardstick(
-        "2021 EU census, proposed",
-        "Eurostat and the national offices",
-        "D = 5, V = 2",
-        "Bach (2021), section 3: a cell key method with SPSN for the 2021 round",
-    ),
-)
-
-
 @lru_cache(maxsize=16)
 def region_of(tables: tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]) -> ProtectedRegion:
     """The bounds and variances that withstand attacks on tables with these breakdowns."""
@@ -197,7 +223,8 @@ def _of_bounded_noise(claim: BoundedNoiseClaim) -> Shield:
         ClaimFigure(
             "Averaging finds a count",
             _chance(averaged),
-            "for the count that most sums of published cells tell of, where the same members have the same noise",
+            f"accepted up to {100 * region.question.level:.0f} %; for the count that most sums of published cells tell "
+            "of, where the same members have the same noise",
         ),
     ]
     best = region.recommended
@@ -211,7 +238,7 @@ def _of_bounded_noise(claim: BoundedNoiseClaim) -> Shield:
         compared,
         f"D = {bound}, V = {float(variance):g}",
         "Bound and variance",
-        CHOSEN_BY_OTHERS,
+        chosen_by_others("bounded-noise"),
         region=_picture(region, bound, float(variance)),
         plain={"region": region.as_dict()},
     )
