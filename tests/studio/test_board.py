@@ -144,7 +144,7 @@ def test_the_memo_has_what_the_board_has(folder: Path) -> None:
 
 
 def test_a_spec_of_another_mechanism_has_no_board(tmp_path: Path) -> None:
-    folder = shutil.copytree(EXAMPLES / "swapping", tmp_path / "office")
+    folder = shutil.copytree(EXAMPLES / "postprocess", tmp_path / "office")
     answer = entered(folder).get("/api/board", params=SPEC)
     assert answer.json()["findings"][0]["code"] == "no-board"
     assert "Trade-off board" not in entered(folder).get("/").text

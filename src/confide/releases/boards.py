@@ -33,6 +33,8 @@ P = TypeVar("P")
 Choices = Mapping[str, str]
 """What was chosen, by the name of an entry, in exact numbers."""
 LARGEST = 10**12
+_DEEPEST = 2
+"""What lies deeper in a spec, such as the weights of a table's levels, is one change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,8 @@ class TunedValues:
     """The values of a spec with other choices, and the files that it names and that have to be written with it."""
 
     values: Mapping[str, Any]
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """By name what makes their texts, which is asked for when they are written."""
 
 
 class Board(TypedAnswer):
@@ -241,7 +244,7 @@ def spec_changes(before: Any, now: Any, path: str = "") -> list[tuple[str, str, 
     """
     if before == now:
         return []
-    if isinstance(before, Mapping) and isinstance(now, Mapping) and not _is_leaf(before, now):
+    if isinstance(before, Mapping) and isinstance(now, Mapping) and path.count(".") < _DEEPEST:
         keys = dict.fromkeys((*before, *now))
         parts = [spec_changes(before.get(key), now.get(key), f"{path}.{key}".strip(".")) for key in keys]
         return [each for part in parts for each in part]
@@ -250,11 +253,6 @@ def spec_changes(before: Any, now: Any, path: str = "") -> list[tuple[str, str, 
         parts = [spec_changes(old, new, f"{path}.{_item(new, place)}") for place, (old, new) in enumerate(pairs)]
         return [each for part in parts for each in part]
     return [(path, _words(before), _words(now))] if _words(before) != _words(now) else []
-
-
-def _is_leaf(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    values = (*before.values(), *now.values())
-    return bool(values) and len(values) > 4 and not any(isinstance(each, Mapping | list) for each in values)
 
 
 def _listed(value: Any) -> bool:

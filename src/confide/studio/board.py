@@ -262,8 +262,8 @@ def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
     into = loaded.path.parent / name
     fits = _NAME.fullmatch(name) is not None
     tuned = board.tuned(name.removesuffix(".toml")) if fits else TunedValues({})
-    texts = {into.parent / each: text for each, text in tuned.files.items()}
-    if not fits or into.exists() or any(file.exists() for file in texts):
+    others = [into.parent / each for each in tuned.files]
+    if not fits or into.exists() or any(file.exists() for file in others):
         raise ParameterError(
             "spec-name",
             "the spec cannot have this name",
@@ -274,6 +274,7 @@ def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
         )
     head = f"# {loaded.path.name} with other choices, written by Confide. Comments are in that file.\n\n"
     text = head + toml_text(tuned.values)
+    texts = {into.parent / each: make() for each, make in tuned.files.items()}
     for each in (text, *texts.values()):
         tomllib.loads(each)
     for file, other in texts.items():

@@ -124,10 +124,10 @@ def _kept(path: Path, stamp: int) -> OpenedBoard:  # noqa: ARG001 - a spec that 
     return boards.opened_board(path)
 
 
-def _address(board: OpenedBoard, spec: str, path: str = "/board") -> str:
+def _address(board: OpenedBoard, spec: str) -> str:
     pins = _pin_texts(board)
     return address(
-        path,
+        "/board",
         spec=spec,
         at=boards.as_text(board.start, board.now),
         lock=sorted(board.moving.locked),
@@ -171,8 +171,8 @@ def _values(board: OpenedBoard, spec: str) -> dict[str, Any]:
         "changes": board.changes(),
         "command": board.command,
         "here": here,
-        "memo_address": _address(board, spec, "/board/memo"),
-        "spec_address": _address(board, spec, "/board/spec"),
+        "memo_address": here.replace("/board", "/board/memo", 1),
+        "spec_address": here.replace("/board", "/board/spec", 1),
         "new_name": boards.new_name(board.loaded),
         "is_entry": lambda each: isinstance(each, BoardEntry),
     }
@@ -193,7 +193,7 @@ def _compared(board: OpenedBoard, pins: list[tuple[str, Board, Shield]]) -> list
         for column in columns:
             title = ", ".join(each for each in (row.group, row.title) if each)
             what = title if len(columns) == 1 else f"{title}: {column.title}"
-            lines.append((what, [_text(side.rows[place].entries[column.name]) for side, _ in sides]))
+            lines.append((what, [_text(side.rows[place].entries.get(column.name, "–")) for side, _ in sides]))
     for place, entry in enumerate((*board.now.settings, *board.now.dials)):
         texts = [(*side.settings, *side.dials)[place].text or "–" for side, _ in sides]
         lines.append((entry.title, texts))

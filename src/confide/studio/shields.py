@@ -257,8 +257,7 @@ def _chance(probability: float) -> str:
 
 def _picture(region: ProtectedRegion, bound: int, variance: float) -> RegionPicture:
     rows, useful = region.rows, region.question.largest_noise
-    highest = max([float(row.high) for row in rows if row.strict or row.relaxed] + [float(rows[0].low), 2.0])
-    top = float(min(50, max(4, int(1.25 * highest) + 1)))
+    top = float(min(50, max(8, 4 * -(-1.5 * max(variance, float(rows[0].low)) // 4))))
     largest = rows[-1].bound
     step = WIDTH / largest
 

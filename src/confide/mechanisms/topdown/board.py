@@ -53,8 +53,8 @@ Z = NormalDist().inv_cdf(0.975)
 MOST_CELLS = 3000
 """Of a query with more cells the noise of its own measurement stands for the error."""
 MOST_OFF_SPINE_CELLS = 300
-EXACT_BELOW = 4
-"""From this variance parameter on, the variance of a discrete Gaussian is the parameter itself, to twenty digits."""
+EXACT_BELOW = 1.5
+"""From this variance parameter on, the variance of a discrete Gaussian is the parameter itself, to ten digits."""
 _STEPS = 24
 MOST_KEPT = 2048
 LARGEST_FACTOR = 1e6
@@ -157,7 +157,7 @@ class BoardNoise:
         except ParameterError:
             self._model = None
         self._covariances: dict[tuple[int, tuple[float, ...]], tuple[Floats, Floats]] = {}
-        self._means: dict[tuple[str, bool, tuple[float, ...]], Floats] = {}
+        self._means: dict[tuple[str, bool, tuple[tuple[float, ...], ...]], Floats] = {}
         self._known_ways: dict[tuple[str, bool], _WaysUp] = {}
 
     def variance(self, row: RowName, parts: Parts) -> float:
@@ -170,8 +170,8 @@ class BoardNoise:
 
     def variances(self, rows: Sequence[RowName], parts: Parts) -> dict[RowName, float]:
         """The same for several rows."""
-        shares = self._level_shares(parts)
-        model, within = self._noise(parts), dict[str, Floats]()
+        scales = self._scales(parts)
+        model, within, means = self._noise(parts), dict[str, Floats](), dict[tuple[str, bool], Floats]()
         result: dict[RowName, float] = {}
         for row in rows:
             kind, query = row
@@ -180,28 +180,32 @@ class BoardNoise:
                 continue
             if query not in within:
                 within[query] = model.within(self.groups[query]).mean(axis=1)
-            mean = self._contributions(kind, query == TOTAL, shares)
-            own = within[query]
-            open_ = np.isnan(own) & (mean > 0)
-            result[row] = float("nan") if open_.any() else float(mean @ np.nan_to_num(own))
+            way = (kind, query == TOTAL and self.theory.together)
+            if way not in means:
+                means[way] = self._contributions(*way, scales)
+            own, mean = within[query], means[way]
+            value = float(mean @ own)
+            if value != value:  # what a level leaves open matters where areas have a part of its noise
+                value = float(mean[mean > 0] @ own[mean > 0])
+            result[row] = value
         return result
 
-    def _level_shares(self, parts: Parts) -> tuple[float, ...]:
+    def _scales(self, parts: Parts) -> tuple[tuple[float, ...], ...]:
+        """For each level and class of its units the share of the level by the unit's."""
         sums = [sum(parts[level.name, query.name] for query in level.queries) for level in self._levels]
-        total = sum(sums)
-        return tuple(round(each / total, 12) for each in sums)
-
-    def _contributions(self, kind: str, total: bool, shares: tuple[float, ...]) -> Floats:
-        """k of each level, the mean over the areas of a kind (:func:`.evaluate.contributions`)."""
-        scales = [
-            np.array([1.0 if run is None else shares[place] / sum(shares[run[0] : run[1]]) for run in runs])
+        return tuple(
+            tuple(1.0 if run is None else round(sums[place] / sum(sums[run[0] : run[1]]), 10) for run in runs)
             for place, runs in enumerate(self._runs)
-        ]
-        key = (kind, total, tuple(round(float(each), 9) for scale in scales for each in scale))
+        )
+
+    def _contributions(self, kind: str, total: bool, scales: tuple[tuple[float, ...], ...]) -> Floats:
+        """k of each level, the mean over the areas of a kind (:func:`.evaluate.contributions`)."""
+        key = (kind, total, scales)
         if key not in self._means:
             if len(self._means) > MOST_KEPT:
                 self._means.clear()
-            self._means[key] = self._ways(kind, total).means(scales) / self.kinds[kind].areas
+            summed = self._ways(kind, total).means([np.array(scale) for scale in scales])
+            self._means[key] = summed / self.kinds[kind].areas
         return self._means[key]
 
     def _ways(self, kind: str, total: bool) -> _WaysUp:
@@ -426,13 +430,13 @@ class TopDownBoard(BudgetBoard):
             parts = {each: part if each in locked else part * factor for each, part in self._parts.items()}
             return min(4.0, max(-4.0, log(self.noise.variance(row, parts) + 1e-300) - 2 * log(margin / Z)))
 
-        low = high = 1.0
+        low = high = 0.9 * (self._margins[row] / margin) ** 2
         while excess(high) > 0:
-            low, high = high, high * 4
+            low, high = high, high * 1.3
             if high > LARGEST_FACTOR:
                 raise too_little(row)
         while excess(low) <= 0:
-            high, low = low, low / 4
+            high, low = low, low / 1.3
             if low < 1 / LARGEST_FACTOR:
                 raise too_little(row)
         at_low, at_high = excess(low), excess(high)
@@ -462,9 +466,12 @@ class TopDownBoard(BudgetBoard):
         file = f"{stem}-strategy.toml"
         changed = copy.deepcopy(dict(loaded.values))
         changed["privacy"]["budget"] = exact_text(self.total)
-        strategy = with_parts(self.problem.strategy, self.budgets)
-        changed["topdown"] |= {"strategy": file, "root": strategy.root}
-        return TunedValues(changed, {file: _strategy_text(loaded, strategy)})
+        changed["topdown"] |= {"strategy": file, "root": self.problem.strategy.root}
+
+        def text() -> str:
+            return _strategy_text(loaded, with_parts(self.problem.strategy, self.budgets))
+
+        return TunedValues(changed, {file: text})
 
 
 def _strategy_text(loaded: LoadedSpec, strategy: Strategy) -> str:

@@ -181,6 +181,7 @@ class InSectors:
         self._possible = np.flatnonzero(~np.asarray(zero.all(axis=self.sectors.free)).ravel())
         self._queries = queries
         self._cells: dict[Hashable, SectorCells] = {}
+        self._opened: dict[SectorCells, Booleans] = {}
         shape = (len(levels), len(self.sectors.sectors), self.sectors.size, self.sectors.size)
         # For each level C in sectors, and what of each core vector the measurements leave open.
         self._covariance, self._rest = np.zeros(shape), np.zeros(shape)
@@ -244,7 +245,13 @@ class InSectors:
         return self._cells[key]
 
     def _open(self, cells: SectorCells) -> Booleans:
-        """The cells that the measurements of a level do not determine: levels x cells."""
+        """The cells that the measurements of a level do not determine: levels x cells. How large their noise is does
+        not matter to it."""
+        if cells not in self._opened:
+            self._opened[cells] = self._undetermined(cells)
+        return self._opened[cells]
+
+    def _undetermined(self, cells: SectorCells) -> Booleans:
         kept = np.abs(cells.base.members @ self._rest).max(axis=3) > UNDETERMINED
         free = (cells.weights > 0).astype(float)
         return cells.arranged(np.moveaxis(kept, 1, 2).astype(float) @ free.T) > 0
