@@ -5,7 +5,7 @@
 - :mod:`.pages`: how a page is made; :mod:`.application` puts pages and interface together; :mod:`.serving` serves them;
 - :mod:`.table_view`, :mod:`.view_figures`, :mod:`.explorer`: the release explorer;
 - :mod:`.explore_file`: the same for one release, as a file that needs no server;
-- :mod:`.board`, :mod:`.board_pages`: the trade-off board;
+- :mod:`.board`, :mod:`.shields`, :mod:`.board_pages`: the trade-off board;
 - :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit;
 - :mod:`.laboratory`: the risk laboratory.
 
