@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
     from confide.mechanisms.suppression import suppress_tables as suppress_tables
     from confide.mechanisms.swapping import swap_records as swap_records
-    from confide.mechanisms.tables.table_targets import tune_tables as tune_tables
+    from confide.mechanisms.tables.tuning import tune_tables as tune_tables
     from confide.mechanisms.topdown.strategy_file import account_strategy as account_strategy
     from confide.noise import DiscreteGaussian as DiscreteGaussian
     from confide.noise import NoiseStream as NoiseStream
@@ -141,7 +141,7 @@ VERBS = {
     "tune_risk": "risk",
     "tune_safetab": "mechanisms.safetab.tuning",
     "tune_board": "studio.board",
-    "tune_tables": "mechanisms.tables.table_targets",
+    "tune_tables": "mechanisms.tables.tuning",
     "tune_topdown": "inference.tuning",
     "verify": "api",
 }

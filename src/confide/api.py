@@ -20,7 +20,7 @@ from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
-from confide.inputs.proposals import OfficeFiles, propose_office
+from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
 from confide.inputs.spelled import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
@@ -94,6 +94,7 @@ def new(
     household: str | None = None,
     place: str | None = None,
     ledger_file: str | Path | None = None,
+    schema: str | Path | None = None,
     **values: str,
 ) -> NewSpec:
     """Writes a commented spec to start from; where it comes with a budget, with a ledger of that budget.
@@ -112,6 +113,7 @@ def new(
         household: With ``from_file``: the column that identifies households.
         place: With ``from_file`` and without ``geography``: the column with the code of the smallest area.
         ledger_file: With ``from_file``: the ledger that the data set has already; none is opened then.
+        schema: With ``from_file``: a schema file that the curator has looked at, taken in place of a proposal.
         values: What differs from the draft, such as ``name`` or ``title``.
 
     Returns:
@@ -130,8 +132,10 @@ def new(
         if ledger_file is not None:
             values, open_ledger = {**values, "ledger": relative(Path(ledger_file), folder)}, False
         elif open_ledger is not False:
-            _no_second_ledger(mechanism, Path(from_file))
-        office = look_at_office(from_file, geography, mechanism, merged=merged, household=household, place=place)
+            no_second_ledger(mechanism, Path(from_file))
+        office = look_at_office(
+            from_file, geography, mechanism, merged=merged, household=household, place=place, schema=schema
+        )
         draft, said = _office_draft(mechanism, office, folder, values), office_in_words(office)
     with no_room_is_an_error(folder):
         for name in draft.files:
@@ -151,7 +155,7 @@ def new(
         return NewSpec(folder / SPEC, ledger, said)
 
 
-def _no_second_ledger(mechanism: str, records: Path) -> None:
+def no_second_ledger(mechanism: str, records: Path) -> None:
     """Raises if a ledger would be opened for records that have one: the spending of two would add up unseen."""
     accounted = mechanism in MECHANISMS and MECHANISMS[mechanism].accounted
     if accounted and (noted := read_witness(records)):
@@ -178,19 +182,22 @@ class NewSchema:
         return {"ok": True, "schema": None if self.file is None else str(self.file), "said": list(self.said)}
 
 
-def new_schema(file: str | Path, out: str | Path | None = None) -> NewSchema:
+def new_schema(
+    file: str | Path, out: str | Path | None = None, *, columns: Sequence[ColumnProposal] | None = None
+) -> NewSchema:
     """Looks at a CSV, Parquet or Excel file, and proposes a schema for it.
 
     Args:
         file: The records.
         out: A new file for the schema, which only its owner may read; without it nothing is written.
+        columns: What somebody made of the proposal, in place of it.
 
     Returns:
         The schema, and what was guessed of the layout. Its domains are what occurs in the records: they become public
         only when the curator keeps the file.
     """
     office = look_at_office(file, None, None)
-    text = schema_text(office.records, office.columns)
+    text = schema_text(office.records, office.columns if columns is None else columns)
     target = None if out is None else Path(out)
     if target is not None:
         if target.exists():
@@ -209,6 +216,7 @@ def look_at_office(
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
     place: str | None = None,
+    schema: str | Path | None = None,
 ) -> OfficeFiles:
     """What an office's files look like; without a ``mechanism``, the columns alone and no geography."""
     if geography is not None and place is not None:
@@ -229,6 +237,7 @@ def look_at_office(
             merged=merged,
             household=household,
             place=place,
+            schema=None if schema is None else Path(schema),
             with_places=mechanism is not None,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +21,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.answers import TypedAnswer
+from confide.engines.groups import write_text
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
+from confide.releases.companions.explore import ExplorePage, explore_page
 from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
-from confide.releases.folder import file_states, read_manifest, release_of
+from confide.releases.folder import PUBLIC_FILE, file_states, read_manifest, release_of
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
@@ -248,8 +251,7 @@ class Release:
     @cached_property
     def tables(self) -> OpenedTables:
         """The tables, by their names; printed, what they are."""
-        mechanism = MECHANISMS[self.manifest["mechanism"]]
-        codebook = mechanism.codebook({key: value for key, value in self.manifest.items() if key != "files"})
+        codebook = self._codebook
         described = {} if codebook is None else {table.name: table for table in codebook.tables}
         files: dict[str, str] = {}
         for file in self.manifest["files"]:
@@ -313,6 +315,20 @@ class Release:
         margin = NormalDist().inv_cdf((1 + float(share)) / 2) * math.sqrt(variance)
         return Estimate(value, margin, share, variance, numerator.note)
 
+    @cached_property
+    def _codebook(self) -> Codebook | None:
+        mechanism = MECHANISMS[self.manifest["mechanism"]]
+        return mechanism.codebook({key: value for key, value in self.manifest.items() if key != "files"})
+
+    def page(self) -> ExplorePage:
+        """The release as one page, with as many tables as fit: :mod:`confide.releases.companions.explore`."""
+        codebook = self._codebook or Codebook(())
+        for table in codebook.tables:
+            if table.name in self.tables:
+                self.require_unchanged(self.tables[table.name].file)
+        files = [file for file in self.manifest["files"] if "rows" in file]
+        return explore_page(self.folder, self.manifest, files, codebook, in_release=False)
+
     def require_unchanged(self, file: Path) -> None:
         """Refuses a file that is not the one that the manifest lists."""
         path = str(file.relative_to(self.folder))
@@ -353,7 +369,8 @@ class Release:
         if (bounds := bounds_of_sum(value, terms, share)) is not None:
             return Estimate(value, None, share, None, SELECTED, bounds)
         noise = NoiseOfSum.of(terms)
-        return Estimate(value, noise.margin(share), share, noise.variance, getattr(self.noise, "note", ""))
+        notes = [getattr(self.noise, "note", ""), _counted_twice(chosen)]
+        return Estimate(value, noise.margin(share), share, noise.variance, "; ".join(note for note in notes if note))
 
     def _terms(self, coefficient: Fraction, rows: Rows) -> Iterator[Any]:
         assert not isinstance(self.noise, str)
@@ -403,6 +420,68 @@ def open_release(folder: str | Path) -> Release:
     manifest = read_manifest(path)
     mechanism = MECHANISMS[manifest["mechanism"]]
     return Release(path, manifest, mechanism.figure_noise(manifest))
+
+
+@dataclass(frozen=True)
+class ExploreFile(TypedAnswer):
+    """The page that was written."""
+
+    file: Path
+    bytes: int
+    rows: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Tables that are too large for one page, with their rows."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"file": str(self.file), "bytes": self.bytes, "rows": self.rows, "left_out": dict(self.left_out)}
+
+
+def write_explore(release: str | Path, file: str | Path) -> ExploreFile:
+    """Writes a release as one page, also where it is too large to have one in its folder.
+
+    Args:
+        release: The release folder, or the folder of its run. It stays as it was sealed: the page lies outside it.
+        file: The page; a file that is there is replaced.
+
+    Returns:
+        What was written, and which tables were left out.
+    """
+    opened, into = open_release(release), Path(file)
+    if into.resolve().is_relative_to(opened.folder.resolve()):
+        raise ParameterError(
+            "into-release",
+            "the page would lie in the release, which is sealed",
+            where=Place(path="--out"),
+            found=str(file),
+            expected="a file outside the release folder",
+            remedy="choose another place",
+        )
+    page = opened.page()
+    try:
+        write_text(into, page.text, mode=PUBLIC_FILE)
+    except OSError as error:
+        raise ParameterError(
+            "explore-file",
+            "the page cannot be written there",
+            where=Place(path="--out"),
+            found=error.strerror or type(error).__name__,
+            expected="a file in a folder that can be written to",
+            remedy="choose another place",
+        ) from None
+    return ExploreFile(into, len(page.text.encode()), page.rows, page.left_out)
+
+
+def _counted_twice(parts: Iterable[tuple[Fraction, Rows]]) -> str:
+    """A warning where the rows that are added up have totals among them, and what these are totals of."""
+    for _, rows in parts:
+        for name, part in rows.parts:
+            if "margin" in part.column_names and len(set(part.column("margin").to_pylist())) > 1:
+                return (
+                    f"the rows of {name!r} have totals and what they are totals of among them, so that people are "
+                    "counted more than once; margin='cell' takes the cells alone"
+                )
+    return ""
 
 
 def _suppressed(missing: int, figures: int) -> str:

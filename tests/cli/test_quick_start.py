@@ -129,7 +129,7 @@ def test_every_line_of_a_list_is_that_of_the_command(tree: dict[tuple[str, ...],
         return " ".join(command.help.split("\n\n")[0].split())
 
     wrong = {path: line(real) for path, (listed, real) in tree.items() if line(listed) != line(real)}
-    assert not wrong, "the lists in cli/main.py, cli/risk.py and cli/attack.py are to say this"
+    assert not wrong, "the lists in cli/main.py and cli/attack.py are to say this"
 
 
 def test_the_list_keeps_its_order_and_what_is_registered_comes_last() -> None:

@@ -32,7 +32,7 @@ TWINS = {
     "ptable": "confide:perturbation_table",
     "compare": "confide:compare",
     "studio": "confide.studio.serving:serve",
-    "explore": "confide.studio.explore_file:write_explore",
+    "explore": "confide.opened:write_explore",
     "import pl94": "confide:import_pl94",
     "signature new": "confide:new_signature_key",
     "ledger open": "confide:open_ledger",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import json
 
+import confide
 from tests.contract.kit import MANIFEST, Project, accounted, keyed
+from tests.kits.pages import explored
 
 STAMP = "NOT FOR RELEASE"
 
@@ -36,3 +38,21 @@ def test_a_trial_is_stamped_everywhere(sealed: Project) -> None:
     tables = {name for name in names if name.endswith((".parquet", ".csv"))}
     assert tables
     assert {name for name in tables if "NOT-FOR-RELEASE" in name} == (tables if keyed(sealed.name) else set())
+
+
+def test_a_small_release_has_a_page_with_every_row_of_its_tables(sealed: Project) -> None:
+    manifest = json.loads((sealed.release / MANIFEST).read_text(encoding="utf-8"))
+    release = confide.open_release(sealed.release)
+    described = {name: table for name, table in release.tables.items() if table.described is not None}
+    small = sum(table.listed_rows for table in described.values()) <= 50_000
+    assert (sealed.release / "explore.html").exists() == ("explore" in manifest) == small
+    if not small:
+        return
+    page = (sealed.release / "explore.html").read_text(encoding="utf-8")
+    assert len(page.encode()) < 3_000_000
+    tables = explored(page)
+    assert set(tables) == set(described)
+    for name, rows in tables.items():
+        published = described[name].arrow().to_pylist()
+        assert rows == [{key: row[key] for key in rows[0]} for row in published]
+    assert (STAMP in page) == keyed(sealed.name)

@@ -9,7 +9,9 @@ from tests.kits.dense_tree import RandomTree, least_misfit, random_tree, solved
 from confide.errors import ParameterError
 from confide.estimation import GroupBounds, MeasuredQuery, NodeProblem, solve
 from confide.estimation.cell_law import CellLaw, marginal_information
-from confide.estimation.least_squares import interior_point, projected_gradient
+from confide.estimation.law_interior_point import law_interior_point
+from confide.estimation.least_squares import SolveOutcome, projected_gradient
+from confide.estimation.node_problem import ChildSums
 from confide.estimation.optimality import certify
 from confide.estimation.prepare import prepare, reference_point
 from confide.estimation.sectors import Sectors
@@ -199,7 +201,7 @@ def test_five_hundred_random_problems_are_solved_with_a_certificate() -> None:
         check_solved(number)
 
 
-@pytest.mark.parametrize("method", [interior_point, projected_gradient])
+@pytest.mark.parametrize("method", [law_interior_point, projected_gradient])
 def test_every_method_finds_the_same_optimum(method: object) -> None:
     for number in range(8):
         problem = random_problem(np.random.default_rng(300 + number))
@@ -210,6 +212,80 @@ def test_every_method_finds_the_same_optimum(method: object) -> None:
         point = method(prepared, reference_point(prepared))  # type: ignore[operator]
         found = certify(prepared, np.where(point.x < 1e-7, 0.0, point.x), point.multipliers)
         assert found.objective == pytest.approx(report.certificate.objective, rel=1e-5, abs=1e-5)
+
+
+# Strategies that give next to nothing to a query: directions that are a million times as uncertain as others.
+
+
+def stiff_problem(seed: int, *, levels: int = 14, children: int = 9, tied: bool = False) -> NodeProblem:
+    """Types of quarters x origin x race in some tracts: totals and races are known well, cells hardly at all."""
+    rng = np.random.default_rng(seed)
+    sectors = Sectors((3, 2, levels), (1, 2))
+    # In a sector the cells have their own weight, and what is summed up over an axis that deviates is gone.
+    share = {"detailed": 1e-6, "race": 0.5, "total": 0.5}
+    information = np.zeros((2, len(sectors.sectors), 3, 3))
+    for number, (origin, race) in enumerate(sectors.sectors):
+        information[:, number] += share["detailed"] * np.eye(3)
+        information[:, number] += 0.0 if origin else 2 * share["race"]
+        information[:, number] += 0.0 if origin or race else 2 * levels * share["total"]
+    # Children without the last type of quarters are of another kind.
+    information[1, :, 2, :] = information[1, :, :, 2] = 0
+    kind = (np.arange(children) % 3 == 0).astype(np.int64)
+    truth = rng.poisson(np.exp(rng.normal(0.5, 2.0, (6 * levels, 1))) * rng.gamma(1.0, 1.0, children))
+    quarters = np.arange(6 * levels) // (2 * levels)
+    allowed = ~((quarters[:, None] == 2) & (kind == 1))
+    truth[~allowed] = 0
+    noise = rng.normal(0, 30, truth.shape) + rng.normal(0, 1, (1, children))
+    mean = np.where(allowed, truth + noise, 0.0).T.reshape(children, 3, 2 * levels)
+    totals = truth.sum(axis=0)[None, :].astype(float)
+    bounds = (
+        GroupBounds("totals", np.zeros(len(truth), np.int64), totals - 0.01, totals + 0.01),
+        GroupBounds("quarters", quarters, np.full((3, children), -np.inf), np.full((3, children), float(totals.max()))),
+    )
+    members = np.arange(children) % 2
+    exact = np.array([float(totals[0, members == group].sum()) for group in range(2)])
+    ties = (ChildSums("states", members, exact, exact),) if tied else ()
+    kept = np.flatnonzero(truth.sum(axis=1))
+    law = CellLaw(sectors, kept, kind, information, mean)
+    bounds = tuple(GroupBounds(b.name, b.groups[kept], b.lower, b.upper) for b in bounds)
+    return NodeProblem(truth.sum(axis=1)[kept], allowed[kept], (), bounds[: 1 if not tied else 2], ties, law=law)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_laws_with_next_to_nothing_for_the_cells_are_solved_in_few_steps(
+    tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conjugate gradients take thousands of products with such a law, and a state with them did not end."""
+    products = 0
+    product = CellLaw.product
+
+    def counted(self: CellLaw, v: np.ndarray) -> np.ndarray:
+        nonlocal products
+        products += 1
+        return product(self, v)
+
+    monkeypatch.setattr(CellLaw, "product", counted)
+    for seed in range(4):
+        problem = stiff_problem(seed, tied=tied)
+        products = 0
+        x, report = solve(problem)
+        assert report.outcome is SolveOutcome.INTERIOR_POINT
+        assert report.fallbacks == 0
+        assert products < 100
+        assert report.certificate.relative_gap <= GAP
+        assert problem.violation(x) <= VIOLATION
+
+
+def test_a_root_with_next_to_nothing_for_the_cells_is_solved_with_and_without_a_total() -> None:
+    for total in (None, 900):
+        many = stiff_problem(5)
+        assert many.law is not None
+        law = CellLaw(many.law.sectors, many.law.support, many.law.kind[1:2], many.law.information, many.law.mean[1:2])
+        problem = NodeProblem(None, many.allowed[:, 1:2], (), total=total, law=law)
+        x, report = solve(problem)
+        assert report.outcome is SolveOutcome.INTERIOR_POINT
+        assert report.certificate.relative_gap <= GAP
+        assert problem.violation(x) <= VIOLATION
 
 
 def test_a_law_and_queries_do_not_stand_together() -> None:

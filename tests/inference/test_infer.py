@@ -491,6 +491,23 @@ def test_the_commands_as_written(run: Path, public: Path, tmp_path: Path) -> Non
     assert "44000" in result.stdout
 
 
+def test_the_terminal_shows_whole_codes_and_no_margin_that_misleads(
+    source: InferenceSource, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = ["infer", str(run), "--geography", "tract", "--query", "hispanic*cenrace"]
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+    rows = source.infer("hispanic*cenrace", geography="tract").to_pylist()
+    lines = [line for line in shown.splitlines() if line.startswith(rows[0]["code"] + " ")]
+    assert len(lines) == 40
+    assert f"and {len(rows) - 40:,} more" in shown
+    for line, row in zip(lines, rows, strict=False):
+        assert f"{row['low']:,} to {row['high']:,}" in line
+        uneven = abs((row["low"] + row["high"]) / 2 - row["estimate"]) > 1
+        assert ("±" in line) == (not uneven)
+    assert any(row["estimate"] < -1 for row in rows[:40])  # with an interval that it is not in
+
+
 def test_differences_and_pictures(run: Path, tmp_path: Path) -> None:
     opened = open_source(run)
     county = next(kind for kind in opened.geographies if kind.kind == "county")
@@ -533,6 +550,15 @@ def test_a_changed_file_of_a_release_is_refused(run: Path, tmp_path: Path) -> No
     pq.write_table(pq.read_table(file), file, compression="gzip")
     with pytest.raises(ConfideError, match="manifest"):
         open_source(tmp_path / "release")
+
+
+@pytest.mark.parametrize("mechanism", ["tables", "safetab"])
+def test_releases_without_a_tree_say_where_their_margins_are(seal: Callable[[str], Path], mechanism: str) -> None:
+    with pytest.raises(ConfideError) as refused:
+        open_source(seal(mechanism))
+    assert refused.value.findings[0].code == "no-tree"
+    assert mechanism in refused.value.findings[0].found
+    assert "open_release" in refused.value.findings[0].remedy
 
 
 def test_the_verbs_are_in_the_library(run: Path) -> None:
@@ -687,7 +713,7 @@ def test_what_cannot_be_said_is_a_finding(run: Path, arguments: list[str]) -> No
 def test_tables_ranks_and_medians_are_shown(run: Path) -> None:
     arguments = ["infer", str(run), "--geography", "county", "--table", "p1", "--ranks", "--median", "votingage"]
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
-    for words in ("P0010003", "Ranks", "Medians", "18 and over"):
+    for words in ("P0010003", "Ranks among", "Medians", "18 and over"):
         assert words in shown
     values = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)
     assert values["quantiles"][0]["low"] == values["quantiles"][0]["high"] == "18 and over"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import importlib.util
 import json
@@ -64,13 +65,19 @@ def violations(page: str, size: str, folder: Path) -> list[dict[str, Any]]:
     return listed
 
 
-def requests(page: str) -> list[str]:
+def requests(page: str, *, scripted: bool = False) -> list[str]:
     """Whatever in a page, or in a picture, makes a browser ask for something: places in the page itself are none, and
-    neither are links to other pages in the same folder, which a person follows or not."""
+    neither are links to other pages in the same folder, which a person follows or not. A page that is ``scripted`` may
+    have scripts of its own, under a policy that forbids them to ask anybody."""
     page = re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
     page = re.sub(r'<a href="[a-z]+\.html">', "", page)
     named = re.findall(r'\b(?:src|srcset|href|action|data|poster|background)\s*=\s*"([^"]*)"', page)
     named += re.findall(r"url\(([^)]*)\)", page)
+    if scripted:
+        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+        policy += "form-action 'none'; base-uri 'none'"
+        page = page.replace(f'http-equiv="Content-Security-Policy" content="{policy}"', "", 1)
+        page = re.sub(r'<script( type="application/json" id="content")?>', "", page)
     tags = re.findall(r"<(?:link|script|iframe|object|embed|img|image|base)\b[^>]*>|@import[^;]*|http-equiv[^>]*", page)
     return tags + [name for name in named if not name.startswith("#")]
 
@@ -93,3 +100,19 @@ def form(page: str) -> list[str]:
     wrong += ["a name of a picture" for svg in re.findall(r"<svg\b([^>]*)>", page) if 'aria-label="' not in svg]
     wrong += ["a head of a column" for text in re.findall(r"<th\b[^>]*>(.*?)</th>", page) if not text.strip()]
     return wrong
+
+
+def explored(page: str) -> dict[str, list[dict[str, Any]]]:
+    """The tables that ``explore.html`` has, as rows by column: read back from what its script reads."""
+    content = re.search(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
+    assert content is not None
+    tables = {}
+    for table in json.loads(content[1])["tables"]:
+        columns = {}
+        for each in table["dimensions"]:
+            packed, width = base64.b64decode(each["places"]), each["width"]
+            places = [int.from_bytes(packed[at : at + width], "little") for at in range(0, len(packed), width)]
+            columns[each["column"]] = [each["codes"][place][0] for place in places]
+        columns |= dict(zip(table["heads"], table["figures"], strict=True))
+        tables[table["name"]] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return tables

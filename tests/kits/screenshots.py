@@ -9,6 +9,7 @@ from pathlib import Path
 
 from confide.demonstration import demo_studio
 from tests.contract.kit import EXAMPLES
+from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -24,8 +25,11 @@ SHOTS = {
     "studio-board-cellkey": "/board?spec=examples%2Fcellkey%2Fspec.toml&at=D%3D5%3BV%3D3",
     "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
     "studio-cockpit": "/cockpit?spec=education.toml",
+    "studio-doctor": "/doctor?file=office%2Fpeople.csv&areas=office%2Fareas.csv&column=civil",
 }
 """For each picture the page that it is of."""
+FILES = {"studio-file": "census/release/explore.html"}
+"""Pages of a release that are opened from the folder."""
 CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 """The cells that are marked before it is taken."""
 
@@ -35,6 +39,9 @@ def take(folder: Path, into: Path) -> list[Path]:
     taken = []
     for name in ("topdown", "cellkey"):
         shutil.copytree(EXAMPLES / name, folder / "examples" / name)
+    office = folder / "office"
+    office.mkdir(exist_ok=True)
+    messy_office(office)
     with browsing(folder, width=1180, height=760) as watched:
         for name, path in SHOTS.items():
             watched.page.goto(watched.home + path)
@@ -47,6 +54,10 @@ def take(folder: Path, into: Path) -> list[Path]:
             for choice, place in CHOSEN.get(name, ()):
                 watched.page.locator(f"input[name={choice}]").nth(place).check()
                 watched.page.wait_for_load_state("networkidle")
+            taken.append(into / f"{name}.png")
+            watched.page.screenshot(path=taken[-1])
+        for name, path in FILES.items():
+            watched.page.goto((folder / path).absolute().as_uri())
             taken.append(into / f"{name}.png")
             watched.page.screenshot(path=taken[-1])
         assert watched.complaints == []

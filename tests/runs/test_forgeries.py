@@ -168,9 +168,9 @@ def cheaper(times: int | Fraction) -> Callable[[Path], None]:
 
 def put_plan(release: Path, manifest: Manifest, plan: Plan) -> None:
     mechanism = MECHANISMS["tables"]
-    anew = manifest_of(
-        manifest["release"], manifest["title"], plan, mechanism.restated(plan, manifest), {}, stamped=False
-    )
+    restated = mechanism.restated(plan, manifest)
+    explore = manifest.get("explore")
+    anew = manifest_of(manifest["release"], manifest["title"], plan, restated, {}, stamped=False, explore=explore)
     laws = {measure.level: measure.law for measure in plan.measures}
     for file in (release / "tables").glob("*.parquet"):
 

@@ -24,7 +24,7 @@ from tests.kits.forged import rehash
 import confide
 from confide.errors import ConfideError
 from confide.inputs.argus import read_hierarchy, read_labels, read_metadata, read_tab, record_rows
-from confide.releases.companions.workbook import read_described
+from confide.releases.companions.codebook import read_described
 
 FORMATS = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]
 TABULAR = ("tables", "cellkey", "swapping", "suppression", "safetab")

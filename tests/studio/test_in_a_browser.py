@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from tests.contract.kit import EXAMPLES
+from tests.kits.messy_office import messy_office
 from tests.kits.screenshots import PICTURES, take
-from tests.kits.studio import browsing, missing
+from tests.kits.studio import browsing, enlarged, missing
 
 from confide.demonstration import demo_studio
-from confide.studio.explore_file import write_explore
+from confide.studio.laboratory import experiments
 
 pytestmark = [
     pytest.mark.process,
@@ -149,6 +153,51 @@ def _dragged(page: Any) -> None:
     assert page.locator("#V").input_value() == "4"
 
 
+def test_an_office_goes_from_its_own_files_to_the_cockpit(tmp_path: Path) -> None:
+    messy_office(tmp_path)
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="people.csv").click()
+        page.get_by_label("File of areas, if there is one").select_option("areas.csv")
+        page.wait_for_url(re.compile("areas=areas.csv"))
+        page.get_by_role("link", name=re.compile("^civil")).click()
+        page.wait_for_url(re.compile("column=civil"))
+        page.get_by_label("What NS means").select_option("a level of its own")
+        page.wait_for_selector("[aria-label='Label of NS']")
+        page.get_by_label("Remove NS").check()
+        page.wait_for_selector("text=Some values are no level of the attribute")
+        page.reload()
+        assert page.locator("text=Some values are no level of the attribute").count() == 1, "a change stays"
+        assert watched.serious() == []
+        page.get_by_label("What NS means").select_option("a missing value")
+        page.wait_for_selector("text=✓ none")
+        page.get_by_role("link", name=re.compile("^kön")).click()
+        page.wait_for_selector("[aria-label='Label of F']")
+        page.get_by_label("Label of F", exact=True).fill("women")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("[aria-label='Label of F'][value=women]")
+        page.go_back()
+        page.wait_for_selector("[aria-label='What NS means']")
+        page.get_by_label("Name of the data set", exact=True).fill("people")
+        page.get_by_role("button", name="Write schema and spec").click()
+        page.wait_for_selector("text=You did not type the name of the data set")
+        page.go_back()
+        page.get_by_label("Name of the data set", exact=True).fill("people")
+        page.get_by_label("To open it, type the name of the data set again").fill("people")
+        page.get_by_role("button", name="Write schema and spec").click()
+        page.wait_for_url(re.compile("/cockpit"))
+        page.go_back()
+        page.wait_for_selector("text=Data doctor")
+        page.go_forward()
+        page.wait_for_selector("text=Check and price")
+        assert not [each for each in watched.requests if re.search("women|widowed|924A|Female", unquote(each))]
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+        assert watched.outside() == []
+        refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+        assert [each for each in watched.complaints if each != refused] == []
+    assert '"women"' in (tmp_path / "office/schema.toml").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_a_slider_moves_a_belief(tmp_path: Path) -> None:
     with browsing(tmp_path) as watched:
@@ -166,14 +215,125 @@ def test_a_slider_moves_a_belief(tmp_path: Path) -> None:
         shown = page.locator("#shown").inner_text()
         page.reload()
         assert page.locator("#shown").inner_text() == shown, "the experiment has an address"
-        for name in ("Which noise for", "What the area around it adds", "How well the best test does"):
+        names = [part.title for part in experiments().values()]
+        for name in names:
             page.get_by_role("link", name=name).click()
-            page.wait_for_load_state("networkidle")
-            assert watched.serious() == []
+            page.wait_for_selector(f"h1:text-is({json.dumps(name)})", timeout=60_000)
+            page.wait_for_load_state("networkidle", timeout=60_000)
+            assert watched.serious() == [], name
         page.go_back()
-        page.wait_for_selector("text=Effective rho")
+        page.wait_for_selector(f"h1:text-is({json.dumps(names[-2])})")
         assert watched.outside() == []
         assert watched.complaints == []
+
+
+def test_invariants_are_edited_and_seven_people_are_found_step_by_step(tmp_path: Path) -> None:
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="What can somebody learn?").click()
+        page.get_by_role("link", name="What exact figures do to the promise").click()
+        page.get_by_label("Area of count 1").select_option("block")
+        page.wait_for_url(re.compile("by-0=block"))
+        page.get_by_label("Who in count 1").select_option(label="householder")
+        page.wait_for_selector("text=[[counts]]")
+        page.wait_for_selector("text=confide risk invariants C1 own.toml")
+        page.get_by_label("C2 Voting-age population of every block").check()
+        page.wait_for_selector("text=confide risk invariants C1 C2 own.toml")
+        shown = page.locator("#shown").inner_text()
+        page.reload()
+        assert page.locator("#shown").inner_text() == shown, "the table has an address"
+        assert watched.serious() == []
+        page.go_back()
+        page.wait_for_selector("text=confide risk invariants C1 own.toml")
+        page.get_by_role("link", name="The proof").click()
+        page.wait_for_selector("article h1")
+        assert watched.serious() == []
+        page.go_back()
+        page.get_by_role("link", name="Seven people, found again").click()
+        page.get_by_role("link", name="Ages of women").click()
+        page.wait_for_selector("h2:text('Step 1')")
+        for number in range(2, 7):
+            page.get_by_role("link", name="Next step").click()
+            page.wait_for_selector(f"h2:text('Step {number}')")
+        assert "84 male, Black, married" in page.locator("#shown").inner_text()
+        page.go_back()
+        page.wait_for_selector("h2:text('Step 5')")
+        page.get_by_label("leave out: Black women").check()
+        page.wait_for_selector("dd:text('2')")
+        page.reload()
+        assert page.get_by_label("leave out: Black women").is_checked()
+        assert watched.serious() == []
+        assert watched.outside() == []
+        assert watched.complaints == []
+
+
+@pytest.mark.slow
+def test_a_comparison_is_made_looked_at_and_gets_one_more_protection(tmp_path: Path) -> None:
+    (tmp_path / "comparison").mkdir()
+    small = "[comparison]\nmade_up = 500\n[[protections]]\nname = 'heavy'\nmechanism = 'swapping'\nsettings = 'heavy'\n"
+    (tmp_path / "comparison/spec.toml").write_text(small + "[attack]\nnoisy_blocks = 1\nprocesses = 1\n")
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.get_by_role("link", name="Compare methods").click()
+        page.get_by_role("button", name="Make a small one with made-up people").click()
+        page.reload()
+        page.locator("#characteristic").wait_for(timeout=180_000)
+        assert "MADE-UP PEOPLE" in page.inner_text("main")
+        page.locator("#level").select_option("county")
+        page.wait_for_url(re.compile("level=county"))
+        page.locator("#group").select_option("all")
+        page.wait_for_url(re.compile("group=all"))
+        page.locator("label", has_text="Right, of matches").click()
+        page.wait_for_url(re.compile("picture=precision"))
+        assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
+        shown = page.locator("#compared").inner_text()
+        page.reload()
+        assert page.locator("#compared").inner_text() == shown, "the view has an address"
+        assert watched.serious() == []
+        page.go_back()
+        page.wait_for_url(re.compile("picture=trade-off"))
+        page.get_by_label("Budget (rho)").fill("x")
+        page.get_by_role("button", name="Protect and attack once more").click()
+        page.wait_for_selector("text=This cannot be done")
+        page.go_back()
+        page.locator("#mechanism").select_option("tables")
+        page.get_by_label("Budget (rho)").fill("1/2")
+        page.get_by_role("button", name="Protect and attack once more").click()
+        page.wait_for_selector("text=Another protection is being made")
+        assert watched.serious() == []
+        page.reload()
+        page.wait_for_selector("th:has-text('ρ = 0.5')", timeout=180_000)
+        assert "--also tables=1/2" in page.inner_text("#command")
+        assert watched.outside() == []
+        refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+        assert [each for each in watched.complaints if each != refused] == []
+
+
+@pytest.mark.slow
+def test_whoever_presses_the_first_button_of_each_page_has_rehearsed_within_ten_clicks(tmp_path: Path) -> None:
+    """Nothing is read: it is always the first main button that is pressed, and the browser counts the clicks."""
+    clicks: list[str] = []
+    first = "main button:not(.plain):not([hidden]), main a.button:not(.plain)"
+    with browsing(tmp_path) as watched:
+        page = watched.page
+        page.context.expose_function("noted", clicks.append)
+        page.context.add_init_script(
+            "addEventListener('click', (e) => { if (e.isTrusted) noted(e.target.textContent); }, true)"
+        )
+        page.reload()
+        until = time.monotonic() + 420
+        while "✓ rehearsed" not in page.inner_text("main"):
+            assert time.monotonic() < until, clicks
+            assert len(clicks) < 10, clicks
+            if page.locator("[data-poll]").count():
+                page.wait_for_timeout(500)  # something is being made
+                continue
+            page.locator(first).first.click()
+            page.wait_for_load_state("networkidle")
+        assert 1 <= len(clicks) <= 10
+        assert clicks[-1] == "Rehearse"
+        assert watched.complaints == []
+    assert list(tmp_path.rglob("*-rehearsal")), "there is a rehearsed release"
 
 
 @pytest.mark.slow
@@ -221,7 +381,9 @@ def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: 
         "/board?spec=spec.toml&persons=380",
         "/board/memo?spec=spec.toml",
         "/cockpit?spec=spec.toml",
-        "/laboratory",
+        *(f"/laboratory?experiment={each}" for each in experiments() if each != "cellkey"),
+        "/documentation/concepts/comparison",
+        "/compare",
     ]
     with browsing(seal("tables").parents[1], width=width, dark=dark) as watched:
         for path in ("/", release, *shows, "/explore/seal?release=two-states%2Frelease", *boards, "/api", "/nothing"):
@@ -257,20 +419,26 @@ def test_pages_work_without_a_script(seal: Any) -> None:
         assert "where=level%3Dcounty" in page.url
 
 
-@pytest.mark.slow
-def test_the_page_of_a_release_opens_from_a_file(seal: Any, tmp_path: Path) -> None:
-    written = write_explore(seal("tables"), tmp_path / "explore.html")
+def test_the_page_of_a_release_opens_from_a_file(seal: Any) -> None:
+    file = seal("tables") / "explore.html"
     with browsing(seal("tables").parents[1]) as watched:
         asked: list[str] = []
         page = watched.page.context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-        page.goto(written.file.as_uri())
+        page.goto(file.as_uri())
         page.get_by_label("Level").select_option("county")
         assert page.locator("tbody tr").count() == 72
         page.get_by_label("Show as").select_option("cross")
         page.get_by_label("Show as").select_option("bars")
         assert page.locator("svg rect").count() > 1
+        page.get_by_label("Show as").select_option("tiles")
+        page.get_by_label("Colour by").select_option("margin")
+        assert page.locator(".tiles li").count() == 4
+        page.get_by_label("Show as").select_option("rows")
+        page.get_by_role("button", name="Figure").click()
+        page.get_by_role("button", name="Figure").click()
+        assert page.locator("th[aria-sort=descending]").count() == 1
         watched.page = page
         assert watched.serious() == []
         assert [url for url in asked if not url.startswith("file:")] == []
@@ -295,3 +463,37 @@ def test_a_map_is_uploaded_and_drawn(seal: Any, tmp_path: Path) -> None:
         assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
         assert watched.complaints == []
     assert (folder / "maps" / "own.geojson").exists()
+
+
+SCROLLED = """async () => {
+  let longest = 0, last = performance.now(), going = true;
+  const frame = (now) => {
+    longest = Math.max(longest, now - last);
+    last = now;
+    if (going) requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+  const grid = document.querySelector(".grid");
+  for (let step = 0; step < 40; step++) {
+    grid.scrollTop = grid.scrollHeight;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  going = false;
+  return [longest, document.querySelectorAll(".grid tbody tr").length];
+}"""
+"""Scrolls to the end again and again; gives the longest time between two frames, and how many rows there are then."""
+
+
+@pytest.mark.slow
+def test_a_table_of_a_hundred_thousand_rows_scrolls_and_filters_without_freezing(seal: Any, tmp_path: Path) -> None:
+    folder = shutil.copytree(seal("tables").parents[1], tmp_path / "copy")
+    enlarged(folder / "two-states/release", "age-by-sex", 100_000)
+    with browsing(folder) as watched:
+        page = watched.page
+        page.goto(f"{watched.home}{TABLE}&chosen=1")
+        longest, rows = page.evaluate(SCROLLED)
+        assert rows > 200
+        assert longest < 1_000, "milliseconds in which nothing moved"
+        page.get_by_label("Area: code or part of the name").fill("90001-00042")
+        page.wait_for_selector("#count b:text-is('18')")
+        assert watched.complaints == []

@@ -160,6 +160,14 @@ def test_a_total_and_its_cells_were_drawn_apart(release: Release) -> None:
     assert gap.margin > 0
 
 
+def test_a_sum_of_totals_with_their_parts_says_so(release: Release) -> None:
+    chosen = choices(release)
+    for name in ("a total and its cells", "several levels"):
+        assert "counted more than once" in str(release.sum(chosen[name]))
+    for name in ("cells", "one cell", "margins"):
+        assert not release.sum(chosen[name]).note
+
+
 def test_a_sum_of_one_count_has_its_own_margin(release: Release) -> None:
     table = release.tables["age-by-sex"]
     for row in table.rows(level="nation").arrow().to_pylist()[:5]:

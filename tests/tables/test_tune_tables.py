@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.kits.commands import codes, run, run_json
 
-from confide.mechanisms.tables.table_targets import tune_tables
+from confide.mechanisms.tables.tuning import tune_tables
 from confide.releases.ledger import Ledger
 
 EXAMPLE = Path(__file__).parents[1] / "contract" / "examples" / "tables"

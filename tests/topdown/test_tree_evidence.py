@@ -17,6 +17,8 @@ from tests.kits.own_strategy import bound, lay_out, released_by_block, seal
 import confide
 from confide.engines import LocalEngine
 from confide.errors import ParameterError
+from confide.estimation.least_squares import SolveOutcome, SolveReport, solve
+from confide.estimation.node_problem import NodeProblem
 from confide.estimation.sectors import Sectors
 from confide.mechanisms.topdown import node
 from confide.mechanisms.topdown.descent import estimates_folder
@@ -28,6 +30,7 @@ from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown
 from confide.mechanisms.topdown.node import EstimationNode, NodeRules, UnitLaws, expected_cells
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spec import TopDownSpec
+from confide.mechanisms.topdown.spine import bypass_only_children
 from confide.mechanisms.topdown.strategy import Pass
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
@@ -157,6 +160,66 @@ def test_with_an_endless_budget_what_comes_out_is_what_went_in(tmp_path: Path, p
     truth = f"read_parquet('{tmp_path}/persons.parquet')"
     assert descent.sql(rows.format(descent.released(result))) == descent.sql(rows.format(truth))
     assert confide.verify(result.release).ok
+
+
+# Shares of next to nothing, as tuning writes them.
+
+LITTLE = Fraction(1, 10_000)
+EXTREMES = {
+    "next to nothing for most queries": (None, lambda name: 1 if name in ("total", "hispanic*cenrace") else LITTLE),
+    "next to nothing for cells": (None, lambda name: LITTLE if name == "detailed" else 1),
+    "all on the blocks": ((LITTLE, LITTLE, LITTLE, LITTLE, 1), None),
+    "all on the root": ((1, LITTLE, LITTLE, LITTLE, LITTLE), None),
+    "next to nothing for a level": ((1, 1, LITTLE, 1, 1), lambda name: LITTLE if name == "total" else 1),
+}
+
+
+def with_shares(problem: TopDownProblem, extreme: str, bypass: str) -> TopDownProblem:
+    """The same country with other shares of levels and queries."""
+    of_levels, of_queries = EXTREMES[extreme]
+    strategy, spine = problem.strategy, problem.spine
+    weights = [Fraction(weight) for weight in of_levels or [level.share for level in strategy.levels]]
+    levels = []
+    for level, weight in zip(strategy.levels, weights, strict=True):
+        parts = [Fraction(of_queries(query.name)) if of_queries else query.share for query in level.queries]
+        queries = [replace(query, share=part / sum(parts)) for query, part in zip(level.queries, parts, strict=True)]
+        levels.append(replace(level, share=weight / sum(weights), queries=tuple(queries)))
+    shares = bypass_only_children([level.share for level in levels], [level.parent for level in spine.levels[1:]])
+    spine = replace(
+        spine, levels=tuple(replace(level, shares=own) for level, own in zip(spine.levels, shares, strict=True))
+    )
+    return replace(problem, strategy=replace(strategy, levels=tuple(levels), bypass=bypass), spine=spine)
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+def test_shares_of_next_to_nothing_are_estimated_with_certificates(
+    extreme: str, tmp_path: Path, population_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Least squares with laws that are a million times as uncertain in some directions as in others ends, and proves
+    its optimum; the number of people is kept."""
+    reports: list[SolveReport] = []
+
+    def watched(problem: NodeProblem) -> tuple[np.ndarray, SolveReport]:
+        x, report = solve(problem)
+        assert problem.violation(x) <= 1e-6
+        if problem.law is not None:
+            reports.append(report)
+        return x, report
+
+    monkeypatch.setattr(node, "solve", watched)
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        comparison = Comparison(production(tmp_path, population_folder), tmp_path, engine)
+        bypass = "by-query" if "queries" in extreme or "cells" in extreme else "by-level"
+        problem = with_shares(comparison.with_evidence("tree"), extreme, bypass)
+        comparison.plan = plan_problem(problem)
+        estimates, _ = comparison.descend(problem, 5)
+    assert estimates.column("n").to_numpy().sum() == comparison.truth.column("n").to_numpy().sum()
+    assert reports
+    for report in reports:
+        assert report.outcome is not SolveOutcome.INEXACT
+        assert report.certificate.relative_gap <= 1e-7
+        # A method that is first and fails costs more than all others together.
+        assert sum(not attempt.accepted for attempt in report.attempts) <= 1
 
 
 # The same measurements at the same price.

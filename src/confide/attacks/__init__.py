@@ -2,6 +2,7 @@
 
 - :func:`reconstruct`: records that have the published tables, and how much others with the same tables could differ.
   The tables come from a release, a folder, or memory: :meth:`Published.from_tables`.
+- :func:`reconstruct_statistics`: everybody who fits counts, median and mean ages of a few people, step by step.
 - :func:`reidentify`: whom somebody would recognise in reconstructed records, and how often rightly.
 - :func:`audit_suppression`: what follows from tables about the cells that were left out.
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         PublishedGeography,
         PublishedMarginal,
         Reconstruction,
+        StatisticsReconstruction,
         TablesFolder,
         Variability,
         read_areas,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         read_source,
         read_tables,
         reconstruct,
+        reconstruct_statistics,
         tabulate_records,
         tabulate_sf1,
         write_records,
@@ -57,6 +60,7 @@ _ROOMS = {
         "PublishedGeography",
         "PublishedMarginal",
         "Reconstruction",
+        "StatisticsReconstruction",
         "TablesFolder",
         "Variability",
         "read_areas",
@@ -64,6 +68,7 @@ _ROOMS = {
         "read_source",
         "read_tables",
         "reconstruct",
+        "reconstruct_statistics",
         "tabulate_records",
         "tabulate_sf1",
         "write_records",
@@ -95,6 +100,7 @@ __all__ = [
     "Rates",
     "Reconstruction",
     "Reidentification",
+    "StatisticsReconstruction",
     "Suspect",
     "TablesFolder",
     "Variability",
@@ -108,6 +114,7 @@ __all__ = [
     "read_source",
     "read_tables",
     "reconstruct",
+    "reconstruct_statistics",
     "reidentification_rates",
     "reidentify",
     "reidentify_files",

@@ -192,6 +192,44 @@ def reconstruct(
 
 
 @app.command()
+def statistics(
+    source: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="Counts, median and mean ages: a TOML file; default: seven-people.")
+    ] = "seven-people",
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option("--leave-out", metavar="GROUP", help="A group that is not published; repeatable."),
+    ] = None,
+    digits: Annotated[int, typer.Option(min=0, max=3, help="The digits after the point that means have.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Find everybody who fits published counts, median and mean ages of a few people, step by step."""
+    from confide.attacks.reconstruction import reconstruct_statistics
+
+    answer = reconstruct_statistics(source, leave_out=leave_out or (), digits=digits)
+    if as_json:
+        print_json(answer.as_dict())
+        return
+    rows = [
+        (
+            step.title,
+            ", ".join(step.groups),
+            f"{step.looked_at:,}",
+            "too many" if step.remaining is None else f"{step.remaining:,}",
+        )
+        for step in answer.steps
+    ]
+    table(["step", "figures used", "looked at ", "left "], rows, title=answer.title)
+    if answer.solutions is None:
+        out.print("There are too many possibilities to look at: these figures do not give the people away so simply.")
+        return
+    people = "Exactly one set of people has" if answer.solutions == 1 else f"{answer.solutions:,} sets of people have"
+    out.print(f"{people} all these figures{', the first of them' if answer.solutions > 1 else ''}:")
+    for person in answer.people(answer.steps[-1].examples[0]) if answer.solutions else ():
+        out.print("  " + ", ".join(f"{name} {value}" for name, value in person.items()), markup=False)
+
+
+@app.command()
 def tabulate(
     records: Annotated[
         Path,

@@ -27,6 +27,10 @@ def compare(
     folder: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="A new folder. If you run it again, finished parts are kept.")
     ],
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="MECHANISM=RHO", help="One more: topdown=1/2, tables=4; repeatable."),
+    ] = None,
     as_json: Json = False,
     processes: Processes = None,
 ) -> None:
@@ -35,7 +39,7 @@ def compare(
     No protection, swapping, suppression, the cell key method, noisy tables, TopDown: errors by geography, counts
     published, and how many people an outsider recognises, beside what guessing gives. It uses the truth.
     """
-    answer = make(spec, folder, processes=processes, progress=Display(quiet=as_json))
+    answer = make(spec, folder, also=also or (), processes=processes, progress=Display(quiet=as_json))
     if as_json:
         print_json(answer.as_dict())
         return

@@ -13,7 +13,7 @@ from confide.errors import ParameterError, Place
 from confide.inference import infer as answer_of
 from confide.inference import open_source
 from confide.inference.accuracy import expected_accuracy
-from confide.inference.areas import read_areas
+from confide.inference.areas import AreaSet, read_areas
 from confide.inference.inferring import NOT_COVERED, Inference
 from confide.inference.writing import FORMATS, interval_chart, margin_map, write_inference
 
@@ -198,10 +198,7 @@ def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]]) -> None:
     out.print("No confidential record was read, and nothing was spent.\n")
     room = MOST_ROWS
     for kind in answer.kinds:
-        rows = answer.table(kind.kind).slice(0, room).to_pylist() if room else []
-        if rows:
-            _rows(answer, kind.kind, rows)
-        room -= len(rows)
+        room -= _rows(answer, kind, room)
     _shares(answer)
     _quantiles(answer)
     _ranks(extra.get("ranks", []))
@@ -226,33 +223,54 @@ def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]]) -> None:
     out.print(f"[yellow]note[/] {NOT_COVERED}")
 
 
-def _rows(answer: Inference, kind: str, rows: list[dict[str, Any]]) -> None:
+def _rows(answer: Inference, kind: AreaSet, room: int) -> int:
+    """Prints the first rows of a kind of area, at most ``room``; returns how many. All rows are made, some at a time:
+    which figures catch the eye is counted on the way."""
+    rows: list[dict[str, Any]] = []
+    total = 0
+    for batch in answer.batches(kind):
+        total += batch.num_rows
+        rows += batch.slice(0, room - len(rows)).to_pylist()
+    if not rows:
+        return 0
     names = [name for name in answer.schema.names if name in answer.source.vocabulary.attributes]
+    several = {"query": len(answer.queries) > 1, "cell": bool(names) or "label" in rows[0]}
+    several["level"] = len(answer.levels) > 1
     shown = []
     for row in rows:
-        cell = row.get("label") or ", ".join(row[name] for name in names if row[name] != "all") or row["query"]
-        margin = "" if row["low"] is None else f"±{(row['high'] - row['low']) / 2:,.1f}"
-        interval = "no interval" if row["low"] is None else f"{row['low']:,} to {row['high']:,}"
-        other = row["released"] if row["method"] == "gls" else row["gls"]
-        shown.append(
-            (
-                row["code"],
-                row["query"],
-                cell if names or row.get("label") else "",
-                "" if row["estimate"] is None else f"{row['estimate']:,.1f}",
-                margin,
-                interval,
-                f"{row['level']:.0%}",
-                row["method"] + (" *" if row["catches_the_eye"] else ""),
-                "" if other is None else f"{other:,.1f}",
-            )
-        )
-    columns = ["code", "query", "cell", "estimate ", "margin ", "interval ", "level ", "method", "other "]
-    table(columns, shown, title=kind)
-    total = answer.table(kind).num_rows
+        values = {
+            "code": row["code"],
+            "query": row["query"],
+            "cell": row.get("label") or ", ".join(row[name] for name in names if row[name] != "all"),
+            "estimate ": _plain(row["estimate"]),
+            "margin ": _margin(row),
+            "interval ": "no interval" if row["low"] is None else f"{row['low']:,} to {row['high']:,}",
+            "level ": f"{row['level']:.0%}",
+            "method": row["method"] + (" *" if row["catches_the_eye"] else ""),
+            "other ": _plain(row["released"] if row["method"] == "gls" else row["gls"]),
+        }
+        shown.append({name: text for name, text in values.items() if several.get(name.strip(), True)})
+    asked = "" if several["query"] else f", {answer.queries[0].name}"
+    at = "" if several["level"] else f", {answer.levels[0]:.0%}"
+    title = escape(f"{kind.kind}{asked}{at}")
+    folded = "cell" if several["cell"] else "code"
+    table(list(shown[0]), [list(row.values()) for row in shown], title=title, folded=folded)
     if total > len(rows):
         out.print(f"and {total - len(rows):,} more; --out writes all of them")
     out.print()
+    return len(rows)
+
+
+def _plain(number: float | None) -> str:
+    return "" if number is None else f"{number:,.1f}"
+
+
+def _margin(row: dict[str, Any]) -> str:
+    """Half of the interval, where the estimate is about its middle; elsewhere it would mislead."""
+    if row["low"] is None or row["estimate"] is None:
+        return ""
+    half = (row["high"] - row["low"]) / 2
+    return f"±{half:,.1f}" if abs(row["low"] + half - row["estimate"]) <= 1 else ""
 
 
 def _shares(answer: Inference) -> None:
@@ -295,23 +313,28 @@ def _quantiles(answer: Inference) -> None:
 
 
 def _ranks(rows: list[dict[str, Any]]) -> None:
-    shown = [
-        (
-            row["code"],
-            row["query"],
-            row["cell"],
-            f"{row['estimate']:,.1f}",
-            str(row["rank"]),
-            f"{row['low']} to {row['high']}",
-            f"{row['level']:.0%}",
-            f"{row['has_the_most']:.3f}",
-        )
-        for row in sorted(rows, key=lambda row: (row["query"], row["cell"], row["rank"]))[:MOST_ROWS]
-    ]
-    if shown:
-        columns = ["code", "query", "cell", "estimate ", "rank ", "may be ", "level ", "has the most "]
-        table(columns, shown, title="Ranks; all intervals of a cell hold at once")
-        out.print()
+    room = MOST_ROWS
+    for kind in dict.fromkeys(row["geography"] for row in rows):
+        own = [row for row in rows if row["geography"] == kind]
+        shown = [
+            (
+                row["code"],
+                row["query"],
+                row["cell"],
+                f"{row['estimate']:,.1f}",
+                str(row["rank"]),
+                f"{row['low']} to {row['high']}",
+                f"{row['level']:.0%}",
+                f"{row['has_the_most']:.3f}",
+            )
+            for row in sorted(own, key=lambda row: (row["query"], row["cell"], row["level"], row["rank"]))[:room]
+        ]
+        if shown:
+            columns = ["code", "query", "cell", "estimate ", "rank ", "may be ", "level ", "has the most "]
+            title = escape(f"Ranks among {kind}; all intervals of a cell hold at once")
+            table(columns, shown, title=title, folded="cell")
+            out.print()
+        room -= len(shown)
 
 
 def _fit(answer: Inference) -> None:

@@ -123,17 +123,17 @@ class Commands(LazyGroup):
         ),
         Later(
             "replicate",
-            "confide.cli.replicate:replicate",
+            "confide.cli.rehearse:replicate",
             "Make a TopDown release again and again from its own records, and learn what its figures are off by.",
         ),
         Later(
             "studio",
-            "confide.cli.studio:studio",
+            "confide.cli.start:studio",
             "Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.",
         ),
         Later(
             "explore",
-            "confide.cli.studio:explore",
+            "confide.cli.start:explore",
             "Write a release as one page to look at: tables with labels and margins, without a network.",
         ),
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
@@ -165,7 +165,7 @@ class Commands(LazyGroup):
             "confide.cli.tune:app",
             "Choose budgets: what accuracy they give and what they cost. Reads no records.",
         ),
-        Later("risk", "confide.cli.risk:app", "Compute what others could learn from a release. Reads no records."),
+        Later("risk", "confide.cli.main:risks", "Compute what others could learn from a release. Reads no records."),
         Later(
             "attack", "confide.cli.attack:app", "Attack published tables: reconstruct records and re-identify people."
         ),
@@ -186,6 +186,59 @@ class Commands(LazyGroup):
         ),
     )
 
+
+class Risks(LazyGroup):
+    """Every measure of risk, with its line and its place."""
+
+    later = (
+        Later(
+            "bayes",
+            "confide.cli.risk_bayes:bayes",
+            "What an adversary who knows everyone else learns about one person from a noisy count.",
+        ),
+        Later(
+            "hierarchy",
+            "confide.cli.risk_hierarchy:hierarchy",
+            "What an adversary learns about one person from counts at several levels.",
+        ),
+        Later(
+            "invariants",
+            "confide.cli.risk_promises:invariants",
+            "What invariants do to the promise: for one record, and for the smallest group that hides what they fix.",
+        ),
+        Later(
+            "curve",
+            "confide.cli.risk_promises:curve",
+            "The largest power of a test about one record at a level, and epsilon over delta, "
+            "in every way that is known.",
+        ),
+        Later(
+            "release",
+            "confide.cli.risk_release:release",
+            "What every noisy measurement of a TopDown release, taken together, says about one person.",
+        ),
+        Later(
+            "bound",
+            "confide.cli.risk_bounded:bound",
+            "How many triples F + M = T reveal the largest noise, and what knowing it would give away.",
+        ),
+        Later(
+            "averaging",
+            "confide.cli.risk_bounded:averaging",
+            "Count the ways to have each statistic of a programme, and what averaging them would find.",
+        ),
+        Later(
+            "areas",
+            "confide.cli.risk_bounded:areas",
+            "What unbounded noise does to small areas: bounds that hold with some probability, "
+            "and counts that are far off.",
+        ),
+    )
+
+
+risks = typer.Typer(
+    cls=Risks, help="Compute what others could learn from a release. Reads no records.", no_args_is_help=True
+)
 
 app = typer.Typer(
     name="confide",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from functools import partial
+from collections.abc import Sequence
 from math import inf
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,11 +12,8 @@ from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability
 from confide.privacy import Neighbours
-from confide.report.charts import Chart, chart
 from confide.risk import bayes as answer_bayes
-from confide.risk.bayesian import sequential as curves
 from confide.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer, BudgetedLaw
-from confide.risk.bayesian.evidence import LawEvidence
 from confide.risk.bayesian.one_level import checked_value
 
 
@@ -59,8 +53,7 @@ def bayes(
         known_count=known_count,
         also_rho=also_rho or (),
     )
-    gaussian = law is BudgetedLaw.DISCRETE_GAUSSIAN
-    drawn = [] if plots is None else draw(plots, answer, prior or [], gaussian=gaussian)
+    drawn = [] if plots is None else write(plots, answer.pictures(prior or ()))
     show_answer(answer, lambda: show_beliefs(answer), as_json=as_json, drawn=drawn)
 
 
@@ -128,34 +121,6 @@ def _show_released(adversaries: Sequence[BayesAdversary]) -> None:
             for count, posterior, ratio in zip(belief.released, belief.posterior, belief.risk_at, strict=True)
         ]
     table(["released ", "prior ", "posterior ", "R′ "], rows)
-
-
-def draw(folder: Path, answer: BayesAnswer, priors: Sequence[str], *, gaussian: bool) -> list[Path]:
-    """Figures 1, 2, 3 of the paper, and 7 where there are several counts."""
-    drawn_priors = list(priors) if len(priors) > 1 else list(dict.fromkeys([*priors, *curves.PRIORS]))
-    first = answer.evidence[0]
-    released = curves.by_released(first, drawn_priors)
-    pictures: dict[str, Callable[[], Chart]] = {
-        f"{name}.svg": partial(chart, f"bayes-{name}", released)
-        for name in ("posterior-by-released", "risk-by-released")
-    }
-    if gaussian:
-        assert isinstance(first, LawEvidence)
-        chosen = float((first.rho or Fraction(0)) * (2 if answer.neighbours is Neighbours.CHANGE_ONE else 1))
-        over = curves.by_rho(drawn_priors, answer.neighbours)
-        rhos = [row["rho"] for row in over]
-        inside = min(rhos) <= chosen <= max(rhos)
-        mark = [{"rho": chosen, "name": f"ρ {chosen:.3g}"}] if inside else []
-        pictures |= {
-            f"{name}.svg": partial(chart, f"bayes-{name}", over, chosen=mark)
-            for name in ("posterior-by-rho", "risk-by-rho", "right-by-rho", "average-by-rho")
-        }
-    if len(answer.evidence) > 1:
-        levels = curves.by_levels(answer.evidence, drawn_priors)
-        pictures |= {
-            f"{name}.svg": partial(chart, f"bayes-{name}", levels) for name in ("posterior-by-levels", "risk-by-levels")
-        }
-    return write(folder, pictures)
 
 
 def _probability(value: float | None) -> str:

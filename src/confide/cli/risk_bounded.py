@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,9 @@ import typer
 
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
-from confide.report.charts import Chart, chart
 from confide.risk import areas as answer_areas
 from confide.risk import averaging as answer_averaging
 from confide.risk import bound as answer_bound
-from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, Single, target_name
 from confide.risk.bounded_noise.noise_rows import LEVEL, SizeClass, read_populations, success_probability
 from confide.risk.bounded_noise.programme_risks import (
@@ -27,9 +24,6 @@ from confide.risk.bounded_noise.programme_risks import (
     TargetAveraging,
 )
 from confide.risk.bounded_noise.static_programme import BreakdownRule
-
-_VARIANCES = (0.5, 50.0)
-_EPSILONS = (0.1, 3.0)
 
 ProgrammeName = Annotated[
     str, typer.Option("--programme", metavar="NAME", help="A programme that ships, or the path of a TOML file.")
@@ -77,7 +71,7 @@ def bound(
         rule=rule,
         available=available,
     )
-    drawn = [] if plots is None else draw_bound(plots, answer)
+    drawn = [] if plots is None else write(plots, answer.pictures())
     show_answer(answer, lambda: show_bound(answer), as_json=as_json, drawn=drawn)
 
 
@@ -119,7 +113,7 @@ def averaging(
         leave_out=leave_out or (),
         alpha=alpha,
     )
-    drawn = [] if plots is None else draw_averaging(plots, answer)
+    drawn = [] if plots is None else write(plots, answer.pictures())
     show_answer(answer, lambda: show_averaging(answer, top), as_json=as_json, drawn=drawn)
 
 
@@ -146,7 +140,7 @@ def areas(
         populations=[] if populations is None else read_populations(populations),
         alpha=alpha,
     )
-    drawn = [] if plots is None else draw_areas(plots, answer)
+    drawn = [] if plots is None else write(plots, answer.pictures())
     show_answer(answer, lambda: show_areas(answer), as_json=as_json, drawn=drawn)
 
 
@@ -253,64 +247,6 @@ def show_areas(answer: AreasAnswer) -> None:
         columns = ["people", "areas ", *(f"off by {error:.0%} " for error in errors)]
         out.print()
         table(columns, lines, title=f"Areas expected to be off by at least so much, ε = {epsilon:g}")
-
-
-def draw_bound(folder: Path, answer: BoundAnswer) -> list[Path]:
-    """The heat map of triples that are needed (Figure 1)."""
-    available, level = answer.triples, answer.risk.level
-    return write(
-        folder,
-        {"triples-needed.svg": lambda: chart("bounded-triples-needed", curves.bound_grid(level), available=available)},
-    )
-
-
-def draw_averaging(folder: Path, answer: AveragingAnswer) -> list[Path]:
-    """The heat maps of success, over the variance and over ε (Figure 2)."""
-    marks = []
-    for kind, title in ((WITH_SPSN, "with SPSN"), (WITHOUT_SPSN, "without SPSN")):
-        worst = min((risk.means[Optimum.GREEDY].ratio for _, risk in kind.risks(answer)), default=None)
-        if worst is not None and curves.RATIOS[0] < worst < curves.RATIOS[1]:
-            marks.append({"x": worst, "name": title})
-
-    def picture(parameter: str, span: tuple[float, float], title: str) -> Callable[[], Chart]:
-        return lambda: chart(
-            "bounded-averaging",
-            curves.success_cells(parameter, *span),
-            contours=curves.success_contours(parameter, answer.level),
-            marks=marks,
-            quantity=title,
-        )
-
-    return write(
-        folder,
-        {
-            "averaging-variance.svg": picture("variance", _VARIANCES, "variance V"),
-            "averaging-epsilon.svg": picture("epsilon", _EPSILONS, "ε of a count with Laplace noise"),
-        },
-    )
-
-
-def draw_areas(folder: Path, answer: AreasAnswer) -> list[Path]:
-    """Distortions by size (Figure 4), and the ε that a bound needs (Figure 5)."""
-    programme, number = answer.programme, answer.areas
-    rows = [row.as_dict() for row in answer.size_classes]
-    smallest = programme.geography[-1] if programme.geography else None
-    known = {code: areas[smallest] for code, areas in (programme.countries or {}).items()} if smallest else {}
-    named = {"all countries": sum(known.values())} if known else {}
-    if known:
-        extremes = (max(known, key=lambda code: known[code]), min(known, key=lambda code: known[code]))
-        named |= {code: known[code] for code in extremes}
-    if number not in named.values():
-        named["asked for"] = number
-    pictures: dict[str, Callable[[], Chart]] = {
-        "epsilon-by-bound.svg": lambda: chart(
-            "bounded-epsilon-by-bound", curves.epsilon_curves(named, answer.level), chosen=answer.bound
-        )
-    }
-    for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
-        of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
-        pictures[f"distortions-epsilon-{epsilon:g}.svg"] = partial(chart, "bounded-distortions", of_epsilon)
-    return write(folder, pictures)
 
 
 def _short(value: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +10,8 @@ import typer
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability
-from confide.report.charts import Chart, chart
 from confide.risk import hierarchy as answer_hierarchy
 from confide.risk import hierarchy_of_tree
-from confide.risk.bayesian import decision_map as curves
 from confide.risk.bayesian.counts import SiblingNoise
 from confide.risk.bayesian.decision_map import Ties
 from confide.risk.bayesian.hierarchy_answer import (
@@ -23,10 +20,9 @@ from confide.risk.bayesian.hierarchy_answer import (
     HierarchyDecisions,
     PostProcessingRisk,
     TreeAnswer,
-    post_processing_of,
 )
 from confide.risk.bayesian.post_processing import HalfRounding
-from confide.risk.bayesian.two_level import TwoLevel, Variant
+from confide.risk.bayesian.two_level import Variant
 
 _NAMES = {
     Variant.STATED: "joint law as stated",
@@ -110,7 +106,7 @@ def hierarchy(
         post_processed=() if post_processed is None else _numbers(post_processed, "--post-processed"),
         rounding=rounding,
     )
-    drawn = [] if plots is None else draw(plots, answer.model, ties, rounding)
+    drawn = [] if plots is None else write(plots, answer.pictures(ties, rounding))
     show_answer(answer, lambda: show_hierarchy(answer), as_json=as_json, drawn=drawn)
 
 
@@ -212,59 +208,6 @@ def show_tree(answer: TreeAnswer) -> None:
     for name, law in answer.laws.items():
         out.print()
         table(["count ", "probability "], [(count, f"{p:.6f}") for count, p in law.as_dict().items()], title=name)
-
-
-def draw(folder: Path, model: TwoLevel, ties: Ties, rounding: HalfRounding) -> list[Path]:
-    """Decisions, accuracy by the parent's count and noise, and post-processing (Figures 4, 5, 6 and 12)."""
-    known = model.known
-    processing = post_processing_of(model, rounding)
-    published = [0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 75, 90, 100, 125, 150, 175, 200]
-
-    def by_rho2() -> Chart:
-        rows = curves.accuracy_by_rho2(model, [known + 1, known + 10, known + 100], ties=ties)
-        without = curves.accuracy_by_parent(model, [known + 1], ties, [Variant.WITHOUT])[0]["correct_given_1"]
-        return chart("hierarchy-accuracy-by-rho2", rows, without=without, chosen=float(model.rho2))
-
-    return write(
-        folder,
-        {
-            "hierarchy-decisions.svg": lambda: _decisions(curves.decision_tiles(model)),
-            "hierarchy-accuracy-by-parent.svg": lambda: _accuracy_by_parent(
-                curves.accuracy_by_parent(model, range(known + 1, known + 21), ties)
-            ),
-            "hierarchy-accuracy-by-rho2.svg": by_rho2,
-            "hierarchy-post-processing.svg": lambda: chart(
-                "hierarchy-post-processing",
-                curves.post_processed_by_parent(processing, published),
-                by_rho1=curves.post_processed_by_rho1(processing, [1, 10, 100]),
-                without=processing.without(),
-                bound=processing.bound(),
-                chosen=float(model.rho1),
-            ),
-        },
-    )
-
-
-_DECISIONS = ["not in", "changed to “not in”", "tie", "changed to “in”", "in"]
-
-
-def _decisions(rows: Sequence[dict[str, Any]]) -> Chart:
-    """What is decided, and where the hierarchy changes it; only decisions that occur have a colour."""
-    tiles = []
-    for row in rows:
-        changed = row["decision"] not in (row["without"], "tie")
-        decision = f"changed to “{row['decision']}”" if changed else row["decision"]
-        tiles.append(row | {"panel": f"x1* = {row['x1']}", "decision": decision})
-    ticks = sorted({row["y"] for row in rows if row["y"] % 10 == 0}, reverse=True)
-    occurring = {tile["decision"] for tile in tiles}
-    decisions = [decision for decision in _DECISIONS if decision in occurring]
-    return chart("hierarchy-decisions", tiles, ticks=ticks, decisions=decisions)
-
-
-def _accuracy_by_parent(rows: Sequence[dict[str, Any]]) -> Chart:
-    """How often decisions are right, beside those of somebody without the hierarchy."""
-    without = [row for row in rows if row["variant"] == Variant.WITHOUT][:1]
-    return chart("hierarchy-accuracy-by-parent", rows, without=without)
 
 
 def _released(text: str) -> tuple[int, int, int]:

@@ -6,9 +6,7 @@ figures without noise do to the promise of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,15 +18,11 @@ from confide.privacy.invariants.group_statements import DELTA as GROUP_DELTA
 from confide.privacy.invariants.group_statements import group_concentration
 from confide.privacy.invariants.single_record import Status
 from confide.privacy.statements import factor, rounded_up
-from confide.report.charts import Chart, chart
 from confide.report.render import exact_text, fraction_up, shortened_up, up
 from confide.risk import CurveAnswer, EpsilonCurveAnswer, InvariantsAnswer, curve_of_epsilon, shipped_invariants
 from confide.risk import curve as answer_curve
 from confide.risk import invariants as answer_invariants
-from confide.risk.testing import curve as curves
-from confide.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, power_curve
 from confide.risk.testing.curve_answer import DELTA, DELTAS, LEVELS, curve_of_what
-from confide.risk.testing.level_power import pure_power
 
 
 def curve(
@@ -59,11 +53,11 @@ def curve(
         raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
     if epsilon is not None:
         by_epsilon = curve_of_epsilon(epsilon, levels=level or LEVELS, deltas=delta or ())
-        drawn = [] if plots is None else write(plots, {"power.svg": lambda: _pure_power_chart(by_epsilon.epsilon)})
+        drawn = [] if plots is None else write(plots, by_epsilon.pictures())
         show_answer(by_epsilon, lambda: show_epsilon_curve(by_epsilon), as_json=as_json, drawn=drawn)
         return
     answer = answer_curve(rho, strategy=strategy, root=root, levels=level or LEVELS, deltas=delta or DELTAS)
-    drawn = [] if plots is None else _draw(plots, answer)
+    drawn = [] if plots is None else write(plots, answer.pictures())
     show_answer(answer, lambda: show_curve(answer), as_json=as_json, drawn=drawn)
 
 
@@ -120,71 +114,6 @@ def _show_parts(answer: CurveAnswer) -> None:
     columns = ["one record differs", "rho ", "epsilon ", "any release ", "these measurements "]
     table(columns, rows, title=f"In part: epsilon at delta = {float(DELTA):g}, and the power at level {float(level):g}")
     out.print("\nEpsilon is that of Canonne, Kamath and Steinke. Figures published without noise are not covered.")
-
-
-def _draw(folder: Path, answer: CurveAnswer) -> list[Path]:
-    rho, parts = answer.rho, answer.parts
-    best = parts[0].best if parts else None
-    pictures: dict[str, Callable[[], Chart]] = {
-        "power.svg": lambda: _power_chart(power_curve(rho, best=best)),
-        "epsilon.svg": lambda: _epsilon_chart(epsilon_curve(rho)),
-    }
-    if parts:
-        pictures["parts.svg"] = lambda: _parts_chart(parts, answer.levels[0])
-    return write(folder, pictures)
-
-
-_ANY = "any release with this ρ"
-_EPSILONS = {
-    "bun_steinke": "Bun and Steinke",
-    "canonne_kamath_steinke": "Canonne, Kamath and Steinke",
-    "gaussian_limit": "Gaussian noise (for comparison)",
-}
-
-
-def _own(point: PowerPoint) -> tuple[float, str]:
-    """The power of a test of these measurements, or else of Gaussian noise; and of which of the two it is."""
-    if point.exact is None:
-        return point.gaussian, "Gaussian noise with this ρ"
-    return point.exact.pessimistic, "these measurements"
-
-
-def _power_chart(points: Sequence[PowerPoint]) -> Chart:
-    """The largest power over the level."""
-    rows = []
-    for point in points:
-        power, way = _own(point)
-        rows.append({"level": float(point.level), "power": point.zcdp, "way": _ANY})
-        rows.append({"level": float(point.level), "power": power, "way": way})
-    return chart("curve-power", rows)
-
-
-def _pure_power_chart(epsilon: Fraction) -> Chart:
-    """The same under pure differential privacy."""
-    way = f"any release with ε = {float(epsilon):g}"
-    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in curves.LEVELS]
-    return chart("curve-power", rows)
-
-
-def _epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
-    """ε over δ, in three ways."""
-    rows = [
-        {"delta": float(point.delta), "epsilon": point.ways[way], "way": words}
-        for point in points
-        for way, words in _EPSILONS.items()
-    ]
-    return chart("curve-epsilon", rows)
-
-
-def _parts_chart(parts: Sequence[GuaranteePart], level: Fraction) -> Chart:
-    """The largest power at one level, by what differs between the two hypotheses."""
-    rows = []
-    for part in parts:
-        (point,) = part.powers([level])
-        power, way = _own(point)
-        rows.append({"name": part.words, "power": point.zcdp, "way": _ANY})
-        rows.append({"name": part.words, "power": power, "way": way})
-    return chart("curve-parts", rows, level=float(level))
 
 
 def _bracket(ends: Bracket | None, digits: int) -> list[str]:

@@ -75,11 +75,18 @@ def show_answer(answer: TypedAnswer, text: Callable[[], None], *, as_json: bool,
         out.print(f"Drawn: {escape(str(path))}")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table; columns whose name ends in a space are numbers, aligned to the right."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, folded: str | None = None
+) -> None:
+    """A table; columns whose name ends in a space are numbers, aligned to the right.
+
+    ``folded``: the only column whose texts are broken into lines where there is no room for all of them.
+    """
     grid = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        grid.add_column(column.strip(), justify="right" if column.endswith(" ") else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if column.endswith(" ") else "left"
+        in_one_line = folded is not None and column != folded
+        grid.add_column(column.strip(), justify=justify, overflow="fold", no_wrap=in_one_line)
     for row in rows:
         grid.add_row(*(escape(str(cell)) for cell in row))
     out.print(grid)
@@ -123,7 +130,7 @@ Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Writ
 
 
 def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
-    """Draws pictures into a folder, each by name; none is drawn where the extra ``plots`` is missing."""
+    """Draws pictures into a folder, each in a file of its name; none is drawn where the extra ``plots`` is missing."""
     if not charts.available():
         raise ParameterError(
             "no-plots",
@@ -133,7 +140,7 @@ def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Pat
             expected="the extra `plots`",
             remedy='install it with pip install "confide[plots]", or leave out --plots',
         )
-    drawn = {folder / name: picture().svg() for name, picture in pictures.items()}
+    drawn = {folder / f"{name.removesuffix('.svg')}.svg": picture().svg() for name, picture in pictures.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in drawn.items():

@@ -37,7 +37,6 @@ from confide.privacy import Definition
 from confide.report.charts import Chart, chart
 from confide.report.render import fraction_up, up
 from confide.risk import tune_cellkey as answer_tune
-from confide.risk.bounded_noise import withstanding as curves
 from confide.risk.bounded_noise.averaging import Optimum, target_name
 from confide.risk.bounded_noise.static_programme import BreakdownRule
 from confide.risk.bounded_noise.withstanding import ProtectedRegion
@@ -413,7 +412,7 @@ def cellkey(
         alpha=alpha,
         relaxed=relaxed,
     )
-    drawn = [] if plots is None else _draw(answer.region, plots)
+    drawn = [] if plots is None else write(plots, answer.pictures())
     show_answer(answer, lambda: _show(answer.region), as_json=as_json, drawn=drawn)
 
 
@@ -474,33 +473,6 @@ def _show_epsilon(region: ProtectedRegion) -> None:
 
 def _span(low: Fraction, high: Fraction, *, ok: bool) -> str:
     return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"
-
-
-def _draw(region: ProtectedRegion, folder: Path) -> list[Path]:
-    question = region.question
-    areas = question.small_areas
-    if areas is None and question.programme.geography:
-        areas = question.areas.get(question.programme.geography[-1])
-    pictures: dict[str, Callable[[], Chart]] = {"region.svg": region.chart}
-    if areas is not None:
-        known = areas
-        words = {
-            "utility_at_least": "utility: at least",
-            "averaging_at_most": "averaging: at most",
-            "relaxed_averaging_at_most": "averaging, second statistic",
-        }
-        limits = [
-            {"epsilon": region.epsilon[key], "name": name}
-            for key, name in words.items()
-            if region.epsilon[key] is not None
-        ]
-        pictures["epsilon-band.svg"] = lambda: chart(
-            "bounded-epsilon-band",
-            curves.bound_curve(known, question.level),
-            limits=limits,
-            bound=question.small_area_bound,
-        )
-    return write(folder, pictures)
 
 
 # ``confide tune topdown`` and ``risk``: from what is wanted to budgets and shares.

@@ -11,8 +11,7 @@ from rich.markup import escape
 
 from confide.cli.show import Json, out, print_json, show_answer, table
 from confide.errors import ConfideError, ParameterError, Place
-from confide.mechanisms.tables.table_targets import TablesFromTargets, tune_tables
-from confide.mechanisms.tables.tuning import TablesTuning
+from confide.mechanisms.tables.tuning import TablesFromTargets, TablesTuning, tune_tables
 from confide.report.render import exact_text, fraction_up, up
 from confide.risk.testing.protection import StatedProtection
 

@@ -1,7 +1,7 @@
 """One population, several protections: what each costs the user and leaves to the attacker, on one page.
 
 - :func:`compare` runs a spec (:func:`load_comparison`, :class:`ComparisonSpec`) and returns a
-  :class:`ProtectionComparison`: the page and its numbers.
+  :class:`ProtectionComparison`: the page and its numbers; :func:`read_comparison` opens one that was made before.
 - :func:`common_tables` are the tables that every protection publishes: :class:`CommonTables`.
 - :class:`AreaFigures` are what one of them published, or what is true: a matrix for each level and table.
   :func:`errors`, :func:`cells_published` and :func:`sums_agree` hold the one against the other.
@@ -13,7 +13,7 @@ Start with :mod:`confide.comparison.comparing`. For users: ``docs/concepts/compa
 """
 
 from confide.comparison.common_tables import CommonTable, CommonTables, common_tables
-from confide.comparison.comparing import ProtectionComparison, compare
+from confide.comparison.comparing import ProtectionComparison, compare, read_comparison
 from confide.comparison.comparison_spec import ComparisonSpec, LoadedComparison, load_comparison
 from confide.comparison.figures import AreaFigures, ComparedAreas, cells_published, errors, sums_agree, tabulate
 
@@ -30,6 +30,7 @@ __all__ = [
     "compare",
     "errors",
     "load_comparison",
+    "read_comparison",
     "sums_agree",
     "tabulate",
 ]

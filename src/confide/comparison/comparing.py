@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,11 @@ from confide.comparison import figures as accuracy
 from confide.comparison.attacking import attack
 from confide.comparison.common_tables import characteristics, common_tables
 from confide.comparison.compared_people import ComparedPopulation, prepare
-from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, load_comparison
-from confide.comparison.page import words_of, write_page
+from confide.comparison.comparison_spec import AnyProtection, LoadedComparison, also_protected, load_comparison
+from confide.comparison.page import ComparedView, compared_view, words_of, write_page
 from confide.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.engines.groups import private_folder, whole_file, write_text
-from confide.errors import Place, RunError
+from confide.errors import InputError, Place, RunError
 from confide.releases.progress import Progress, Silent
 from confide.releases.workspace import no_room_is_an_error, one_process
 from confide.version import __version__
@@ -42,7 +43,7 @@ QUESTION, RESULT, RECONSTRUCTED, VARIABILITY = (
     "reconstructed.parquet",
     "solution-variability.json",
 )
-MARK, LOCK = "NOT-FOR-RELEASE.txt", "lock"
+MARK, LOCK, ASKED = "NOT-FOR-RELEASE.txt", "lock", "asked.json"
 MARKED = "A comparison of protections, made by confide compare: it uses the truth. Nothing here is for release.\n"
 _VERSION = "confide/comparison/v2"
 
@@ -53,6 +54,16 @@ class ProtectionComparison(TypedAnswer):
 
     folder: Path
     numbers: Mapping[str, Any]
+
+    def view(self, characteristic: str = "", level: str = "", group: str = "") -> ComparedView:
+        """One count, on one level, and one group of people: what each protection costs and what it leaves.
+
+        Args:
+            characteristic: The count, such as ``population``; without it, the one that stands for accuracy.
+            level: The level of the areas; without it, the smallest areas.
+            group: The people whom the attack is about; without it, those who stand out most.
+        """
+        return compared_view(self.numbers, characteristic, level, group)
 
     @property
     def page(self) -> Path:
@@ -65,13 +76,19 @@ class ProtectionComparison(TypedAnswer):
 
 
 def compare(
-    spec: str | Path, folder: str | Path, *, processes: int | None = None, progress: Progress | None = None
+    spec: str | Path,
+    folder: str | Path,
+    *,
+    also: Sequence[str] = (),
+    processes: int | None = None,
+    progress: Progress | None = None,
 ) -> ProtectionComparison:
     """Protects the same people in several ways, attacks each, and writes one page (``confide compare``).
 
     Args:
         spec: The spec of a comparison: a TOML file (``docs/concepts/comparison.md``).
         folder: A new folder. If you run it again, finished parts are kept.
+        also: Protections besides those of the spec, such as ``topdown=1/2``: the mechanism and its rho.
         processes: How many processes; all cores by default.
         progress: A display, if one is wanted.
 
@@ -80,14 +97,16 @@ def compare(
     """
     loaded, out, display = load_comparison(spec), Path(folder), progress or Silent()
     with no_room_is_an_error(out):
-        for part in loaded.protections:
+        parts = (*loaded.protections, *also_protected(also, loaded.protections))
+        for part in parts:
             settings_content(part, loaded.path.parent)  # for its findings, before anything takes long
         _own_folder(out)
     with one_process(out / LOCK, out), no_room_is_an_error(out):
+        where = os.path.relpath(loaded.path.resolve(), out.resolve())
+        write_text(out / ASKED, json.dumps({"spec": Path(where).as_posix(), "also": list(also)}) + "\n")
         population = prepare(loaded, out, display)
         results: list[dict[str, Any]] = []
         certain: dict[str, float | None] | None = None
-        parts = loaded.protections
         for number, part in enumerate(parts, 1):
             display.note(f"Protection {number} of {len(parts)}: {part.name}")
             results.append(_result(loaded, part, population, out, certain, processes, display))
@@ -97,6 +116,46 @@ def compare(
         write_text(out / NUMBERS, json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
         write_page(numbers, out / PAGE)
     return ProtectionComparison(out, numbers)
+
+
+def read_comparison(folder: str | Path) -> ProtectionComparison:
+    """A comparison that was made before.
+
+    Args:
+        folder: The folder of the comparison.
+
+    Returns:
+        Where it is, and its numbers.
+    """
+    file = Path(folder) / NUMBERS
+    try:
+        numbers: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        readable = isinstance(numbers["protections"], list) and "words" in numbers and "characteristics" in numbers
+    except (OSError, ValueError, KeyError, TypeError):
+        readable = False
+    if not readable:
+        raise InputError(
+            "no-comparison",
+            "there is no comparison in this folder",
+            where=Place(file=str(file)),
+            found="no such file, or another form" if not file.exists() else "another form",
+            expected=f"a {NUMBERS} as `confide compare` writes it",
+            remedy="make one with `confide compare SPEC --out DIR`",
+        )
+    return ProtectionComparison(Path(folder), numbers)
+
+
+def asked_before(folder: str | Path) -> tuple[Path | None, tuple[str, ...]]:
+    """What a comparison was last asked for: its spec, where it is known, and the protections besides.
+
+    Args:
+        folder: The folder of the comparison, finished or not.
+    """
+    try:
+        noted = json.loads((Path(folder) / ASKED).read_text(encoding="utf-8"))
+        return (Path(folder) / noted["spec"]).resolve(), tuple(map(str, noted["also"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, ()
 
 
 def _result(

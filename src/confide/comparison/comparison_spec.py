@@ -17,8 +17,9 @@ held against. Every key: ``docs/concepts/comparison.md``.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -38,7 +39,8 @@ from confide.comparison.programme_file import (
     problems_of_levels,
 )
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
-from confide.errors import ConfideError
+from confide.errors import ConfideError, ParameterError, Place
+from confide.exact import positive_within
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.spec import DataPart, ExactNumber, Name
 from confide.report.render import render
@@ -163,6 +165,10 @@ AnyProtection = Annotated[
     | TopDownProtection,
     Field(discriminator="mechanism"),
 ]
+
+
+WITH_BUDGET: Mapping[str, Any] = {"topdown": TopDownProtection, "tables": TablesProtection}
+"""The protections that a rho decides."""
 
 
 class AttackPart(Part):
@@ -331,6 +337,45 @@ def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
         inner = error.findings[0]
         found, expected = inner.found or spec.attack.attacker, inner.expected or "perfect"
         yield wrong(("attack", "attacker"), inner.what, found, expected)
+
+
+def also_protected(asked: Sequence[str], named: Iterable[ProtectionPart]) -> tuple[AnyProtection, ...]:
+    """Protections that are asked for besides those of a spec, such as ``topdown=1/2``: the mechanism and its rho.
+
+    Args:
+        asked: What was asked for; a protection that is there already is not asked for again.
+        named: The protections of the spec.
+
+    Returns:
+        A protection for each, named after its mechanism and its budget.
+
+    >>> [part.name for part in also_protected(["topdown=0.5", "topdown=1/2"], ())]
+    ['topdown-at-1-over-2']
+    """
+    known: set[tuple[str, Fraction]] = {
+        (each.mechanism, each.budget) for each in named if isinstance(each, TablesProtection | TopDownProtection)
+    }
+    parts: list[AnyProtection] = []
+    for text in asked:
+        mechanism, equals, amount = text.partition("=")
+        if mechanism not in WITH_BUDGET or not equals:
+            raise ParameterError(
+                "bad-protection",
+                "this is no protection with a budget",
+                where=Place(path="--also"),
+                found=text[:40],
+                expected=" or ".join(f"{each}=RHO" for each in WITH_BUDGET),
+                remedy="name one of them with an exact rho, such as topdown=1/2",
+            )
+        budget = positive_within(amount, "--also", Fraction(1, 10**6), Fraction(10**6))
+        if (mechanism, budget) in known:
+            continue
+        known.add((mechanism, budget))
+        name = f"{mechanism}-at-{str(budget).replace('/', '-over-')}"
+        if len(name) > 60:
+            name = f"{mechanism}-at-{hashlib.sha256(str(budget).encode()).hexdigest()[:16]}"
+        parts.append(WITH_BUDGET[mechanism](name=name, mechanism=mechanism, budget=budget))
+    return tuple(parts)
 
 
 COMPARISON_DRAFT = "comparison"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from confide.comparison.attacking import ALL, EXPOSED, UNIVERSES
 from confide.comparison.common_tables import CommonTables, characteristics, listed_words
 from confide.comparison.programme_file import BLOCK, ProgrammeGeographyPart, plural
 from confide.engines.groups import write_text
+from confide.errors import ParameterError, Place
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.render import render
@@ -22,6 +24,12 @@ UNIVERSES_IN_WORDS = {
     "unique": "Alone of their {known_group} in the {unit}",
     "unique&nonmodal": "… and not of the {unit}'s largest group",
     "unique&nonmodal&solvar0": "… and the true tables have one solution",
+}
+GROUPS_IN_FULL = {
+    "all": "Everybody",
+    "unique": "Alone of their {known_group} in the {unit}",
+    "unique&nonmodal": "Alone, and not of the {unit}'s largest group",
+    "unique&nonmodal&solvar0": "Alone, not of the largest group, in a {unit} whose true tables have one solution",
 }
 GUESSES = {"hold_out_match_rate": "knowing other {units} alone", "modal_match_rate": "always the commonest kind"}
 BETTER, WEAK = "better_of_attack_and_guessers", "no_better_than_a_guess"
@@ -55,7 +63,7 @@ def page(numbers: Row) -> str:
         gaps=any(row["gaps"] for row in rows),
         figures=_figures(rows, numbers) if charts.available() else [],
         percent=percent,
-        error=_error,
+        error=persons,
     )
 
 
@@ -113,7 +121,7 @@ def percent(share: float | None, digits: int = 0) -> str:
     return f"{text} %"
 
 
-def _error(value: float | None) -> str:
+def persons(value: float | None) -> str:
     """An error in persons, with as many digits as it deserves."""
     if value is None:
         return "–"
@@ -154,10 +162,10 @@ def _headline(rows: Sequence[Row], words: Row) -> list[str]:
 
 def _errors_in_words(row: Row, words: Row) -> str:
     """How far counts are off in the largest and in the smallest areas."""
-    above, in_unit = words["level"], f"{_error(row['block'])} in a {words['unit']}"
+    above, in_unit = words["level"], f"{persons(row['block'])} in a {words['unit']}"
     if above == BLOCK:
-        return f"{_error(row['block'])} persons in a {words['unit']}"
-    return f"{_error(row['largest'])} persons in a {words['levels'][above][0]} and {in_unit}"
+        return f"{persons(row['block'])} persons in a {words['unit']}"
+    return f"{persons(row['largest'])} persons in a {words['levels'][above][0]} and {in_unit}"
 
 
 def _right(row: Row, words: Row) -> str:
@@ -265,6 +273,7 @@ def _figures(rows: Sequence[Row], numbers: Row) -> list[dict[str, str]]:
                 "comparison-trade-off",
                 points,
                 error_title=f"mean absolute error of a count of a {words['unit']}, persons",
+                risk_title="of those who stand out, recognised rightly",
             ),
             "How many of those who stand out are recognised correctly, by the attack or by a guess, whichever is right "
             "more often, and the error that this costs: lower is better protected, further left is more accurate."
@@ -312,6 +321,149 @@ def _curves(rows: Sequence[Row], words: Row) -> list[dict[str, Any]]:
             for each in row["ranking"]
         ]
     return curves
+
+
+# One count, one level, one group of people: what somebody chooses on a live page.
+
+
+@dataclass(frozen=True)
+class ComparedProtection:
+    """A protection under one view."""
+
+    name: str
+    title: str
+    guarantee: str
+    error: float | None
+    """The mean absolute error of the count, in persons."""
+    published: float
+    """The share of areas that have a figure."""
+    rates: Row | None
+    """What the attack on the group came to."""
+
+    @property
+    def risk(self) -> float | None:
+        """The share of the group that is recognised rightly, by the attack or by a guess."""
+        return None if self.rates is None else _recognised(self.rates)
+
+
+@dataclass(frozen=True)
+class ComparedView:
+    """One count on one level, and one group of people, under every protection."""
+
+    numbers: Row
+    characteristic: str
+    level: str
+    group: str
+    protections: tuple[ComparedProtection, ...]
+
+    @property
+    def true_mean(self) -> float:
+        """The mean of the true counts of the areas."""
+        mean: float = self.numbers["protections"][0]["errors"][self.level][self.characteristic]["mean_true"]
+        return mean
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The groups that can be chosen, in words."""
+        known = self.numbers["protections"][0]["attack"]["perfect"]["universes"]
+        words = self.numbers["words"]
+        return {name: GROUPS_IN_FULL[name].format(**words) for name in UNIVERSES if known.get(name)}
+
+    @property
+    def by_table(self) -> dict[str, dict[str, str]]:
+        """The counts that can be chosen: by the title of their table, the names with their titles."""
+        tables = self.numbers["programme"]["tables"]
+        listed: dict[str, dict[str, str]] = {}
+        for name, item in self.numbers["characteristics"].items():
+            listed.setdefault(tables[item["table"]], {})[name] = item["title"]
+        return listed
+
+    def pictures(self) -> charts.Pictures:
+        """Risk against error, how often matches are right, and errors by level, by name."""
+        words = self.numbers["words"]
+        levels = {level: words["levels"][level][0] for level in self.numbers["levels"]}
+        title = self.numbers["characteristics"][self.characteristic]["title"]
+        points = [
+            {"title": each.title, "error": each.error, "risk": each.risk}
+            for each in self.protections
+            if each.published == 1
+        ]
+        marks = [
+            {
+                "title": each.title,
+                "matches": each.rates["putative"],
+                "precision": each.rates["precision"],
+                "modal": each.rates["modal_guesser_precision"],
+                "proportional": each.rates["proportional_guesser_precision"],
+            }
+            for each in self.protections
+            if each.rates
+        ]
+        errors = [
+            {
+                "title": each["title"],
+                "level": word,
+                "error": each["errors"][level][self.characteristic]["mean_absolute_error"],
+            }
+            for each in self.numbers["protections"]
+            for level, word in levels.items()
+        ]
+        axis = f"mean absolute error, {title}, of a {levels[self.level]}, persons"
+        return {
+            "trade-off": lambda: charts.chart(
+                "comparison-trade-off", points, error_title=axis, risk_title="of these people, recognised rightly"
+            ),
+            "precision": lambda: charts.chart("comparison-precision", marks),
+            "errors": lambda: charts.chart("comparison-errors", errors, levels=list(levels.values())),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "characteristic": self.characteristic,
+            "level": self.level,
+            "group": self.group,
+            "true_mean": self.true_mean,
+            "protections": [
+                {"name": each.name, "title": each.title, "mean_absolute_error": each.error, "published": each.published}
+                | {"risk": each.risk, "rates": None if each.rates is None else dict(each.rates)}
+                for each in self.protections
+            ],
+        }
+
+
+def compared_view(numbers: Row, characteristic: str = "", level: str = "", group: str = "") -> ComparedView:
+    """See :meth:`confide.comparison.ProtectionComparison.view`."""
+    words, known = numbers["words"], numbers["protections"][0]["attack"]["perfect"]["universes"]
+    groups = [name for name in UNIVERSES if known.get(name)]
+    chosen = {
+        "characteristic": (characteristic or words["shown"]["characteristic"], list(numbers["characteristics"])),
+        "level": (level or numbers["levels"][-1], list(numbers["levels"])),
+        "group": (group or groups[-1], groups),
+    }
+    for name, (value, possible) in chosen.items():
+        if value not in possible:
+            raise ParameterError(
+                "no-such-view",
+                f"the comparison has no such {name}",
+                where=Place(path=name),
+                found=value[:60],
+                expected=", ".join(possible)[:400],
+                remedy="choose one of these",
+            )
+    what, where, who = (value for value, _ in chosen.values())
+    rows = tuple(
+        ComparedProtection(
+            each["name"],
+            each["title"],
+            each["guarantee"],
+            each["errors"][where][what]["mean_absolute_error"],
+            each["errors"][where][what]["published"],
+            each["attack"]["perfect"]["universes"].get(who),
+        )
+        for each in numbers["protections"]
+    )
+    return ComparedView(numbers, what, where, who, rows)
 
 
 # What a comparison calls its areas, and what people are known by and learn.

@@ -33,6 +33,8 @@ from confide.estimation.sectors import Sectors
 
 DENSE = 250_000
 """Matrices of the parent's cells are kept if a product with them takes at most this many multiplications."""
+NOTHING = 1e-10
+"""An eigenvalue below this part of the largest is a rounding error."""
 BELOW_ALL = 1 - 1e-9
 """Takes rounding errors off a bound that has to be below a smallest eigenvalue."""
 
@@ -87,7 +89,7 @@ class CellLaw:
     # The cells that the parent has: a box of core cells and levels that holds them, without what no cell has.
 
     @cached_property
-    def _box(self) -> tuple[Integers, tuple[int, ...], Integers]:
+    def box(self) -> tuple[Integers, tuple[int, ...], Integers]:
         """The core cells of the box, its shape on the free axes, and the place of each row of x in it."""
         core, levels = self._places
         cells, place = np.unique(core, return_inverse=True)
@@ -99,8 +101,9 @@ class CellLaw:
         return cells, tuple(shape), place.reshape(-1)
 
     @cached_property
-    def _box_parts(self) -> tuple[tuple[tuple[bool, ...], Floats], ...]:
-        cells = self._box[0]
+    def box_parts(self) -> tuple[tuple[tuple[bool, ...], Floats], ...]:
+        """For each subset T of the free axes B_T on the core cells of the box, once where all kinds are alike."""
+        cells = self.box[0]
         return tuple((mask, _one_if_alike(part[:, cells[:, None], cells])) for mask, part in self._parts)
 
     @cached_property
@@ -129,10 +132,10 @@ class CellLaw:
             if len(self._dense) == 1:
                 return np.asarray(self._dense[0] @ v)
             return np.asarray((self._dense[self.kind] @ v.T[:, :, None])[:, :, 0].T)
-        cells, shape, place = self._box
+        cells, shape, place = self.box
         box = np.zeros((len(self.kind), len(cells) * prod(shape)))
         box[:, place] = v.T
-        image = self._applied(self._box_parts, box.reshape(len(self.kind), len(cells), *shape))
+        image = self._applied(self.box_parts, box.reshape(len(self.kind), len(cells), *shape))
         return np.asarray(image.reshape(len(self.kind), -1)[:, place].T)
 
     def _applied(self, parts: Sequence[tuple[tuple[bool, ...], Floats]], box: Floats) -> Floats:
@@ -196,6 +199,23 @@ class CellLaw:
                 least = float(np.linalg.eigvalsh(scaled).min())
                 below[kind, cells] = max(0.0, least * BELOW_ALL) * own[cells]
         return np.ascontiguousarray(below[self.kind][:, self._places[0]].T)
+
+    @cached_property
+    def condition(self) -> float:
+        """How unlike directions are: the largest over the smallest eigenvalue of J, each cell in units of its weight.
+
+        Directions of which nothing is known do not count.
+        """
+        worst = 1.0
+        for matrices in self.information:
+            own = np.einsum("scc->c", matrices)
+            cells = np.flatnonzero(own > 0)
+            if len(cells):
+                scale = np.sqrt(own[cells])
+                values = np.linalg.eigvalsh(matrices[:, cells[:, None], cells] / (scale[:, None] * scale))
+                largest = float(values.max())
+                worst = max(worst, largest / float(values[values > NOTHING * largest].min(initial=largest)))
+        return worst
 
     def largest(self) -> float:
         """The largest eigenvalue of J over all kinds: an upper bound of those of J_SS."""

@@ -16,10 +16,11 @@ import numpy as np
 import piqp
 import scipy.sparse as sp
 
-from confide.arrays import Booleans, Floats, Integers
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, Place
 from confide.estimation.active_set import active_set
 from confide.estimation.cell_law import CellLaw
+from confide.estimation.law_interior_point import law_interior_point
 from confide.estimation.node_problem import NodeProblem
 from confide.estimation.optimality import InfeasibleError, OptimalityCertificate, certify, clashes
 from confide.estimation.prepare import Hessian, Point, Prepared, prepare, project, reference_point, row_status
@@ -33,8 +34,6 @@ from confide.estimation.prepare import Hessian, Point, Prepared, prepare, projec
 
 
 TOLERANCE = 1e-9
-MOST_ENTRIES = 2e7
-"""The largest Hessian of laws of cells that is written down for the interior point method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,37 +66,20 @@ def _matrix(parts: list[tuple[Integers, Integers, Floats]], shape: tuple[int, in
     return sp.csc_matrix((value, (row, column)), shape=shape)
 
 
-def _law_matrix(law: CellLaw, free: Booleans) -> sp.csc_array:
-    """J_SS of every child on its free cells, child by child; the upper half is enough for PIQP."""
-    used, place = np.unique(law.kind, return_inverse=True)
-    matrices = [law.matrix(int(kind)) for kind in used]
-    blocks = [np.triu(matrices[k][np.ix_(own, own)]) for k, own in zip(place.reshape(-1).tolist(), free.T, strict=True)]
-    return sp.csc_array(sp.block_diag(blocks, format="csc"))
-
-
 def interior_point(prepared: Prepared, reference: Floats, steps: int = 250) -> Point:
-    """Solves the problem with PIQP. The result is checked by the caller."""
+    """Solves a problem of measured queries with PIQP. The result is checked by the caller."""
     rows, hessian, free = prepared.rows, prepared.hessian, prepared.free
+    assert not isinstance(hessian, CellLaw), "laws of cells have a method of their own"
     number = np.full(free.shape, -1, np.int64)
     number.T[free.T] = np.arange(int(free.sum()))
     count = int(free.sum())
-    nothing = np.zeros(0, np.int64)
-    if isinstance(hessian, CellLaw):
-        if float(np.square(free.sum(axis=0, dtype=np.float64)).sum()) > MOST_ENTRIES:
-            return Point(reference, np.zeros(rows.count), 0, finished=False)
-        # Variables: the deviations of the free cells alone; what is known of them ties all cells of a child together.
-        margins = _Margins(nothing, nothing, np.zeros(0), np.zeros(0))
-        unit = float(hessian.full_diagonal.max(initial=0.0)) or 1.0
-        curvature = _law_matrix(hessian, free) * (2.0 / unit)
-        linear = _ordered(hessian.gradient(reference), prepared) / unit
-    else:
-        # Variables: the deviations of the free cells, then one for each measured group, z = M d.
-        margins = _margins(prepared, hessian, reference, number)
-        weights = np.concatenate([_ordered(hessian.diagonal, prepared), margins.weight])
-        unit = float(weights.max(initial=0.0)) or 1.0
-        targets = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
-        curvature = sp.diags_array(2.0 * weights / unit, format="csc")
-        linear = -2.0 * weights / unit * targets
+    # Variables: the deviations of the free cells, then one for each measured group, z = M d.
+    margins = _margins(prepared, hessian, reference, number)
+    weights = np.concatenate([_ordered(hessian.diagonal, prepared), margins.weight])
+    unit = float(weights.max(initial=0.0)) or 1.0
+    targets = np.concatenate([_ordered(hessian.centre - reference, prepared), margins.residual])
+    curvature = sp.diags_array(2.0 * weights / unit, format="csc")
+    linear = -2.0 * weights / unit * targets
     extra = len(margins.weight)
 
     # Equations, one block after the other: z is the sum of its cells, ...
@@ -229,6 +211,9 @@ SMALLEST = 1e-7
 """Values below this are 0, as in production."""
 QUANTUM = 1e-6
 """Machines agree up to rounding errors only, so x is quantised before it is rounded to whole numbers."""
+STIFF = 1e4
+"""Laws of cells with a larger condition are solved by the interior point method first: conjugate gradients would take
+hundreds of products for each guess of an active set."""
 SMALL = 15_000
 """Up to this many variables the interior point method is the first fallback, above it projected gradients."""
 
@@ -337,6 +322,12 @@ def _unmet(certificate: OptimalityCertificate) -> Finding:
 
 def _chain(prepared: Prepared) -> list[tuple[SolveOutcome, Callable[[Prepared, Floats], Point]]]:
     first = (SolveOutcome.ACTIVE_SET, active_set)
+    if isinstance(prepared.hessian, CellLaw):
+        inner, wide = (
+            (SolveOutcome.INTERIOR_POINT, law_interior_point),
+            (SolveOutcome.PROJECTED_GRADIENT, projected_gradient),
+        )
+        return [first, inner, wide] if prepared.hessian.condition <= STIFF else [inner, first, wide]
     inner, wide = (SolveOutcome.INTERIOR_POINT, interior_point), (SolveOutcome.PROJECTED_GRADIENT, projected_gradient)
     return [first, inner, wide] if int(prepared.free.sum()) <= SMALL else [first, wide, inner]
 

@@ -37,9 +37,9 @@ from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
-from confide.releases.folder import MANIFEST, file_states, release_of
+from confide.releases.folder import MANIFEST, file_states, read_manifest, release_of
 from confide.releases.spec import load_spec
-from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
+from confide.risk.release_risk.released_plan import NEEDED, ReleasedPlan, open_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -260,6 +260,7 @@ def open_source(
 def _of_release(
     path: Path, spec: Path | None, replicates: str | Path | None, totals: Mapping[str, int]
 ) -> InferenceSource:
+    _require_tree(release_of(path))
     released = open_release(path, spec)
     measured = (released.folder / FOLDER).is_dir() and bool(released.facts.get("measurements"))
     _require_unchanged(released, measured=measured)
@@ -300,6 +301,21 @@ def _of_release(
         opened,
         totals,
     )
+
+
+def _require_tree(release: Path) -> None:
+    """Refuses a release that is no tree of measurements, and says where its margins are."""
+    manifest = read_manifest(release)
+    if not set(NEEDED) <= manifest["plan"]["question"].keys():
+        raise InputError(
+            "no-tree",
+            "the figures of this release are not estimates along a tree of areas",
+            Place(file=str(release)),
+            f"a release by {manifest['mechanism']!r}",
+            "a TopDown release, or a folder of noisy measurements",
+            "take the margins that stand beside its figures, where it has any; `confide.open_release` in Python adds "
+            "figures up, and gives sums, differences and ratios with their own margins",
+        )
 
 
 def _of_folder(

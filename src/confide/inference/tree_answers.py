@@ -11,10 +11,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from confide.arrays import Floats, Integers
-from confide.estimation.sector_cells import SectorCells
 from confide.estimation.sectors import SectorCount
 from confide.estimation.tree_covariances import TreeCovariances
-from confide.estimation.tree_gls import TreeEstimates
+from confide.estimation.tree_gls import SectorCells, TreeEstimates
 from confide.inference.areas import PlacedAreas
 from confide.inference.asked import AskedQuery
 

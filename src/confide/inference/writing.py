@@ -220,6 +220,7 @@ def interval_chart(answer: Inference, kind: AreaSet) -> Chart:
             "estimate": row["estimate"],
             "low": row["low"],
             "high": row["high"],
+            "interval": f"{row['low']:,} to {row['high']:,}",
             "method": row["method"],
         }
         for row in rows

@@ -180,7 +180,7 @@ def office_values(
 
 def office_files(office: OfficeFiles) -> dict[str, str]:
     """The files beside the spec: the schema, and the table of areas where it was laid out anew or proposed."""
-    files = {SCHEMA: schema_text(office.records, office.columns)}
+    files = {SCHEMA: office.schema or schema_text(office.records, office.columns)}
     if office.places is not None and office.places.table is not None:
         files[table_file(office.places)] = office.places.table
     return files

@@ -43,6 +43,7 @@ COMPANIONS = frozenset(
         "codebook.html",
         "csvw-metadata.json",
         "datapackage.json",
+        "explore.html",
         "registry.json",
         "sdmx/structure.json",
         "tables.xlsx",
@@ -371,7 +372,13 @@ FORMAT = "confide/manifest/v1"
 
 
 def make_manifest(
-    loaded: LoadedSpec, plan: Plan, guarantee: Mapping[str, Any], statistics: Mapping[str, Any], *, stamped: bool
+    loaded: LoadedSpec,
+    plan: Plan,
+    guarantee: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    *,
+    stamped: bool,
+    explore: str | None = None,
 ) -> dict[str, Any]:
     """The manifest without its list of files, which the writer of the release adds.
 
@@ -381,6 +388,7 @@ def make_manifest(
         guarantee: What the mechanism says is promised: ``privacy``, ``noise`` and the like.
         statistics: What the mechanism tells of how its measurements became the release.
         stamped: Whether it was made with a chosen key, and is not for release.
+        explore: The version of the page ``explore.html``, where the release has one.
 
     Returns:
         The entries in the order in which they are written.
@@ -395,6 +403,7 @@ def make_manifest(
         stamped=stamped,
         rehearsal=release.rehearsal,
         publication=release.publication,
+        explore=explore,
     )
 
 
@@ -409,11 +418,12 @@ def manifest_of(
     rehearsal: bool = False,
     version: str = __version__,
     publication: Mapping[str, str] | None = None,
+    explore: str | None = None,
 ) -> dict[str, Any]:
     """The manifest of a release with this name and title: see :func:`make_manifest`.
 
     ``publication`` is who publishes it and how it is cited, and the language of its pages; no entry where a spec says
-    nothing of that.
+    nothing of that. ``explore`` is the version of the page of all tables; no entry where there is none.
     """
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -422,6 +432,7 @@ def manifest_of(
         "title": title,
         **({"publication": dict(publication)} if publication else {}),
         "mechanism": plan.mechanism,
+        **({} if explore is None else {"explore": explore}),
     }
     if stamped and plan.has_loss:
         manifest["stamp"] = STAMP

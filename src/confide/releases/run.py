@@ -26,6 +26,7 @@ from confide.errors import LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.companions import companions
+from confide.releases.companions.explore import page_version
 from confide.releases.companions.geoparquet import publish_outlines
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
@@ -189,21 +190,22 @@ def produce(
         _read_records(
             mechanism, problem, job, identity, job.workspace.measured, lambda: mechanism.measure(problem, job, noise)
         )
-    manifest = make_manifest(
-        job.loaded,
-        plan,
-        mechanism.guarantee(problem, job),
-        mechanism.statistics(problem, job),
-        stamped=key is not None and key.chosen,
-    )
+    said = mechanism.guarantee(problem, job), mechanism.statistics(problem, job)
+    chosen = key is not None and key.chosen
+    manifest = make_manifest(job.loaded, plan, *said, stamped=chosen)
     stamped = manifest.get("stamp") == STAMP
     metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
     with ReleaseWriter(job.workspace.release, stamped=stamped, metadata=metadata) as writer:
         mechanism.publish(problem, job, writer)
+        if (codebook := mechanism.codebook(manifest)) is not None:
+            tables = [file.as_dict() for file in writer.files]
+            page = page_version(tables, codebook, job.loaded.spec.output.explore)
+            manifest = make_manifest(job.loaded, plan, *said, stamped=chosen, explore=page)
         for name, text in mechanism.documents(manifest).items():
             writer.document(name, text)
-        if (codebook := mechanism.codebook(manifest)) is not None:
-            publish_outlines(job.loaded, writer, [file.as_dict() for file in writer.files], codebook)
+        if codebook is not None:
+            if job.loaded.spec.geography.outlines:
+                publish_outlines(job.loaded, writer, tables, codebook)
             listed = manifest | {"files": [file.as_dict() for file in sorted(writer.files, key=lambda file: file.path)]}
             for name, content in companions(writer.folder, listed, codebook).items():
                 writer.document(name, content)

@@ -235,6 +235,11 @@ class OutputPart(Part):
     noise_margin: ExactNumber | None = Field(
         Fraction(19, 20), description="The probability of the noise margin given beside every figure."
     )
+    explore: bool | None = Field(
+        None,
+        description="Whether the release has explore.html, one page with its tables to look at in a browser; true: "
+        "with all tables that fit into 3 MB, the smallest first. Default: if the tables have at most 50,000 rows.",
+    )
 
     def problems(self, geography: GeographyPart) -> list[Problem]:
         """What is wrong although each value by itself is right."""
@@ -303,6 +308,12 @@ class ExplainedOutput(OutputPart):
             if geography.outlines:
                 what = "files with geometry belong to the second layout"
                 problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no geometry", f"{key} = 1"))
+            if self.explore:
+                what = "the page explore.html belongs to the second layout"
+                problems.append(Problem(("output", "explore"), "layout", what, f"{key} = 2, or no page", f"{key} = 1"))
+        if self.explore and not set(self.formats) & {"parquet", "csv"}:
+            what, expected = "the page explore.html is made of the tables", "parquet or csv among the formats"
+            problems.append(Problem(("output", "explore"), "no-tables", what, expected, ", ".join(self.formats)))
         return problems
 
 

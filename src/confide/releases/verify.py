@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.companions import companions
+from confide.releases.companions.explore import EXPLORE, VERSION
 from confide.releases.companions.geoparquet import outline_checks
 from confide.releases.folder import (
     MANIFEST,
@@ -197,6 +198,7 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         rehearsal=manifest.get("rehearsal") is True,
         version=version,
         publication=_publication(manifest),
+        explore=VERSION if manifest.get(EXPLORE) == VERSION else None,
     )
     older = _is_older(version)
     wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and path in WORDS)]

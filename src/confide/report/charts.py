@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -93,6 +93,10 @@ class Chart:
             bundle["image/svg+xml"] = self.svg()
         chosen = set(include or bundle) - set(exclude or ())
         return {kind: content for kind, content in bundle.items() if kind in chosen}
+
+
+Pictures = dict[str, Callable[[], Chart]]
+"""Pictures of an answer by name, each drawn when it is asked for."""
 
 
 def chart(name: str, rows: Rows, *, width: int | None = None, height: int | None = None, **values: Any) -> Chart:

@@ -117,9 +117,12 @@ class InvariantsFile(RecordsFile):
     never: list[NeverPart] = Field(default_factory=list)
 
 
-def load_invariants(names: Iterable[str], base: Path | None = None) -> Invariants:
-    """The invariants of all these names together; a name that does not ship is the path of a TOML file."""
-    listed = list(names)
+def load_invariants(
+    names: Iterable[str], base: Path | None = None, own: Mapping[str, Mapping[str, Any]] | None = None
+) -> Invariants:
+    """The invariants of all these names together; a name that does not ship is the path of a TOML file, or one of
+    ``own``, which has the values of such files."""
+    listed, given = list(names), own or {}
     if not listed:
         raise ParameterError(
             "no-invariants",
@@ -128,7 +131,10 @@ def load_invariants(names: Iterable[str], base: Path | None = None) -> Invariant
             expected=f"some of {', '.join(shipped(KIND))}, or the path of a TOML file",
             remedy="name the invariants, such as C1 C2",
         )
-    return combine(_load(name, base or Path()) for name in dict.fromkeys(listed))
+    folder = base or Path()
+    return combine(
+        parse_invariants(given[name], name) if name in given else _load(name, folder) for name in dict.fromkeys(listed)
+    )
 
 
 def combine(parts: Iterable[Invariants]) -> Invariants:
@@ -423,6 +429,7 @@ def invariants(
     delta: Exact = DELTA,
     base: str | Path | None = None,
     explained: bool = False,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> InvariantsAnswer:
     """What invariants do to the promise of a release. No records are read.
 
@@ -433,6 +440,7 @@ def invariants(
         delta: The delta at which a rho is stated as an epsilon.
         base: The folder that paths are relative to; without it, the working folder.
         explained: Whether :meth:`InvariantsAnswer.as_dict` has the sentences too.
+        own: The values of files that are not written yet, by the names that stand for them.
 
     Returns:
         What holds for one record, the smallest groups, and sentences about both.
@@ -449,9 +457,21 @@ def invariants(
             expected="--epsilon for pure differential privacy, --rho for zCDP",
             remedy="give one of them",
         )
-    chosen = load_invariants(names, None if base is None else Path(base))
+    chosen = load_invariants(names, None if base is None else Path(base), own)
     answers, smallest, loss = single_record(chosen), record_groups(chosen), RecordLoss(epsilon, rho, delta)
     return InvariantsAnswer(chosen, answers, smallest, loss, tuple(explain(answers, smallest, loss)), explained)
+
+
+def records_of(name: str) -> Records:
+    """What records of a form that ships say: the levels of geography, and the attributes.
+
+    Args:
+        name: Such as ``census-persons``.
+
+    >>> records_of("census-persons").geography
+    ('block',)
+    """
+    return parse_invariants({"records": name}, name).records
 
 
 def shipped_invariants() -> tuple[ShippedInvariants, ...]:

@@ -7,7 +7,9 @@
 - :mod:`.explore_file`: the same for one release, as a file that needs no server;
 - :mod:`.board`, :mod:`.shields`, :mod:`.board_pages`: the trade-off board;
 - :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit;
-- :mod:`.laboratory`: the risk laboratory.
+- :mod:`.doctor`: the data doctor, from an office's own files to a spec;
+- :mod:`.experiments`, :mod:`.laboratory`: the risk laboratory, and the documentation that it leads to;
+- :mod:`.comparisons`: methods compared.
 
 Nothing is computed here that the library does not compute. Needs the extra ``studio``, which is imported when
 ``confide studio`` is called, and not before. For its users: ``docs/studio.md``.

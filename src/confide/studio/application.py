@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from confide.errors import ConfideError, Finding
-from confide.studio import board_pages, cockpit, explorer, laboratory
+from confide.studio import board_pages, cockpit, comparisons, doctor, explorer, laboratory
 from confide.studio.door import Door, RefusedError
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import ASSETS, asset_answer, findings_page, page
@@ -30,6 +30,7 @@ class FolderAnswer(BaseModel):
     specs: list[str]
     ledgers: list[str]
     maps: list[str]
+    records: list[str]
 
 
 class NewAddress(BaseModel):
@@ -69,6 +70,8 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
     app.include_router(board_pages.router)
     app.include_router(cockpit.router)
     app.include_router(laboratory.router)
+    app.include_router(comparisons.router)
+    app.include_router(doctor.router)
 
     @app.get("/", include_in_schema=False)
     def home() -> HTMLResponse:
@@ -88,9 +91,10 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
     def contents() -> FolderAnswer:
         """What is in the folder that was opened."""
         inside = folder.contents()
-        lists = (inside.releases, inside.specs, inside.ledgers, inside.maps)
-        releases, specs, ledgers, maps = ([each.name for each in files] for files in lists)
-        return FolderAnswer(folder=folder.name, releases=releases, specs=specs, ledgers=ledgers, maps=maps)
+        lists = {"releases": inside.releases, "specs": inside.specs, "ledgers": inside.ledgers}
+        lists |= {"maps": inside.maps, "records": inside.records}
+        named = {kind: [each.name for each in files] for kind, files in lists.items()}
+        return FolderAnswer(folder=folder.name, **named)
 
     @app.post("/another-browser", include_in_schema=False)
     def another_page() -> HTMLResponse:

@@ -24,7 +24,6 @@ from confide.report.geometry import read_features
 from confide.studio import table_view as tables
 from confide.studio import view_figures as figures
 from confide.studio.door import DOCUMENT_POLICY
-from confide.studio.explore_file import explore_page
 from confide.studio.opened_folder import HERE, FoundFile, OpenedFolder
 from confide.studio.pages import address, figure_answer, page
 from confide.studio.table_view import TableReader, View
@@ -246,7 +245,7 @@ def document(folder: Folder, file: str, release: str = HERE) -> Response:
 def explore_file(folder: Folder, release: str = HERE) -> Response:
     """The release as one page, to keep."""
     named = {"content-disposition": 'attachment; filename="explore.html"'}
-    text = explore_page(folder.release(release))
+    text = folder.release(release).page().text
     return Response(text, media_type="text/html; charset=utf-8", headers=named)
 
 

@@ -240,6 +240,39 @@ def _demonstrate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict
     return demo_studio(spec.parent, progress=progress).as_dict()
 
 
+def _compare(file: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes a comparison, or makes it again with more protections: what is finished is kept."""
+    from confide.comparison import compare
+    from confide.comparison.comparing import asked_before
+
+    spec, before = asked_before(file.parent)
+    spec = Path(given["made_from"]) if given.get("made_from") else spec
+    if spec is None:
+        raise RunError(
+            "no-spec",
+            "the comparison does not say what it was made from",
+            where=Place(file=str(file)),
+            expected="a folder that `confide compare` made",
+            remedy="make it again at a terminal: confide compare SPEC --out DIR",
+        )
+    also = list(dict.fromkeys([*before, *given.get("also", ())]))
+    answer = compare(spec, file.parent, also=also, progress=_StagesAlone(progress))
+    return {"protections": len(answer.numbers["protections"])}
+
+
+class _StagesAlone:
+    """Progress without what protections say of their records: the notes of a job have no value of any."""
+
+    def __init__(self, progress: Noting):
+        self._progress = progress
+        self.stage = progress.stage
+
+    def note(self, text: str) -> None:
+        """See :class:`confide.releases.progress.Progress`."""
+        if text.startswith("Protection "):
+            self._progress.note(text)
+
+
 ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] = {
     "check": _check,
     "rehearse": _rehearse,
@@ -247,6 +280,7 @@ ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] 
     "evaluate": _evaluate,
     "destroy": _destroy,
     "demonstrate": _demonstrate,
+    "compare": _compare,
 }
 """What a job can do."""
 

@@ -1,43 +1,62 @@
 """The risk laboratory: what somebody can learn, live, for researchers and teachers.
 
-Experiments of the library, each with sliders: the belief of somebody who knows everybody else, the same with the counts
-of the surrounding area, the power of the best test, and the noise of the cell key method. Answers are those of
-:mod:`confide.risk`.
+The pages of the experiments (:mod:`.experiments`), each with sliders, choices and tables to edit; and the derivations,
+read from the documentation that comes with Confide, so that they are there without a network.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from pydantic import BaseModel, Field
 
-from confide import risk
+from confide.documents import FileKind, Part, load_shipped, load_values
 from confide.errors import ParameterError, Place
 from confide.exact import exact
 from confide.report import charts
-from confide.report.charts import Chart, chart
-from confide.report.render import exact_text as _text
-from confide.report.render import up
-from confide.risk.bayesian import sequential
-from confide.risk.bayesian.hierarchy_answer import HierarchyAnswer
-from confide.risk.bayesian.two_level import Variant
-from confide.risk.bounded_noise.withstanding import ProtectedRegion
-from confide.risk.testing.curve import power_curve
+from confide.report.render import exact_text
+from confide.risk import shipped_invariants
+from confide.risk.bounded_noise.programme_risks import PROGRAMME
+from confide.risk.bounded_noise.static_programme import load_programme
+from confide.risk.invariant_sets import records_of
+from confide.studio.experiments import EXPERIMENTS, OWN, ROWS, Given, Shown
+from confide.studio.explorer import Folder
+from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, figure_answer, page
 
-Experiment = Literal["belief", "hierarchy", "test", "cellkey"]
 router = APIRouter(tags=["risk laboratory"])
+Experiment = Literal[
+    "belief",
+    "levels",
+    "hierarchy",
+    "test",
+    "invariants",
+    "chain",
+    "bound",
+    "averaging",
+    "areas",
+    "cellkey",
+    "reconstruction",
+]
+ROOMS = ("proofs", "concepts")
+"""The parts of the documentation that pages of the laboratory lead to."""
+LONGEST = 200
+"""Characters of anything that is typed."""
+SIZES = (".txt", ".csv")
 
 
-@dataclass(frozen=True)
-class Slider:
+class Slider(Part):
     """A number that is moved: by a slider, or typed."""
 
     name: str
@@ -46,71 +65,76 @@ class Slider:
     low: float
     high: float
     step: float
-    by_powers: bool = False
+    powers: bool = False
     """Whether the slider goes by powers of ten."""
 
     def place(self, number: Fraction) -> float:
         """Where the slider stands for a number."""
-        at = math.log10(number) if self.by_powers else float(number)
+        at = math.log10(number) if self.powers else float(number)
         return round(min(self.high, max(self.low, round(at / self.step) * self.step)), 6)
 
     def number(self, place: float) -> Fraction:
         """The number at a place of the slider: a short decimal."""
-        return Fraction(f"{10**place:.3g}") if self.by_powers else Fraction(f"{place:g}")
+        return Fraction(f"{10**place:.3g}") if self.powers else Fraction(f"{place:g}")
 
 
-RHO = Slider("rho", "Budget of the count (rho)", "0.1", -4, 1, 0.05, by_powers=True)
-PRIOR = Slider("prior", "Belief beforehand (prior)", "0.5", 0.01, 0.99, 0.01)
-RELEASED = Slider("released", "Released count", "1", -20, 40, 1)
-SLIDERS: Mapping[Experiment, tuple[Slider, ...]] = {
-    "belief": (RHO, PRIOR, RELEASED),
-    "hierarchy": (
-        Slider("rho", "Budget of the block's count (rho 1)", "0.1", -4, 1, 0.05, by_powers=True),
-        Slider("above", "Budget of the count of the area around it (rho 2)", "0.25", -4, 1, 0.05, by_powers=True),
-        Slider("siblings", "Other blocks of that area", "27", 1, 200, 1),
-        PRIOR,
-        RELEASED,
-        Slider("parent", "Released count of the area", "1", -20, 200, 1),
-        Slider("others", "Sum of the released counts of the other blocks", "0", -100, 200, 1),
-    ),
-    "test": (
-        Slider("rho", "Budget of the release (rho)", "1", -4, 1, 0.05, by_powers=True),
-        Slider("level", "Level of the test: false alarms", "0.05", 0.01, 0.5, 0.01),
-    ),
-    "cellkey": (
-        Slider("bound", "Largest noise (D)", "9", 1, 15, 1),
-        Slider("variance", "Variance of the noise (V)", "5.8", 0.1, 20, 0.1),
-    ),
-}
-TITLES: Mapping[Experiment, str] = {
-    "belief": "What a noisy count tells about one person",
-    "hierarchy": "What the area around it adds",
-    "test": "How well the best test does",
-    "cellkey": "Which noise for the cell key method",
-}
-WORDS: Mapping[Experiment, str] = {
-    "belief": "Somebody knows everybody in a block but one person, and believes with the prior that this person is in "
-    "a cell of it. The count of the cell is released with noise. What do they believe then?",
-    "hierarchy": "The same, with two more things to see: the noisy count of the area around the block, and the noisy "
-    "counts of the other blocks in it.",
-    "test": "Somebody wants to find out from a whole release whether one record says one thing or another. Their test "
-    "raises a false alarm as often as the level says. How often does it notice what is there?",
-    "cellkey": "The tables of the European census programme, with noise that never exceeds a bound. An attacker "
-    "averages what several tables say of one figure, or looks for sums that give the bound away. Which bound and "
-    "variance withstand both, and stay useful?",
-}
-SOURCES: Mapping[Experiment, tuple[str, str]] = {
-    "belief": (
-        "posterior = p P₁ / (p P₁ + (1 − p) P₀); Kazan and Reiter (2024), equations 3.1 to 3.6",
-        "docs/proofs/bayesian-risk.md",
-    ),
-    "hierarchy": ("Kazan and Reiter (2024), with the counts of two levels", "docs/proofs/bayesian-hierarchy.md"),
-    "test": (
-        "the power w at level α with D(w ‖ α) at most ρ times the order, for every order of Rényi divergence",
-        "docs/proofs/privacy-curves.md",
-    ),
-    "cellkey": ("Bach (2021), Figure 6, left", "docs/proofs/bounded-noise.md"),
-}
+class Choice(Part):
+    """One of several, by name: listed, or the countries of the programme, or the files of the folder."""
+
+    name: str
+    title: str
+    start: str = ""
+    options: dict[str, str] | Literal["countries", "files"]
+
+
+class TypedList(Part):
+    """Numbers with commas between them."""
+
+    name: str
+    title: str
+    start: str
+
+
+class PicturePart(Part):
+    """A picture of an experiment, and which figure of which paper it is."""
+
+    name: str
+    title: str
+    caption: str
+    paper: str
+    slow: bool = False
+    """Whether it takes seconds."""
+
+
+class ExperimentPart(Part):
+    """What an experiment asks and what it is about."""
+
+    id: Experiment
+    group: str
+    title: str
+    words: str
+    formula: str
+    reference: str
+    proof: str
+    more: str
+    sliders: list[Slider] = Field(default_factory=list)
+    choices: list[Choice] = Field(default_factory=list)
+    lists: list[TypedList] = Field(default_factory=list)
+    pictures: list[PicturePart] = Field(default_factory=list)
+
+
+class LaboratoryFile(Part):
+    """``data/studio/laboratory.toml``."""
+
+    experiments: list[ExperimentPart]
+
+
+@cache
+def experiments() -> Mapping[str, ExperimentPart]:
+    """Every experiment by its name, in the order of the page."""
+    values = load_shipped("studio", "laboratory")
+    parts = load_values(values, "laboratory.toml", LaboratoryFile, kind=FileKind("laboratory")).value.experiments
+    return {part.id: part for part in parts}
 
 
 class LaboratoryAnswer(BaseModel):
@@ -122,174 +146,248 @@ class LaboratoryAnswer(BaseModel):
     """What is shown, in words."""
     answer: dict[str, Any]
     """What the library says, in full."""
+    file: str = Field("", description=f"A file that the command names, {OWN}: what was written into the table.")
 
 
-@dataclass(frozen=True)
-class Shown:
-    """An experiment that was done."""
-
-    figures: dict[str, tuple[str, str]]
-    """By title the figure, and what it means."""
-    command: str
-    answer: dict[str, Any]
-    picture: Callable[[], Chart]
-
-
-def moved(experiment: Experiment, query: Mapping[str, str]) -> dict[str, Fraction]:
+def moved(experiment: str, query: Mapping[str, str]) -> dict[str, Fraction]:
     """The numbers of an address: what was typed, unless the slider was moved."""
     numbers = {}
-    for slider in SLIDERS[experiment]:
-        number = exact(query.get(slider.name) or slider.start, slider.name)
+    for slider in experiments()[experiment].sliders:
+        number = exact((query.get(slider.name) or slider.start)[:LONGEST], slider.name)
         before, now = query.get(f"{slider.name}_was"), query.get(f"{slider.name}_at")
         if now is not None and before is not None and now != before:
-            number = slider.number(float(exact(now, slider.name)))
+            number = slider.number(float(exact(now[:LONGEST], slider.name)))
         whole_only = slider.step == 1 and number.denominator != 1
-        if whole_only or abs(number) > 10**6 or (slider.by_powers and number <= 0):
-            raise ParameterError(
-                "slider-range",
+        if whole_only or abs(number) > 10**6 or (slider.powers and number <= 0):
+            raise _refused(
+                slider.name,
                 f"{slider.title.lower()}: the number is out of range",
-                where=Place(path=slider.name),
-                found=str(query.get(slider.name))[:40],
-                expected="a whole number" if slider.step == 1 else "a number such as 0.1 or 1/10",
-                remedy="type another number",
+                str(query.get(slider.name)),
+                "a whole number" if slider.step == 1 else "a number such as 0.1 or 1/10",
             )
         numbers[slider.name] = number
     return numbers
 
 
-def done(experiment: Experiment, numbers: Mapping[str, Fraction]) -> Shown:
-    """Does an experiment."""
-    return {"belief": _belief, "hierarchy": _hierarchy, "test": _test, "cellkey": _cellkey}[experiment](numbers)
+def chosen(experiment: str, request: Request, folder: OpenedFolder) -> Given:
+    """All that an address says about an experiment."""
+    query, part = request.query_params, experiments()[experiment]
+    words = {each.name: (query.get(each.name) or each.start)[:LONGEST] for each in part.lists}
+    for choice in part.choices:
+        options = _options(choice, folder)
+        value = query.get(choice.name, choice.start)
+        if value not in options:
+            raise _refused(choice.name, f"{choice.title.lower()}: there is no such choice", value, ", ".join(options))
+        words[choice.name] = value
+        if choice.options == "files" and value:
+            words[f"{choice.name}_file"] = str(folder.inside(value))
+    ticked: dict[str, tuple[str, ...]] = {}
+    if experiment == "invariants":
+        known = [each.name for each in shipped_invariants()]
+        ticked["set"] = _ticked(request, "set", known) if "chosen" in query else ("C1",)
+        words |= _own_rows(query)
+    if experiment == "reconstruction":
+        ticked["leave"] = tuple(dict.fromkeys(each[:LONGEST] for each in query.getlist("leave")))
+    return Given(moved(experiment, query), words, ticked)
 
 
-def _belief(numbers: Mapping[str, Fraction]) -> Shown:
-    rho, prior, released = numbers["rho"], numbers["prior"], int(numbers["released"])
-    answer = risk.bayes(rho, [prior], [released])
-    (adversary,) = answer.adversaries
-    assert adversary.belief is not None
-    figures = {
-        "Belief after this count": (f"{adversary.belief.posterior[0]:.4f}", f"it was {float(prior):g}"),
-        "Belief expected, if it is right": (f"{_known(adversary.marginal_posterior):.4f}", "on average over the noise"),
-        "Right decisions": (f"{_known(adversary.average_accuracy):.4f}", "on average, by the prior"),
-    }
-    command = f"confide risk bayes --rho {_text(rho)} --prior {_text(prior)} --released {released}"
-    rows = sequential.by_released(answer.evidence[0], [_text(prior)])
-    return Shown(figures, command, answer.as_dict(), lambda: chart("bayes-posterior-by-released", rows))
+def _ticked(request: Request, name: str, known: list[str]) -> tuple[str, ...]:
+    values = dict.fromkeys(request.query_params.getlist(name))
+    for value in values:
+        if value not in known:
+            raise _refused(name, "there are no such invariants", value, ", ".join(known))
+    return tuple(values)
 
 
-def _hierarchy(numbers: Mapping[str, Fraction]) -> Shown:
-    rho1, rho2, siblings, prior = (numbers[name] for name in ("rho", "above", "siblings", "prior"))
-    counts = (int(numbers["released"]), int(numbers["parent"]), int(numbers["others"]))
-    answer = risk.hierarchy(rho1, rho2, int(siblings), prior=prior, released=counts)
-    assert isinstance(answer, HierarchyAnswer)
-    assert answer.belief is not None
-    alone = risk.bayes(rho1, [prior], [counts[0]]).adversaries[0].belief
-    assert alone is not None
-    figures = {
-        "Belief after all counts": (f"{answer.belief.posterior[Variant.STATED]:.4f}", f"it was {float(prior):g}"),
-        "Belief after the block's count alone": (f"{alone.posterior[0]:.4f}", "without the area around it"),
-        "Effective rho": (
-            f"{float(answer.model.effective_rho):.4g}",
-            f"of one count that says as much; alone {float(rho1):g}",
-        ),
-    }
-    released = ",".join(map(str, counts))
-    command = (
-        f"confide risk hierarchy --rho1 {_text(rho1)} --rho2 {_text(rho2)} --siblings {int(siblings)} "
-        f"--prior {_text(prior)} --released={released}"
-    )
-    rows = sequential.by_released(risk.bayes(answer.model.effective_rho, [prior]).evidence[0], [_text(prior)])
-    return Shown(figures, command, answer.as_dict(), lambda: chart("bayes-posterior-by-released", rows))
+def _own_rows(query: Mapping[str, str]) -> dict[str, str]:
+    """The rows of the table of counts: the level, who is counted, and of these who else."""
+    records = query.get("records", "census-persons")
+    if records not in RECORDS:
+        raise _refused("records", "there are no such records", records, ", ".join(RECORDS))
+    known, whom = records_of(records).geography, {value for _, values in people_of(records) for value in values}
+    words = {"records": records}
+    for place in range(ROWS):
+        level = query.get(f"by-{place}", "")
+        if level not in (*known, "all"):
+            continue
+        words[f"by-{place}"] = level
+        for kind in ("who", "and"):
+            value = query.get(f"{kind}-{place}", "")
+            words[f"{kind}-{place}"] = value if value in whom else ""
+    return words
 
 
-def _test(numbers: Mapping[str, Fraction]) -> Shown:
-    rho, level = numbers["rho"], numbers["level"]
-    (point,) = power_curve(rho, [level])
-    figures = {
-        "Any release with this budget": (up(point.zcdp, 4), "of cases noticed at most, whatever the mechanism"),
-        "Gaussian noise": (up(point.gaussian, 4), "of cases noticed, if all noise is Gaussian"),
-        "Blind guessing": (f"{float(level):.4f}", "notices as often as it raises false alarms"),
-    }
-    command = f"confide risk curve --rho {_text(rho)} --level {_text(level)}"
-
-    def picture() -> Chart:
-        rows = []
-        for each in power_curve(rho):
-            rows.append({"level": float(each.level), "power": each.zcdp, "way": "any release with this ρ"})
-            rows.append({"level": float(each.level), "power": each.gaussian, "way": "Gaussian noise with this ρ"})
-        return chart("curve-power", rows)
-
-    answer = {"rho": str(rho), "level": str(level), "zcdp": point.zcdp, "gaussian": point.gaussian}
-    return Shown(figures, command, answer, picture)
+RECORDS = {"census-persons": "persons of a census", "pl94-persons": "persons of a redistricting file"}
+"""Forms of records that ship, in words."""
 
 
-def _cellkey(numbers: Mapping[str, Fraction]) -> Shown:
-    largest, variance, region = int(numbers["bound"]), numbers["variance"], _region()
-    row = next((each for each in region.rows if each.bound == largest), None)
-    verdict, spans_left = "no", "beyond what is looked at"
-    if row is not None:
-        strict = row.strict and row.low <= variance <= row.high
-        relaxed = row.relaxed and row.relaxed_low <= variance <= row.relaxed_high
-        verdict = "yes" if strict else "under relaxed limits" if relaxed else "no"
-        spans = ((row.low, row.high, row.strict), (row.relaxed_low, row.relaxed_high, row.relaxed))
-        words = [f"V from {float(low):.3g} to {float(high):.3g}" if holds else "no V" for low, high, holds in spans]
-        spans_left = f"with D = {largest}: {words[0]}; relaxed: {words[1]}"
-    revealed = risk.bound(largest, variance)
-    best = region.recommended
-    figures = {
-        "Withstands both attacks, and is useful": (verdict, spans_left),
-        "The bound is given away": (
-            f"{float(revealed.as_dict()['revealed']):.2g}",
-            f"the probability, by {region.triples:,} sums that are published",
-        ),
-    }
-    if best is not None:
-        pair = f"D = {best.risk.row.bound}, V = {float(best.variance):g}"
-        figures["Recommended"] = (pair, "against weighted means too" if best.strict else "under relaxed limits")
-    answer = region.as_dict() | {"asked": revealed.as_dict()}
-    return Shown(figures, "confide tune cellkey", answer, region.chart)
+@cache
+def people_of(records: str) -> list[tuple[str, list[str]]]:
+    """For each attribute of the records whom a count may be of: ``attribute=level or group``."""
+    return [
+        (each.title, [f"{each.name}={name}" for name in (*each.groups, *each.levels)])
+        for each in records_of(records).attributes
+        if len(each.levels) > 1
+    ]
 
 
-@lru_cache(maxsize=1)
-def _region() -> ProtectedRegion:
-    """That of the programme that ships, for its own country; it takes some seconds once."""
-    return risk.tune_cellkey().region
+def carried_out(experiment: str, given: Given) -> Shown:
+    """Carries an experiment out."""
+    return EXPERIMENTS[experiment](given)
 
 
 @router.get("/laboratory", include_in_schema=False)
-def laboratory(request: Request, experiment: Experiment = "belief") -> HTMLResponse:
+def laboratory(request: Request, folder: Folder, experiment: Experiment = "belief", step: int = -1) -> HTMLResponse:
     """An experiment with its sliders."""
-    numbers = moved(experiment, request.query_params)
-    values = {slider.name: _text(numbers[slider.name]) for slider in SLIDERS[experiment]}
+    part, given = experiments()[experiment], chosen(experiment, request, folder)
+    shown = carried_out(experiment, given)
+    drawn = [each for each in part.pictures if each.name in shown.pictures]
+    wanted = request.query_params.get("picture")
+    picture = next((each for each in drawn if each.name == wanted), drawn[0] if drawn else None)
+    values = _values(part, given)
+    kept = values | {"picture": None if picture is None else picture.name}
+    steps = shown.steps.steps if shown.steps else ()
     return page(
         "studio_laboratory.html.j2",
-        "Risk laboratory",
-        experiment=experiment,
-        titles=TITLES,
-        words=WORDS[experiment],
-        source=SOURCES[experiment],
-        sliders=[(each, values[each.name], each.place(numbers[each.name])) for each in SLIDERS[experiment]],
-        shown=done(experiment, numbers),
+        part.title,
+        crumbs=[("Risk laboratory", "/laboratory")],
+        experiment=part,
+        groups=_groups(),
+        given=given,
+        shown=shown,
+        sliders=[(each, values[each.name], each.place(given.numbers[each.name])) for each in part.sliders],
+        choices=[(each, _options(each, folder), given.words[each.name]) for each in part.choices],
+        lists=[(each, given.words[each.name]) for each in part.lists],
+        pictures=drawn,
+        picture=picture,
         drawable=charts.available(),
-        here=address("/laboratory", experiment=experiment, **values),
-        picture=address("/laboratory/figure.svg", experiment=experiment, **values),
+        here=address("/laboratory", **kept, step=step if 0 <= step < len(steps) else None),
+        drawing=address("/laboratory/figure.svg", **kept),
+        step=step if 0 <= step < len(steps) else len(steps) - 1,
+        step_address=lambda number: address("/laboratory", **kept, step=str(number)),
+        sets=shipped_invariants() if experiment == "invariants" else (),
+        records=RECORDS,
+        record_levels=records_of(given.words["records"]).geography if experiment == "invariants" else (),
+        people=people_of(given.words["records"]) if experiment == "invariants" else (),
+        rows=ROWS,
+        own=OWN,
     )
 
 
 @router.get("/laboratory/figure.svg", include_in_schema=False)
-def drawn(request: Request, experiment: Experiment = "belief") -> Response:
-    """The picture of an experiment."""
-    return figure_answer(done(experiment, moved(experiment, request.query_params)).picture().svg())
+def drawn(request: Request, folder: Folder, experiment: Experiment = "belief", picture: str = "") -> Response:
+    """A picture of an experiment."""
+    given = chosen(experiment, request, folder)
+    stamp = Path(given.words["sizes_file"]).stat().st_mtime_ns if "sizes_file" in given.words else 0
+    frozen = (tuple(given.numbers.items()), tuple(given.words.items()), tuple(given.ticked.items()))
+    return figure_answer(_svg(experiment, frozen, picture, stamp))
+
+
+@lru_cache(maxsize=256)
+def _svg(experiment: str, frozen: Any, picture: str, stamp: int) -> str:  # noqa: ARG001
+    """A picture as it was drawn before, as long as nothing is chosen otherwise and no file has changed."""
+    shown = carried_out(experiment, Given(*(dict(each) for each in frozen)))
+    if not shown.pictures:
+        raise _refused("picture", "this experiment has no pictures", picture, "belief, test and others")
+    return shown.pictures.get(picture, next(iter(shown.pictures.values())))().svg()
 
 
 @router.get("/api/laboratory/{experiment}")
-def answered(request: Request, experiment: Experiment) -> LaboratoryAnswer:
+def answered(request: Request, folder: Folder, experiment: Experiment) -> LaboratoryAnswer:
     """What an experiment says; its numbers are those of its sliders, such as ``rho`` and ``prior``."""
-    shown = done(experiment, moved(experiment, request.query_params))
+    shown = carried_out(experiment, chosen(experiment, request, folder))
     figures = {title: figure for title, (figure, _) in shown.figures.items()}
-    return LaboratoryAnswer(experiment=experiment, command=shown.command, figures=figures, answer=shown.answer)
+    return LaboratoryAnswer(
+        experiment=experiment, command=shown.command, figures=figures, answer=shown.answer, file=shown.file
+    )
 
 
-def _known(value: float | None) -> float:
-    assert value is not None
-    return value
+@router.get("/documentation/{room}/{name}", include_in_schema=False)
+def documentation(room: str, name: str) -> HTMLResponse:
+    """A page of the documentation: a derivation, or what it is about."""
+    texts = _texts()
+    if (room, name) not in texts:
+        raise _refused(
+            "name", "there is no such page of the documentation", f"{room}/{name}", "a page that a link names"
+        )
+    title, body = _rendered(room, name)
+    return page("studio_documentation.html.j2", title, body=Markup(body))  # noqa: S704 - of our own file, HTML off
+
+
+@cache
+def _texts() -> Mapping[tuple[str, str], str]:
+    """The pages of the documentation that come with Confide: in a wheel beside the data, else in the sources."""
+    packed, sources = files("confide") / "data" / "docs", Path(str(files("confide"))).parents[1] / "docs"
+    texts: dict[tuple[str, str], str] = {}
+    for room in ROOMS:
+        place = packed / room if (packed / room).is_dir() else sources / room
+        if place.is_dir():
+            texts |= {
+                (room, each.name.removesuffix(".md")): each.read_text(encoding="utf-8")
+                for each in place.iterdir()
+                if each.name.endswith(".md")
+            }
+    return texts
+
+
+@lru_cache(maxsize=64)
+def _rendered(room: str, name: str) -> tuple[str, str]:
+    """Title and HTML of a page. Links lead to pages that are here; others are text."""
+    text = _texts()[room, name]
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+    def link(match: re.Match[str]) -> str:
+        words, target = match.group(1), match.group(2)
+        path, _, mark = target.partition("#")
+        other = path.removesuffix(".md").removeprefix("../").split("/")
+        where = (room, other[0]) if len(other) == 1 and path else tuple(other)
+        if where in _texts():
+            return f"[{words}](/documentation/{'/'.join(where)}{'#' + mark if mark else ''})"
+        return words
+
+    linked = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", link, text)
+    title = next((line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")), name)
+    html = markdown.render(linked)
+    return title.replace("`", ""), re.sub(
+        r"<table>(.*?)</table>",
+        r'<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>\1</table></div>',
+        re.sub(r"<pre>", '<pre class="code" tabindex="0">', html),
+        flags=re.DOTALL,
+    )
+
+
+def _values(part: ExperimentPart, given: Given) -> dict[str, Any]:
+    """The address of an experiment: what was chosen, as it is written."""
+    values: dict[str, Any] = {"experiment": part.id}
+    values |= {name: exact_text(number) for name, number in given.numbers.items()}
+    values |= {name: word for name, word in given.words.items() if not name.endswith("_file")}
+    values |= {name: list(ticked) for name, ticked in given.ticked.items()}
+    return values | ({"chosen": "1"} if part.id == "invariants" else {})
+
+
+def _groups() -> dict[str, list[ExperimentPart]]:
+    groups: dict[str, list[ExperimentPart]] = {}
+    for part in experiments().values():
+        groups.setdefault(part.group, []).append(part)
+    return groups
+
+
+def _options(choice: Choice, folder: OpenedFolder) -> dict[str, str]:
+    if choice.options == "countries":
+        programme = load_programme(PROGRAMME)
+        return {"": f"{programme.country}: that of the programme"} | {code: code for code in programme.countries or ()}
+    if choice.options == "files":
+        listed = sorted(each.name for each in folder.root.iterdir() if each.suffix in SIZES and each.is_file())
+        return {"": "none"} | {name: name for name in listed[:200]}
+    return choice.options
+
+
+def _refused(name: str, what: str, value: str, expected: str) -> ParameterError:
+    return ParameterError(
+        "slider-range",
+        what,
+        where=Place(path=name),
+        found=value[:40] or "nothing",
+        expected=expected[:400],
+        remedy="choose another one",
+    )

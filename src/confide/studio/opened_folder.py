@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from confide.comparison.comparing import ASKED, NUMBERS
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Release, open_release
 from confide.releases.folder import MANIFEST
@@ -16,6 +18,8 @@ from confide.releases.folder import MANIFEST
 LEFT_OUT = frozenset({"confidential", "dossier-confidential", "node_modules", "__pycache__"})
 """Folders that are not looked into: what they have is confidential, or not ours."""
 DEEPEST, MOST_ENTRIES = 6, 50_000
+KINDS = ("release", "spec", "ledger", "map", "records", "comparison")
+TABLES = (".csv", ".parquet", ".xlsx", ".asc")
 HERE = "."
 
 
@@ -35,6 +39,10 @@ class FolderContents:
     specs: tuple[FoundFile, ...] = ()
     ledgers: tuple[FoundFile, ...] = ()
     maps: tuple[FoundFile, ...] = ()
+    records: tuple[FoundFile, ...] = ()
+    """Files that the data doctor can look at."""
+    comparisons: tuple[FoundFile, ...] = ()
+    """Folders that ``confide compare`` has made something in."""
     cut_short: bool = False
     """Whether there is so much in the folder that not all of it was looked at."""
 
@@ -49,6 +57,8 @@ class OpenedFolder:
             raise _no_folder(root, error.strerror or "nothing there") from None
         if not self.root.is_dir():
             raise _no_folder(root, "a file")
+        self.desk: dict[Any, Any] = {}
+        """What a screen has in hand while the studio runs. It is in memory alone, and never written."""
         self._releases: dict[str, tuple[tuple[int, int], Release]] = {}
 
     def inside(self, name: str) -> Path:
@@ -75,20 +85,23 @@ class OpenedFolder:
 
     def contents(self) -> FolderContents:
         """What is in the folder now."""
-        sorted_out: dict[str, list[FoundFile]] = {"release": [], "spec": [], "ledger": [], "map": []}
+        sorted_out: dict[str, list[FoundFile]] = {key: [] for key in KINDS}
         entries = 0
         for folder, names in self._walk():
             entries += len(names)
             if MANIFEST in names:
                 sorted_out["release"].append(self._named(folder))
                 continue
+            if NUMBERS in names or ASKED in names:
+                sorted_out["comparison"].append(self._named(folder))
+                continue
             for name in sorted(names):
                 if (kind := _kind(folder / name)) is not None:
                     sorted_out[kind].append(self._named(folder / name))
             if entries > MOST_ENTRIES:
                 break
-        release, spec, ledger, maps = (tuple(each) for each in sorted_out.values())
-        return FolderContents(release, spec, ledger, maps, cut_short=entries > MOST_ENTRIES)
+        release, spec, ledger, maps, records, comparisons = (tuple(each) for each in sorted_out.values())
+        return FolderContents(release, spec, ledger, maps, records, comparisons, cut_short=entries > MOST_ENTRIES)
 
     def release(self, name: str) -> Release:
         """The release of a name, opened; again, once its manifest has changed."""
@@ -108,7 +121,7 @@ class OpenedFolder:
         for folder, folders, names in os.walk(self.root, followlinks=False):
             here = Path(folder)
             deep = len(here.relative_to(self.root).parts) >= DEEPEST
-            stop = deep or MANIFEST in names
+            stop = deep or MANIFEST in names or NUMBERS in names or ASKED in names
             folders[:] = [] if stop else sorted(n for n in folders if n not in LEFT_OUT and not n.startswith("."))
             yield here, names
 
@@ -127,6 +140,8 @@ def _kind(path: Path) -> str | None:
         return "ledger"
     if path.suffix == ".geojson":
         return "map"
+    if path.suffix.lower() in TABLES:
+        return "records"
     return "spec" if path.suffix == ".toml" and _is_spec(path) else None
 
 

@@ -16,7 +16,7 @@ from confide.errors import ParameterError, Place
 from confide.studio.door import ADDRESS, Door, Guard
 from confide.studio.opened_folder import OpenedFolder
 
-NEEDED = ("fastapi", "uvicorn")
+NEEDED = ("fastapi", "uvicorn", "markdown_it")
 SECONDS_TO_END = 3
 
 

@@ -1,5 +1,6 @@
 """Reconstruction: from published tables to records, one for each person (Abowd and Hawes 2023, section 3)."""
 
+from confide.attacks.reconstruction.age_statistics import StatisticsReconstruction, reconstruct_statistics
 from confide.attacks.reconstruction.own_tables import read_areas, tabulate_records
 from confide.attacks.reconstruction.reconstructing import reconstruct
 from confide.attacks.reconstruction.result import Reconstruction, write_records
@@ -15,6 +16,7 @@ __all__ = [
     "PublishedGeography",
     "PublishedMarginal",
     "Reconstruction",
+    "StatisticsReconstruction",
     "TablesFolder",
     "Variability",
     "read_areas",
@@ -23,6 +25,7 @@ __all__ = [
     "read_source",
     "read_tables",
     "reconstruct",
+    "reconstruct_statistics",
     "refuse_unwritable",
     "tabulate_records",
     "tabulate_sf1",

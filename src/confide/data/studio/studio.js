@@ -64,6 +64,30 @@ function refresh(form, cause) {
   show(addressOf(form), parts, "push");
 }
 
+/** Sends a form whose values must not stand in an address, and shows what came of it. @param {HTMLFormElement} form @param {HTMLElement | null} cause */
+async function send(form, cause) {
+  running?.abort();
+  running = new AbortController();
+  document.querySelector("main")?.setAttribute("aria-busy", "true");
+  const mark = cause && (cause.id ? `#${CSS.escape(cause.id)}` : named(cause));
+  try {
+    const body = new URLSearchParams(/** @type {any} */ ([...new FormData(form)]));
+    const answer = await fetch(form.action, { method: "POST", body, signal: running.signal, credentials: "same-origin" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of answer.ok ? (form.dataset.send ?? "main").split(",") : ["main"]) {
+      const old = document.querySelector(part), now = page.querySelector(part);
+      if (old && now) old.replaceWith(now);
+    }
+    const again = mark && document.querySelector(mark);
+    if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+    prepare();
+  } catch (error) {
+    if (!(error instanceof DOMException && error.name === "AbortError")) window.location.reload();
+  } finally {
+    document.querySelector("main")?.removeAttribute("aria-busy");
+  }
+}
+
 /** @param {HTMLInputElement} input */
 async function upload(input) {
   const file = input.files?.[0];
@@ -116,6 +140,7 @@ function poll() {
       const answer = await fetch(part.dataset.poll ?? "", { credentials: "same-origin" });
       const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
       if (answer.ok && now && document.contains(part)) part.replaceWith(now);
+      if (answer.ok && now?.hasAttribute("data-done")) show(window.location.href, ["main"], "none");
       else delete part.dataset.watched;
     } catch {
       delete part.dataset.watched; // the studio has stopped; a job goes on without it
@@ -137,6 +162,7 @@ document.addEventListener("change", (event) => {
   if (!(input instanceof HTMLInputElement || input instanceof HTMLSelectElement)) return;
   if (input instanceof HTMLInputElement && input.dataset.upload) { upload(input); return; }
   window.clearTimeout(waiting);
+  if (input.form?.dataset.send && input.id !== "new-code") send(input.form, input);
   if (input.form?.dataset.live && !(input instanceof HTMLInputElement && input.type === "search")) refresh(input.form, input);
 });
 

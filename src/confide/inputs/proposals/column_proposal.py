@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
+from typing import Any
 
 from confide.schema import ALL, DETAILED, TOTAL, TOTAL_CODE
 
@@ -40,6 +41,8 @@ class ColumnProposal:
     ignore_case: bool = False
     recodes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    title: str = ""
+    """What people read; by default the name."""
 
     @property
     def size(self) -> int:
@@ -52,6 +55,20 @@ class ColumnProposal:
     def variable(self) -> str:
         """What a table would cross: the attribute, or its coarsest recode."""
         return f"{self.name}:{list(self.recodes)[-1]}" if self.recodes else self.name
+
+    @property
+    def schema_values(self) -> dict[str, Any]:
+        """The attribute as a schema file has it."""
+        values: dict[str, Any] = {"title": self.title or self.name, "trim": True, "ignore_case": self.ignore_case}
+        if self.bounds is not None:
+            values["range"] = list(self.bounds)
+        if self.levels:
+            values["levels"] = [list(pair) for pair in self.levels]
+        if self.missing:
+            values["missing"] = {"label": NOT_STATED, "codes": list(self.missing_codes)}
+        if self.aliases:
+            values["aliases"] = {str(code): list(texts) for code, texts in self.aliases.items()}
+        return values | {"recodes": {name: {"starts": list(starts)} for name, starts in self.recodes.items()}}
 
 
 def propose_column(name: str, values: Mapping[str, int]) -> ColumnProposal:

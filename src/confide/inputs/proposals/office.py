@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from math import prod
 from pathlib import Path
 
+from confide.documents import load_schema, parse_schema
 from confide.engines import LocalEngine
-from confide.errors import InputError, Place
+from confide.errors import ConfideError, Finding, InputError, Place
 from confide.inputs.proposals.column_proposal import ColumnProposal, free_name, propose_column
 from confide.inputs.proposals.file_look import FileLook, layout_keys, look_at_file, without_accents
-from confide.inputs.proposals.place_proposal import PlacesProposal, propose_places
-from confide.inputs.proposals.record_places import propose_record_places
+from confide.inputs.proposals.place_proposal import PlacesProposal, area_paths, propose_places
+from confide.inputs.proposals.record_places import AreaTree, AreaUnit, propose_record_places, record_tree
+from confide.inputs.spelled import codes_meant
+from confide.schema import Code
 
 MOST_CELLS = 5_000
 """So many cells a histogram may have that is estimated for every place; attributes beyond are left out of it."""
@@ -35,6 +39,8 @@ class OfficeFiles:
     columns: tuple[ColumnProposal, ...]
     places: PlacesProposal | None
     household: str | None = None
+    schema: str | None = None
+    """The text of a schema that was given in place of the proposal."""
 
     @property
     def attributes(self) -> list[ColumnProposal]:
@@ -130,6 +136,125 @@ def _no_row_of_totals(records: FileLook, places: PlacesProposal, engine: LocalEn
         )
 
 
+def _given_schema(file: Path, look: FileLook) -> tuple[str, tuple[ColumnProposal, ...]]:
+    """The text of a schema file, and its attributes as columns of the records."""
+    schema = load_schema(str(file.absolute()), Path())
+    theirs = {free_name(name): name for name in look.columns}
+    absent = [each.name for each in schema.attributes if each.name not in theirs]
+    if absent:
+        raise InputError(
+            "missing-column",
+            "the records have no column for an attribute of the schema",
+            Place(file=look.source.file, column=absent[0]),
+            f"no column for {', '.join(absent)}",
+            "a column for each attribute",
+            "remove the attribute from the schema, or give it the name of its column",
+        )
+    columns = [
+        ColumnProposal(
+            theirs[each.name],
+            levels=tuple((level.code, level.label) for level in each.levels),
+            recodes={
+                recode.name.removeprefix(f"{each.name}:"): ()
+                for recode in schema.recodes
+                if recode.attribute.name == each.name
+            },
+        )
+        for each in schema.attributes
+    ]
+    return file.read_text(encoding="utf-8"), tuple(columns)
+
+
+@dataclass(frozen=True)
+class ColumnReading:
+    """How a schema reads a column: what is wrong, and for each text of the records the level that it means."""
+
+    findings: tuple[Finding, ...]
+    meant: Mapping[str, Code | None] = field(default_factory=dict)
+    """Confidential: by the texts of the records."""
+    levels: tuple[tuple[Code, str, int], ...] = ()
+    """Confidential: the levels with their labels and how many records each has."""
+    missing: Code | None = None
+    """The level of records in which the value is missing."""
+
+
+def read_column(column: ColumnProposal, values: Mapping[str, int]) -> ColumnReading:
+    """Reads a column by the attribute that a schema would have for it.
+
+    Args:
+        column: The attribute, proposed or changed by hand.
+        values: How often each text occurs, as :meth:`FileLook.values` gives it.
+
+    Returns:
+        Findings on the attribute and on texts that it does not explain; none of them has a value of a record.
+    """
+    if column.left_out:
+        return ColumnReading(())
+    document = {"id": "one", "provenance": "one column", "attributes": {free_name(column.name): column.schema_values}}
+    try:
+        (attribute,) = parse_schema(document).attributes
+        meant = dict(zip(values, codes_meant(values, attribute), strict=True))
+    except ConfideError as error:
+        return ColumnReading(tuple(replace(each, where=Place(column=column.name)) for each in error.findings))
+    counts = Counter[Code]()
+    for text, code in meant.items():
+        if code is not None:
+            counts[code] += values[text]
+    return ColumnReading(
+        tuple(_unread(column.name, values, meant)), meant,
+        tuple((level.code, level.label, counts[level.code]) for level in attribute.levels),
+        attribute.spelling.missing,
+    )  # fmt: skip
+
+
+def _unread(name: str, values: Mapping[str, int], meant: Mapping[str, Code | None]) -> Iterator[Finding]:
+    unread = [text for text, code in meant.items() if code is None]
+    empty = sum(values[text] for text in unread if not text)
+    if empty:
+        yield Finding(
+            "empty-values",
+            "some records have no value, and the attribute has no level for them",
+            Place(column=name),
+            f"{empty:,} rows",
+            "a level for missing values, or a value in each row",
+            "let missing values have a level of their own",
+        )
+    if rows := sum(values[text] for text in unread if text):
+        yield Finding(
+            "unknown-values",
+            "some values are no level of the attribute",
+            Place(column=name),
+            f"{rows:,} rows with {len([text for text in unread if text]):,} different values",
+            "a level, an alias of one, or a code for a missing value",
+            "add it as a level, as an alias, or as a missing value",
+        )
+
+
+def area_tree(
+    records: FileLook, areas: FileLook | None, places: PlacesProposal | None, engine: LocalEngine, place: str | None
+) -> AreaTree:
+    """All areas with their records, also those that do not nest or that the file of areas lacks. It is confidential.
+
+    Args:
+        records: The records.
+        areas: The file of areas, if there is one.
+        places: What was proposed, if that came to an end.
+        engine: Reads both.
+        place: The column with the code of the smallest place; by default it is guessed.
+    """
+    if areas is None or places is None:
+        return record_tree(records, engine, place)
+    levels, paths = area_paths(areas, places, engine)
+    now = {old: code for code, codes in places.aliases.items() for old in codes}
+    counts = Counter[str]()
+    for text, rows in records.values(engine, places.block).items():
+        counts[now.get(text, text)] += rows
+    listed = [AreaUnit(code, name, counts.get(code, 0), path) for code, (name, path) in paths.items()]
+    unknown = sorted(text for text in counts if text and text not in paths)
+    lacking = [AreaUnit(code, code, counts[code], ("",) * len(levels), known=False) for code in unknown]
+    return AreaTree((*levels, places.block_column), (*listed, *lacking))
+
+
 def propose_office(
     records: Path,
     areas: Path | None,
@@ -138,6 +263,7 @@ def propose_office(
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
     place: str | None = None,
+    schema: Path | None = None,
     with_places: bool = True,
 ) -> OfficeFiles:
     """Looks at an office's files, and proposes all that a release needs to be told.
@@ -150,6 +276,7 @@ def propose_office(
         merged: Old codes of places, and the code that each has now.
         household: The column that says who lives together; by default one that is called so.
         place: Without ``areas``: the column with the code of the smallest place; by default it is guessed.
+        schema: A schema file that somebody has looked at: its attributes are taken in place of a proposal.
         with_places: Whether a geography is wanted; otherwise the schema alone is proposed.
 
     Returns:
@@ -185,6 +312,9 @@ def propose_office(
         places = propose_places(look, area_look, engine, merged)
     _no_row_of_totals(look, places, engine)
     without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}
+    if schema is not None:
+        text, columns = _given_schema(schema, look)
+        return OfficeFiles(look, area_look, columns, places, household, text)
     columns = tuple(propose_schema(look, engine, without))
     if all(column.left_out for column in columns):
         raise InputError(

@@ -118,6 +118,27 @@ def propose_places(
     )
 
 
+def area_paths(
+    areas: FileLook, places: PlacesProposal, engine: LocalEngine
+) -> tuple[tuple[str, ...], dict[str, tuple[str, tuple[str, ...]]]]:
+    """The levels of a file of areas, and for each of its smallest areas the name and the areas around it.
+
+    Args:
+        areas: The file of areas.
+        places: What was proposed of it.
+        engine: Reads it.
+    """
+    rows: Mapping[str, Sequence[str]] = _rows(areas, engine)
+    if places.table is not None:
+        lines = list(csv.DictReader(io.StringIO(places.table)))
+        rows = {name: [line[name] for line in lines] for name in lines[0]} if lines else rows
+    columns = [column for _, column in places.levels if column is not None]
+    names = rows.get(places.called.get(places.block_column, ""), rows[places.block_column])
+    paths = zip(*(rows[column] for column in columns), strict=True) if columns else iter([()] * len(names))
+    listed = zip(rows[places.block_column], names, paths, strict=True)
+    return tuple(columns), {code: (name, tuple(path)) for code, name, path in listed}
+
+
 def _rows(areas: FileLook, engine: LocalEngine) -> dict[str, list[str]]:
     from confide.engines.protocol import identifier
     from confide.inputs.spelled import trimmed

@@ -70,6 +70,8 @@ class _Upper:
     split_places: int
     split_rows: int
     rows: int
+    split: Mapping[str, Mapping[str, int]]
+    """For each place in several areas, those that fewer of its records name, with how many."""
 
     @property
     def follows(self) -> bool:
@@ -100,15 +102,9 @@ def propose_record_places(
     """
     values = {column: records.values(engine, column) for column in records.columns}
     rows = sum(next(iter(values.values()), {}).values())
-    called = [column for column in records.columns if is_called_like_an_area(column)]
     codes = {column: sum(1 for value in values[column] if value) for column in records.columns}
-    usable = [column for column in called if codes[column] > 1 and not (rows > 100 and codes[column] > 0.9 * rows)]
-    if place is None and not usable:
-        raise _no_areas(records)
-    if place is not None and place not in records.columns:
-        raise _no_column(records, place)
-    if place is None:
-        place = min(usable, key=lambda column: (-codes[column], sum(map(len, values[column]))))
+    place, usable = _area_columns(records, values, place)
+    called = [column for column in records.columns if is_called_like_an_area(column)]
     uppers = [_upper(records, engine, place, column) for column in records.columns if column != place]
     above = [upper for upper in uppers if upper.column in usable]
     _nested(records, place, above, codes, given=place not in called)
@@ -146,19 +142,102 @@ def propose_record_places(
     )
 
 
+def _area_columns(
+    records: FileLook, values: Mapping[str, Mapping[str, int]], place: str | None
+) -> tuple[str, list[str]]:
+    """The column of the smallest places, and all columns that are called like areas and could hold some."""
+    rows = sum(next(iter(values.values()), {}).values())
+    codes = {column: sum(1 for value in values[column] if value) for column in records.columns}
+    called = [column for column in records.columns if is_called_like_an_area(column)]
+    usable = [column for column in called if codes[column] > 1 and not (rows > 100 and codes[column] > 0.9 * rows)]
+    if place is None and not usable:
+        raise _no_areas(records)
+    if place is not None and place not in records.columns:
+        raise _no_column(records, place)
+    return place or min(usable, key=lambda column: (-codes[column], sum(map(len, values[column])))), usable
+
+
+@dataclass(frozen=True)
+class AreaUnit:
+    """One of the smallest areas, where it lies, and what speaks against it."""
+
+    code: str
+    name: str
+    records: int
+    path: tuple[str, ...]
+    """The areas around it, the largest first: of several, that in which most of its records are."""
+    others: tuple[tuple[str, str, int], ...] = ()
+    """A column, another area in it that records of this place name, and how many do: then it does not nest."""
+    known: bool = True
+    """Whether the file of areas has it."""
+
+    @property
+    def nests(self) -> bool:
+        return self.known and not self.others
+
+
+@dataclass(frozen=True)
+class AreaTree:
+    """The areas as records and files have them, also where they do not nest."""
+
+    levels: tuple[str, ...]
+    """The columns, from the largest areas to the smallest."""
+    units: tuple[AreaUnit, ...]
+
+    @property
+    def wrong(self) -> tuple[AreaUnit, ...]:
+        """Those that do not nest, or that the file of areas lacks."""
+        return tuple(unit for unit in self.units if not unit.nests)
+
+
+def record_tree(records: FileLook, engine: LocalEngine, place: str | None = None) -> AreaTree:
+    """The areas that records name, each in the one around it that most of its records name.
+
+    Args:
+        records: The records.
+        engine: Reads them.
+        place: The column with the code of the smallest place; by default it is guessed.
+
+    Returns:
+        Every place with a code. It is confidential, as the records are.
+
+    Raises:
+        InputError: if no column is called like an area.
+    """
+    values = {column: records.values(engine, column) for column in records.columns}
+    place, usable = _area_columns(records, values, place)
+    found = [_upper(records, engine, place, column) for column in usable if column != place]
+    above = sorted(
+        (each for each in found if each.follows or each.nearly_follows), key=lambda each: len({*each.of_place.values()})
+    )
+    units = [
+        AreaUnit(
+            code,
+            code,
+            values[place][code],
+            tuple(each.of_place.get(code, "") for each in above),
+            tuple((each.column, other, rows) for each in above for other, rows in each.split.get(code, {}).items()),
+        )
+        for code in sorted(values[place])
+        if code
+    ]
+    return AreaTree((*(each.column for each in above), place), tuple(units))
+
+
 def _upper(records: FileLook, engine: LocalEngine, place: str, column: str) -> _Upper:
     """How far a column follows from the place; records in which either is empty say nothing of it."""
     by_place: dict[str, Counter[str]] = {}
     for code, value, count in records.counted_pairs(engine, place, column):
         if code and value:
             by_place.setdefault(code, Counter())[value] += count
-    split = [counts for counts in by_place.values() if len(counts) > 1]
+    split = {code: dict(counts.most_common()[1:]) for code, counts in by_place.items() if len(counts) > 1}
     return _Upper(
         column,
         {code: counts.most_common(1)[0][0] for code, counts in by_place.items()},
         len(split),
-        sum(counts.total() - max(counts.values()) for counts in split),
+        sum(sum(counts.values()) for counts in split.values()),
         sum(counts.total() for counts in by_place.values()),
+        split,
     )
 
 

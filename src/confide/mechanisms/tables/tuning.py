@@ -4,26 +4,44 @@ A *row* is a table on one of its levels. It has a part of the budget, b, of whic
 takes b/m; so the noise of its cells, and their noise margin, follow from b alone (pooled, from the parts of all tables
 that contain the cross-classification). What follows from what: :mod:`confide.releases.budget_board`. In the spec the
 parts are the weights of tables and of their levels.
+
+**Targets in words** (``confide tune tables``) say which noise margin the counts of a table have on a level:
+``margin <= 10 in county`` for every table, ``age-by-sex <= 5 in tract, place @90%`` for one. Every cross-classification
+that a table measures there needs the loss of the widest noise with that margin; so a table with k of them needs k times
+that loss. What a total leaves is shared by rows without a target, in their present proportions; where all rows have
+one, all get more. These parts are exact fractions.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, ClassVar
 
-from confide.errors import ParameterError, Place
+from confide.answers import TypedAnswer
+from confide.engines.groups import write_text
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import Exact, positive
+from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, level_weight
+from confide.mechanisms.tables.spec import LAWS, TablesSpec
 from confide.noise import ReleaseNoise
-from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate
-from confide.releases.boards import LossClaim, TunedValues
+from confide.noise.fitting import NoiseKind, of_margin
+from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
+from confide.releases.boards import LossClaim, TunedValues, prepared_without_records
 from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
-from confide.releases.spec import LoadedSpec
+from confide.releases.draft import relocated_values, there_already, toml_text
+from confide.releases.spec import LoadedSpec, load_spec
 from confide.report.render import exact_text
 from confide.schema import Query
+from confide.utility.target_words import CHANCE, TargetWords, bad_target, nearest, split_target
+
+MARGIN = "margin"
+"""The word for the noise margin of every table, in targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +136,7 @@ class TablesTuning(BudgetBoard):
     @property
     def probability(self) -> Fraction:
         """Of the noise margins."""
-        return self.programme.spec.output.noise_margin or Fraction(19, 20)
+        return self.programme.spec.output.noise_margin or CHANCE
 
     @property
     def caption(self) -> str:  # type: ignore[override]
@@ -148,13 +166,22 @@ class TablesTuning(BudgetBoard):
     def reached(self, row: RowName, margin: Fraction) -> bool:
         return _margin(self.law(row), self.probability) <= margin
 
-    def law(self, row: RowName, budget: Fraction | None = None) -> ReleaseNoise:
-        """The noise of the cells of a row, with its part of the budget or with another."""
+    def law(self, row: RowName, budget: Fraction | None = None, query: Query | None = None) -> ReleaseNoise:
+        """The noise of the cells of a row, with its part of the budget or with another; or of one of its margins."""
         own = self.budgets[row] if budget is None else budget
-        loss = sum(
-            ((own if each == row else self.budgets[each]) / margins for each, margins in self.sharing[row]), Fraction(0)
+        shared = (
+            self.sharing[row] if query is None else _sharing_rows(self.programme, self.tables[row[0]], row[1], query)
         )
+        loss = sum(((own if each == row else self.budgets[each]) / margins for each, margins in shared), Fraction(0))
         return calibrate(self._as_loss(loss), self.neighbours)
+
+    def margin(self, row: RowName, probability: Fraction) -> int:
+        """The largest noise margin of the counts of a row, those of its margins included."""
+        return max(_margin(self.law(row, query=query), probability) for query in self.tables[row[0]].margins)
+
+    def measurements(self, row: RowName) -> int:
+        """How many cross-classifications the table of a row measures there."""
+        return len(self.tables[row[0]].margins)
 
     def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
         return TunedValues(self.spec_values(loaded.values))
@@ -207,13 +234,19 @@ class TablesTuning(BudgetBoard):
 
 def _shared_rows(programme: TablesProblem) -> Mapping[RowName, tuple[tuple[RowName, int], ...]]:
     """For each row the rows that its noise is made from."""
+    return {
+        (table.name, level.name): _sharing_rows(programme, table, level.name, table.query)
+        for table in programme.tables
+        for level in table.levels
+    }
+
+
+def _sharing_rows(
+    programme: TablesProblem, table: MeasuredTable, level: str, query: Query
+) -> tuple[tuple[RowName, int], ...]:
     pooled = programme.spec.programme.repeated == "pooled"
-    result: dict[RowName, tuple[tuple[RowName, int], ...]] = {}
-    for table in programme.tables:
-        for level in table.levels:
-            sharing = _sharing(programme, table.query, level.name) if pooled else (table,)
-            result[table.name, level.name] = tuple(((each.name, level.name), len(each.margins)) for each in sharing)
-    return result
+    sharing = _sharing(programme, query, level) if pooled else (table,)
+    return tuple(((each.name, level), len(each.margins)) for each in sharing)
 
 
 def _sharing(programme: TablesProblem, query: Query, level: str) -> tuple[MeasuredTable, ...]:
@@ -230,3 +263,185 @@ def _sharing(programme: TablesProblem, query: Query, level: str) -> tuple[Measur
 @lru_cache(maxsize=65536)
 def _margin(law: ReleaseNoise, probability: Fraction) -> int:
     return law.noise_margin(probability)
+
+
+# From targets in words to parts.
+
+
+@dataclass(frozen=True)
+class TableShare:
+    """What a table has on one level, before and after."""
+
+    table: str
+    level: str
+    target: TargetWords | None
+    measurements: int
+    """How many cross-classifications it measures there."""
+    present: Fraction
+    """Its share of the budget of the spec."""
+    share: Fraction
+    """Its share of the total."""
+    loss: Fraction
+    """What one cross-classification spends."""
+    margin: int
+    """The largest noise margin of its counts, at the target's probability."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "table": self.table,
+            "level": self.level,
+            "target": None if self.target is None else self.target.text,
+            "measurements": self.measurements,
+            "present_share": str(self.present),
+            "share": str(self.share),
+            "loss_of_one": str(self.loss),
+            "margin": self.margin,
+        }
+
+
+@dataclass(frozen=True)
+class TablesFromTargets(TypedAnswer):
+    """Shares of tables and levels that meet the targets."""
+
+    spec: Path
+    definition: str
+    total: Fraction
+    """What the release spends."""
+    needed: Fraction
+    """What tables and levels with a target need."""
+    rows: tuple[TableShare, ...]
+    written: Path | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``; the keys are listed in ``docs/concepts/tuning.md``."""
+        return {
+            "ok": True,
+            "spec": str(self.spec),
+            "definition": self.definition,
+            "total": str(self.total),
+            "total_decimal": float(self.total),
+            "needed": str(self.needed),
+            "needed_decimal": float(self.needed),
+            "shares": [row.as_dict() for row in self.rows],
+            "written": None if self.written is None else str(self.written),
+            "charged": None,
+        }
+
+
+def tune_tables(
+    spec: str | Path, targets: Sequence[str], *, total: Exact | None = None, out: str | Path | None = None
+) -> TablesFromTargets:
+    """Shares of tables and levels from noise margins. Nothing is spent, and no record is read.
+
+    Args:
+        spec: A spec of the mechanism ``tables``, in zCDP or pure differential privacy.
+        targets: In words, such as ``margin <= 10 in county``, or with the name of a table in place of ``margin``.
+        total: What the release spends; by default what the targets need, beside what all others have now.
+        out: A new file for the spec with these shares.
+
+    Returns:
+        The shares, exactly, and the margins that they give.
+    """
+    loaded = load_spec(Path(spec), {"tables": TablesSpec})
+    if out is not None and Path(out).exists():
+        raise there_already(Path(out), "a file of this name")
+    if not targets:
+        raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
+    present = TablesTuning.of(prepared_without_records(Tables().prepare, loaded))
+    wanted = _wanted(targets, present.programme)
+    tuned, needed = _for_targets(present, wanted, None if total is None else positive(total, "total"))
+    if out is not None:
+        values = tuned.spec_values(relocated_values(loaded, Path(out).parent))
+        write_text(Path(out), f"# Shares by `confide tune tables`: {'; '.join(targets)}.\n\n{toml_text(values)}")
+    rows = tuple(_share(present, tuned, row, wanted.get(row)) for row in tuned.budgets)
+    definition, written = present.programme.spec.privacy.definition, None if out is None else Path(out)
+    return TablesFromTargets(loaded.path, definition, tuned.total, needed, rows, written)
+
+
+def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[RowName, TargetWords]:
+    """For each row its target; of several the one that needs most."""
+    names = [table.name for table in problem.tables]
+    levels = list(dict.fromkeys(level.name for table in problem.tables for level in table.levels))
+    result: dict[RowName, TargetWords] = {}
+    findings: list[Finding] = []
+    for text in targets:
+        try:
+            words = split_target(text)
+            if words.unit or words.least or words.limit.denominator != 1:
+                what, expected = "a noise margin is a whole number, and the same in all areas", "such as margin <= 10"
+                raise bad_target(text, what, words.amount, expected)
+            if words.statistic not in (MARGIN, *names):
+                expected = f"{MARGIN!r} for all tables, or one of " + ", ".join(names)
+                near = nearest(words.statistic, (MARGIN, *names))
+                raise bad_target(text, "there is no such table", words.statistic, expected, near)
+            for kind in words.kinds:
+                if kind not in levels:
+                    expected = "one of " + ", ".join(levels)
+                    raise bad_target(text, f"no table has the level {kind!r}", kind, expected, nearest(kind, levels))
+                rows = [
+                    (table.name, kind)
+                    for table in problem.tables
+                    if words.statistic in (MARGIN, table.name) and kind in [level.name for level in table.levels]
+                ]
+                if not rows:
+                    what = f"the table {words.statistic!r} is not published for {kind!r}"
+                    raise bad_target(text, what, kind, "a level of the table")
+                for row in rows:
+                    if row not in result or _loss(problem, words) > _loss(problem, result[row]):
+                        result[row] = words
+        except ParameterError as error:
+            findings += error.findings
+    if findings:
+        raise ParameterError(findings)
+    return result
+
+
+def _loss(problem: TablesProblem, words: TargetWords) -> Fraction:
+    """What one cross-classification spends for the widest noise with this margin."""
+    privacy = problem.spec.privacy
+    definition, neighbours = Definition(privacy.definition), Neighbours(privacy.neighbours)
+    kind = NoiseKind(problem.spec.noise.law or LAWS[privacy.definition][0])
+    law = of_margin(kind, int(words.limit), words.chance)
+    loss = price(event_of_noise(law), neighbours, definition)  # type: ignore[arg-type]
+    assert isinstance(loss, ZCDP | PureDP)
+    return loss.rho if isinstance(loss, ZCDP) else loss.epsilon
+
+
+def _for_targets(
+    present: TablesTuning, wanted: Mapping[RowName, TargetWords], total: Fraction | None
+) -> tuple[TablesTuning, Fraction]:
+    """The parts that meet the targets, and what rows with a target need together."""
+    need = {row: present.measurements(row) * _loss(present.programme, words) for row, words in wanted.items()}
+    needed = sum(need.values(), Fraction(0))
+    others = {row: part for row, part in present.budgets.items() if row not in need}
+    open_parts = sum(others.values(), Fraction(0))
+    spent = needed + open_parts if total is None else total
+    if needed > spent or (needed == spent and others):
+        raise _refused(
+            "targets-too-dear",
+            "the targets need more than the total" if needed > spent else "the targets leave nothing for other tables",
+            f"{float(needed):.6g} for tables and levels with a target",
+            f"less than {spent} ({float(spent):.6g})" if others else f"at most {spent}",
+            "give a larger --total, or wider margins",
+        )
+    if others:
+        parts = need | {row: (spent - needed) * part / open_parts for row, part in others.items()}
+    else:
+        parts = {row: loss * spent / needed for row, loss in need.items()}
+    tuned = present.with_budgets(parts)
+    assert tuned.total == spent
+    return tuned, needed
+
+
+def _share(present: TablesTuning, tuned: TablesTuning, row: RowName, words: TargetWords | None) -> TableShare:
+    chance = tuned.probability if words is None else words.chance
+    measured, part = tuned.measurements(row), tuned.budgets[row]
+    now = present.budgets[row] / present.total
+    table, level = row
+    return TableShare(
+        table, level, words, measured, now, part / tuned.total, part / measured, tuned.margin(row, chance)
+    )
+
+
+def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
+    return ParameterError(code, what, Place(path="tune tables"), found, expected, remedy)

@@ -35,9 +35,9 @@ from scipy.special import ndtr
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
-from confide.estimation.sector_cells import SectorCells
 from confide.estimation.sectors import Sectors
 from confide.estimation.tree_covariances import LevelAnswers
+from confide.estimation.tree_gls import SectorCells
 from confide.mechanisms.topdown.evaluate import SMALLEST, NoiseTheory
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem

@@ -10,6 +10,7 @@
 ``registry.json``          a record for a registry of deployments; with ``registry``
 ``argus/``                 tables, hierarchies and labels for tau-ARGUS; with ``argus``
 ``accuracy.html``          how far off a figure may be; where a mechanism says it in a table
+``explore.html``           all tables to look at, on one page; in small releases
 =========================  ==================================================================
 
 The runner makes them when the tables are written; ``verify`` makes them anew and compares them byte by byte.
@@ -30,6 +31,7 @@ from confide.releases.companions.codebook import DescribedTable as DescribedTabl
 from confide.releases.companions.codebook import GivenColumns as GivenColumns
 from confide.releases.companions.codebook import asked as asked
 from confide.releases.companions.explanations import codebook_page, readme
+from confide.releases.companions.explore import EXPLORE, PAGE, explore_page
 from confide.releases.companions.packages import csv_on_the_web, data_package, registry_record
 from confide.releases.companions.structure import sdmx_structure
 from confide.releases.companions.workbook import tables_workbook
@@ -59,6 +61,8 @@ def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) ->
         contents["tables.xlsx"] = book
     if "argus" in codebook.formats:
         contents |= argus_files(folder, manifest, files, codebook)
+    if EXPLORE in manifest:
+        contents[PAGE] = explore_page(folder, manifest, files, codebook).text.encode()
     contents |= {name: page(folder, manifest).encode() for name, page in codebook.pages.items()}
     contents["codebook.html"] = codebook_page(folder, manifest, files, codebook).encode()
     return contents | {"README.txt": readme(manifest, files, codebook, sorted(contents)).encode()}

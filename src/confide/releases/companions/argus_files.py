@@ -36,8 +36,7 @@ from confide.inputs.argus import (
     metadata_text,
     tab_text,
 )
-from confide.releases.companions.codebook import Codebook, CodeHierarchy, DescribedTable
-from confide.releases.companions.workbook import read_described, table_path
+from confide.releases.companions.codebook import Codebook, CodeHierarchy, DescribedTable, read_described, table_path
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, STATUS, SUPPRESSED, TOTAL_CODE
 
 FOLDER, STAMPED = "argus", ".NOT-FOR-RELEASE"

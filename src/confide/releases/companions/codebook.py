@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, MARGIN, CodedColumns, CodedVariable, Table
 
@@ -184,3 +186,20 @@ def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
     """What the plan of a release says of its explanations: formats and agency; none in the first layout."""
     stated = question.get("companions")
     return None if stated is None else (tuple(stated["formats"]), str(stated["agency"]))
+
+
+def table_path(name: str, files: Sequence[Mapping[str, Any]]) -> str | None:
+    """The file of a table with all its rows: Parquet, or CSV."""
+    paths = [str(file["path"]) for file in files if str(file["path"]).split(".")[0] == f"tables/{name}"]
+    return min(paths, key=lambda path: not path.endswith(".parquet"), default=None)
+
+
+def read_described(path: Path, table: DescribedTable) -> pa.Table:
+    """The rows of a file of a table, every column of the type that is described."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).replace_schema_metadata(None)
+    types = {column.name: pa.string() for column in table.described} | {
+        field.name: field.type for field in table.figures
+    }
+    options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    return pyarrow.csv.read_csv(path, convert_options=options)

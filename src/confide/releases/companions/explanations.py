@@ -34,6 +34,7 @@ FILES = {
     "argus/": "for tau-ARGUS: cells (.tab), columns (.rda), hierarchies (.hrc), labels (.cdl), records (.asc)",
     "registry.json": "a record for a registry of deployments of differential privacy",
     "accuracy.html": "how far off a figure may be, by kind of area and size of the figure: read this first",
+    "explore.html": "all tables to look at in a browser, on one page that needs no network",
 }
 
 

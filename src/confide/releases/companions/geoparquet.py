@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.errors import ConfideError, Finding
-from confide.releases.companions.codebook import Codebook, DescribedTable
-from confide.releases.companions.workbook import read_described, table_path
+from confide.releases.companions.codebook import Codebook, DescribedTable, read_described, table_path
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check
 from confide.releases.spec import LoadedSpec

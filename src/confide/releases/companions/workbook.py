@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
-
-from confide.releases.companions.codebook import Codebook, DescribedTable
+from confide.releases.companions.codebook import Codebook, read_described, table_path
 
 Value = str | int | float | Decimal | None
 
@@ -71,23 +67,6 @@ def tables_workbook(
             columns = [column.to_pylist() for column in content.columns]
             sheets.append(WorkSheet(table.name, content.column_names, list(zip(*columns, strict=True))))
     return workbook(sheets)
-
-
-def table_path(name: str, files: Sequence[Mapping[str, Any]]) -> str | None:
-    """The file of a table with all its rows: Parquet, or CSV."""
-    paths = [str(file["path"]) for file in files if str(file["path"]).split(".")[0] == f"tables/{name}"]
-    return min(paths, key=lambda path: not path.endswith(".parquet"), default=None)
-
-
-def read_described(path: Path, table: DescribedTable) -> pa.Table:
-    """The rows of a file of a table, every column of the type that is described."""
-    if path.suffix == ".parquet":
-        return pq.read_table(path).replace_schema_metadata(None)
-    types = {column.name: pa.string() for column in table.described} | {
-        field.name: field.type for field in table.figures
-    }
-    options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    return pyarrow.csv.read_csv(path, convert_options=options)
 
 
 # The workbook itself.

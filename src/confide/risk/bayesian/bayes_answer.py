@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from math import inf, prod
 from typing import Any
 
@@ -18,11 +18,16 @@ from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours
-from confide.risk.bayesian.evidence import CountEvidence, evidence_of, gaussian_for, geometric_for
+from confide.report.charts import Chart, Pictures, chart
+from confide.risk.bayesian.evidence import CountEvidence, LawEvidence, evidence_of, gaussian_for, geometric_for
 from confide.risk.bayesian.one_level import assess, checked_priors, checked_value, risk_at
 from confide.risk.bayesian.sequential import (
+    PRIORS,
     JointDecision,
     SequenceStep,
+    by_levels,
+    by_released,
+    by_rho,
     combined_risk,
     combined_risk_at,
     in_sequence,
@@ -121,6 +126,32 @@ class BayesAnswer(TypedAnswer):
     def risk_limit(self) -> float:
         """No prior makes ``R`` larger; infinite where a count can give the target away."""
         return prod(evidence.limit for evidence in self.evidence)
+
+    def pictures(self, priors: Sequence[Exact] = ()) -> Pictures:
+        """Figures 1, 2 and 3 of Kazan and Reiter, and 7 where there are several counts, by name.
+
+        Args:
+            priors: The beliefs that have a curve; without any, that of the answer and the five of the paper.
+        """
+        given = [str(prior) for prior in priors or [adversary.prior for adversary in self.adversaries]]
+        drawn = given if len(given) > 1 else list(dict.fromkeys([*given, *PRIORS]))
+        first = self.evidence[0]
+        pictures: Pictures = {
+            name: partial(_released_chart, f"bayes-{name}", first, drawn)
+            for name in ("posterior-by-released", "risk-by-released")
+        }
+        if isinstance(first, LawEvidence) and first.rho is not None:
+            chosen = float(first.rho * (2 if self.neighbours is Neighbours.CHANGE_ONE else 1))
+            pictures |= {
+                name: partial(_rho_chart, f"bayes-{name}", drawn, self.neighbours, chosen)
+                for name in ("posterior-by-rho", "risk-by-rho", "right-by-rho", "average-by-rho")
+            }
+        if len(self.evidence) > 1:
+            pictures |= {
+                name: partial(_levels_chart, f"bayes-{name}", self.evidence, drawn)
+                for name in ("posterior-by-levels", "risk-by-levels")
+            }
+        return pictures
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; the numbers of a single adversary stand on their own."""
@@ -251,6 +282,27 @@ def _law(law: BudgetedLaw, rho: Exact | None, epsilon: Exact | None, neighbours:
         )
     value = _budget(budget, name)
     return gaussian_for(value, neighbours) if gaussian else geometric_for(value, neighbours)
+
+
+def _released_chart(name: str, evidence: CountEvidence, priors: Sequence[str]) -> Chart:
+    return chart(name, by_released(evidence, priors))
+
+
+def _rho_chart(name: str, priors: Sequence[str], neighbours: Neighbours, chosen: float) -> Chart:
+    rows = [row for prior in priors for row in _over_rho(prior, neighbours)]
+    rhos = [row["rho"] for row in rows]
+    inside = min(rhos) <= chosen <= max(rhos)
+    return chart(name, rows, chosen=[{"rho": chosen, "name": f"ρ {chosen:.3g}"}] if inside else [])
+
+
+@lru_cache(maxsize=64)
+def _over_rho(prior: str, neighbours: Neighbours) -> tuple[dict[str, Any], ...]:
+    """The curves of one prior, which no budget changes."""
+    return tuple(by_rho([prior], neighbours))
+
+
+def _levels_chart(name: str, evidence: Sequence[CountEvidence], priors: Sequence[str]) -> Chart:
+    return chart(name, by_levels(evidence, priors))
 
 
 def _budget(value: Exact, name: str) -> Fraction:

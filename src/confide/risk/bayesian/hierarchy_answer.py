@@ -15,7 +15,17 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within, probability
-from confide.risk.bayesian.counts import LARGEST_RHO, SMALLEST_RHO, CountLaw, SiblingNoise, parse_parent_prior
+from confide.report.charts import Chart, Pictures, chart
+from confide.risk.bayesian.counts import (
+    LARGEST_RHO,
+    SMALLEST_RHO,
+    CountLaw,
+    SiblingNoise,
+    approximation_error,
+    gaussian_window,
+    parse_parent_prior,
+    sibling_window,
+)
 from confide.risk.bayesian.decision_map import (
     HIERARCHICAL,
     DecisionAccuracy,
@@ -23,7 +33,12 @@ from confide.risk.bayesian.decision_map import (
     DecisionMap,
     ReleaseRegion,
     Ties,
+    accuracy_by_parent,
+    accuracy_by_rho2,
     decision_accuracy,
+    decision_tiles,
+    post_processed_by_parent,
+    post_processed_by_rho1,
 )
 from confide.risk.bayesian.post_processing import HalfRounding, PostProcessing
 from confide.risk.bayesian.tree import TreePosterior
@@ -147,6 +162,19 @@ class HierarchyAnswer(TypedAnswer):
     def effective_rho_limit(self) -> Fraction:
         """What the effective rho of the block's count is at most, however large that of the parent is."""
         return self.model.rho1 * (self.model.siblings + 1) / self.model.siblings
+
+    def pictures(self, ties: Ties | str = Ties.ZERO, rounding: HalfRounding | str = HalfRounding.HALF_EVEN) -> Pictures:
+        """Decisions, accuracy by the parent's count and noise, post-processing, and the noise of the siblings' sum:
+        Figures 4 (10 and 11 with other beliefs about X2), 5, 6, 12, 8 and 9 of Kazan and Reiter, by name."""
+        model, even = self.model, Ties(ties)
+        return {
+            "hierarchy-decisions": lambda: _decisions_chart(model),
+            "hierarchy-accuracy-by-parent": lambda: _by_parent_chart(model, even),
+            "hierarchy-accuracy-by-rho2": lambda: _by_rho2_chart(model, even),
+            "hierarchy-post-processing": lambda: _post_processing_chart(model, HalfRounding(rounding)),
+            "hierarchy-noise-variance": lambda: _variance_chart(model),
+            "hierarchy-sum-of-noises": lambda: _sum_chart(model),
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; parts that were not asked for are absent."""
@@ -331,3 +359,76 @@ def _decisions(model: TwoLevel, parents: Sequence[int], ties: Ties) -> Hierarchy
                 figure_4 = DecisionMap(model, 1, x2, variant, ReleaseRegion()).changes(ties)
             changes.append(VariantChanges(x2, variant, decisions.changes(ties), decisions.ties(), figure_4))
     return HierarchyDecisions(ties, accuracy, tuple(changes))
+
+
+# The pictures.
+
+_DECISIONS = ("not in", "changed to “not in”", "tie", "changed to “in”", "in")
+_PUBLISHED = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 75, 90, 100, 125, 150, 175, 200)
+_SCALES = tuple(Fraction(step, 20) for step in range(1, 41))
+_SHOWN = 1e-6
+"""The share of the most probable value below which a value of a law is not drawn."""
+
+
+def _decisions_chart(model: TwoLevel) -> Chart:
+    """What is decided, and where the hierarchy changes it; only decisions that occur have a colour."""
+    rows, tiles = decision_tiles(model), []
+    for row in rows:
+        changed = row["decision"] not in (row["without"], "tie")
+        decision = f"changed to “{row['decision']}”" if changed else row["decision"]
+        tiles.append(row | {"panel": f"x1* = {row['x1']}", "decision": decision})
+    ticks = sorted({row["y"] for row in rows if row["y"] % 10 == 0}, reverse=True)
+    occurring = {tile["decision"] for tile in tiles}
+    decisions = [decision for decision in _DECISIONS if decision in occurring]
+    return chart("hierarchy-decisions", tiles, ticks=ticks, decisions=decisions)
+
+
+def _by_parent_chart(model: TwoLevel, ties: Ties) -> Chart:
+    """How often decisions are right, beside those of somebody without the hierarchy."""
+    rows = accuracy_by_parent(model, range(model.known + 1, model.known + 21), ties)
+    without = [row for row in rows if row["variant"] == Variant.WITHOUT][:1]
+    return chart("hierarchy-accuracy-by-parent", rows, without=without)
+
+
+def _by_rho2_chart(model: TwoLevel, ties: Ties) -> Chart:
+    """How often a target who is in is found, over the budget of the parent's count."""
+    known = model.known
+    rows = accuracy_by_rho2(model, [known + 1, known + 10, known + 100], ties=ties)
+    without = accuracy_by_parent(model, [known + 1], ties, [Variant.WITHOUT])[0]["correct_given_1"]
+    return chart("hierarchy-accuracy-by-rho2", rows, without=without, chosen=float(model.rho2))
+
+
+def _post_processing_chart(model: TwoLevel, rounding: HalfRounding) -> Chart:
+    """What least squares, clamping and rounding leave of the risk."""
+    processing = post_processing_of(model, rounding)
+    return chart(
+        "hierarchy-post-processing",
+        post_processed_by_parent(processing, _PUBLISHED),
+        by_rho1=post_processed_by_rho1(processing, [1, 10, 100]),
+        without=processing.without(),
+        bound=processing.bound(),
+        chosen=float(model.rho1),
+    )
+
+
+def _variance_chart(model: TwoLevel) -> Chart:
+    """The variance of discrete Gaussian noise over its parameter s = 1/(2 rho), beside the line on which they agree
+    (Figure 8)."""
+    own = 1 / (2 * model.rho1)
+    rows = []
+    for scale in sorted({*_SCALES, min(own, _SCALES[-1])}):
+        values, law = gaussian_window(float(1 / (2 * scale)))
+        rows.append({"scale": float(scale), "variance": float(law @ values.astype(float) ** 2)})
+    return chart("hierarchy-noise-variance", rows, chosen=float(min(own, _SCALES[-1])))
+
+
+def _sum_chart(model: TwoLevel) -> Chart:
+    """The law of the sum of the siblings' noise, beside the one discrete Gaussian that stands for it (Figure 9)."""
+    rows = []
+    for noise, title in ((SiblingNoise.EXACT, "their sum"), (SiblingNoise.APPROXIMATE, "one discrete Gaussian")):
+        values, law = sibling_window(float(model.rho1), model.siblings, noise)
+        shown = law >= _SHOWN * law.max()
+        pairs = zip(values[shown].tolist(), law[shown].tolist(), strict=True)
+        rows += [{"noise": value, "probability": mass, "law": title} for value, mass in pairs]
+    error = approximation_error(float(model.rho1), model.siblings)
+    return chart("hierarchy-sum-of-noises", rows, siblings=model.siblings, error=f"{error:.1g}")

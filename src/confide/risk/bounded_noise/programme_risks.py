@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from confide.answers import TypedAnswer
 from confide.exact import Exact, exact
+from confide.report.charts import Chart, Pictures, chart
 from confide.risk.bounded_noise.averaging import (
     CountingScheme,
     Mean,
@@ -37,7 +38,15 @@ from confide.risk.bounded_noise.noise_rows import (
     variance_needed,
 )
 from confide.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
-from confide.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
+from confide.risk.bounded_noise.withstanding import (
+    RATIOS,
+    ProtectedRegion,
+    RegionQuestion,
+    bound_grid,
+    epsilon_curves,
+    success_cells,
+    success_contours,
+)
 
 PROGRAMME = "eu-2021"
 ALPHA = str(LEVEL)
@@ -67,6 +76,11 @@ class BoundAnswer(TypedAnswer):
     def protected(self) -> bool:
         """Whether more triples are needed than there are."""
         return self.risk.m > self.triples
+
+    def pictures(self) -> Pictures:
+        """The heat map of triples that are needed (Figure 1 of Bach), by name."""
+        level, available = self.risk.level, self.triples
+        return {"triples-needed": lambda: chart("bounded-triples-needed", _grid(level), available=available)}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -145,6 +159,17 @@ class AveragingAnswer(TypedAnswer):
     level: float
     targets: tuple[TargetAveraging, ...]
 
+    def pictures(self) -> Pictures:
+        """The heat maps of success, over the variance and over ε (Figure 2 of Bach), and how the k/t² of all
+        statistics lie, with the same noise for the same members and without (Figure 7), by name."""
+        return {
+            "averaging-variance": partial(_success_chart, self, "variance", VARIANCES_DRAWN, "variance V"),
+            "averaging-epsilon": partial(
+                _success_chart, self, "epsilon", EPSILONS_DRAWN, "ε of a count with Laplace noise"
+            ),
+            "averaging-ratios": lambda: _ratios_chart(self),
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
@@ -173,6 +198,15 @@ class AreasAnswer(TypedAnswer):
     """By epsilon: the probability that the noise of one area exceeds the bound."""
     size_classes: tuple[SizeClass, ...]
 
+    def pictures(self) -> Pictures:
+        """The ε that a bound needs (Figure 5 of Bach), and by ε the distortions by size (Figure 4), by name."""
+        pictures: Pictures = {"epsilon-by-bound": lambda: _epsilon_chart(self)}
+        rows = [row.as_dict() for row in self.size_classes]
+        for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
+            of_epsilon = [row for row in rows if row["epsilon"] == epsilon]
+            pictures[f"distortions-epsilon-{epsilon:g}"] = partial(chart, "bounded-distortions", of_epsilon)
+        return pictures
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {
@@ -191,6 +225,11 @@ class CellKeyTuning(TypedAnswer):
 
     region: ProtectedRegion
     country: str | None
+
+    def pictures(self) -> Pictures:
+        """The bounds and variances that are left, and the band for the ε of noise without a bound (Figure 6 of Bach),
+        by name."""
+        return self.region.pictures()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -394,3 +433,54 @@ def _programme(programme: str | StaticProgramme) -> StaticProgramme:
 
 def _level(alpha: Exact) -> float:
     return float(exact(alpha, "--alpha"))
+
+
+# The pictures.
+
+VARIANCES_DRAWN, EPSILONS_DRAWN = (0.5, 50.0), (0.1, 3.0)
+_SHARING = {"with SPSN": "with_spsn", "without SPSN": "without_spsn"}
+
+
+@lru_cache(maxsize=8)
+def _grid(level: float) -> tuple[dict[str, Any], ...]:
+    """The triples that are needed over V and D, which no programme changes."""
+    return tuple(bound_grid(level))
+
+
+def _ratios(answer: AveragingAnswer, sharing: str) -> dict[str, float]:
+    """By statistic the k/t² of the attacker's mean, with the same noise for the same members or without."""
+    risks = {target_name(each.target): getattr(each, sharing) for each in answer.targets}
+    return {name: risk.means[Optimum.GREEDY].ratio for name, risk in risks.items() if risk is not None}
+
+
+def _success_chart(answer: AveragingAnswer, parameter: str, span: tuple[float, float], title: str) -> Chart:
+    worst = {words: min(_ratios(answer, sharing).values(), default=0.0) for words, sharing in _SHARING.items()}
+    marks = [{"x": ratio, "name": words} for words, ratio in worst.items() if RATIOS[0] < ratio < RATIOS[1]]
+    return chart(
+        "bounded-averaging",
+        success_cells(parameter, *span),
+        contours=success_contours(parameter, answer.level),
+        marks=marks,
+        quantity=title,
+    )
+
+
+def _ratios_chart(answer: AveragingAnswer) -> Chart:
+    ratios = {words: _ratios(answer, sharing) for words, sharing in _SHARING.items()}
+    own, same = ratios["without SPSN"], ratios["with SPSN"]
+    rows = [{"ratio": ratio, "kind": words} for words, by_name in ratios.items() for ratio in by_name.values()]
+    factors = [{"factor": same[name] / own[name]} for name in same if own.get(name)]
+    return chart("bounded-ratios", rows, factors=factors)
+
+
+def _epsilon_chart(answer: AreasAnswer) -> Chart:
+    programme, number = answer.programme, answer.areas
+    smallest = programme.geography[-1] if programme.geography else None
+    known = {code: areas[smallest] for code, areas in (programme.countries or {}).items()} if smallest else {}
+    named = {"all countries": sum(known.values())} if known else {}
+    if known:
+        extremes = (max(known, key=lambda code: known[code]), min(known, key=lambda code: known[code]))
+        named |= {code: known[code] for code in extremes}
+    if number not in named.values():
+        named["asked for"] = number
+    return chart("bounded-epsilon-by-bound", epsilon_curves(named, answer.level), chosen=answer.bound)

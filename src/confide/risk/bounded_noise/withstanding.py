@@ -26,7 +26,7 @@ from typing import Any
 
 from confide.errors import ParameterError, Place
 from confide.noise.max_entropy import uniform_variance
-from confide.report.charts import Chart, chart
+from confide.report.charts import Chart, Pictures, chart
 from confide.risk.bounded_noise.averaging import (
     CountingScheme,
     Optimum,
@@ -278,6 +278,30 @@ class ProtectedRegion:
             top=1.15 * max(highest),
             useful=self.question.largest_noise + 0.5,
         )
+
+    def pictures(self) -> Pictures:
+        """Both parts of Figure 6 of Bach, by name: the region, and where areas are known the band of ε."""
+        question = self.question
+        areas = question.small_areas
+        if areas is None and question.programme.geography:
+            areas = question.areas.get(question.programme.geography[-1])
+        pictures: Pictures = {"region": self.chart}
+        if areas is not None:
+            number = areas
+            pictures["epsilon-band"] = lambda: self._band_chart(number)
+        return pictures
+
+    def _band_chart(self, areas: int) -> Chart:
+        words = {
+            "utility_at_least": "utility: at least",
+            "averaging_at_most": "averaging: at most",
+            "relaxed_averaging_at_most": "averaging, second statistic",
+        }
+        limits = [
+            {"epsilon": self.epsilon[key], "name": name} for key, name in words.items() if self.epsilon[key] is not None
+        ]
+        rows, bound = bound_curve(areas, self.question.level), self.question.small_area_bound
+        return chart("bounded-epsilon-band", rows, limits=limits, bound=bound)
 
     def _plain(self, recommendation: Recommendation | None) -> dict[str, Any] | None:
         if recommendation is None:

@@ -16,6 +16,8 @@ from confide.exact import Exact, positive_within
 from confide.mechanisms.topdown.strategy import Strategy, plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, Bracket, PureDP
+from confide.report.charts import Chart, Pictures, chart
+from confide.risk.testing import curve as curves
 from confide.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, parts_of, power_curve
 from confide.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
 from confide.risk.testing.trade_off import gaussian_advantage, pure_advantage, zcdp_advantage
@@ -59,6 +61,18 @@ class CurveAnswer(TypedAnswer):
     strategy: Strategy | None = None
     parts: tuple[GuaranteePart, ...] = ()
     """With a strategy: all of a record first, then its parts."""
+
+    def pictures(self) -> Pictures:
+        """Power over level, epsilon over delta, and with a strategy the power by what differs, by name."""
+        rho, parts, level = self.rho, self.parts, self.levels[0]
+        best = parts[0].best if parts else None
+        pictures: Pictures = {
+            "power": lambda: _power_chart(power_curve(rho, best=best)),
+            "epsilon": lambda: _epsilon_chart(epsilon_curve(rho)),
+        }
+        if parts:
+            pictures["parts"] = lambda: _parts_chart(parts, level)
+        return pictures
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; with one level its numbers stand on their own as well."""
@@ -106,6 +120,10 @@ class EpsilonCurveAnswer(TypedAnswer):
     advantage: float | None
     """The largest power less level under pure epsilon; none with a delta."""
     posterior: PosteriorFactor | None
+
+    def pictures(self) -> Pictures:
+        """Power over level under pure differential privacy, by name."""
+        return {"power": lambda: _pure_power_chart(self.epsilon)}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; a single power stands on its own as well."""
@@ -225,3 +243,58 @@ def _powers(powers: Sequence[PowerPoint]) -> dict[str, Any]:
     if len(rows) == 1:
         alone = {"power_" + key if key.startswith("exact") else key: value for key, value in rows[0].items()}
     return alone | {"levels": rows}
+
+
+# The pictures.
+
+_ANY = "any release with this ρ"
+_EPSILONS = {
+    "bun_steinke": "Bun and Steinke",
+    "canonne_kamath_steinke": "Canonne, Kamath and Steinke",
+    "gaussian_limit": "Gaussian noise (for comparison)",
+}
+
+
+def _own(point: PowerPoint) -> tuple[float, str]:
+    """The power of a test of these measurements, or else of Gaussian noise; and of which of the two it is."""
+    if point.exact is None:
+        return point.gaussian, "Gaussian noise with this ρ"
+    return point.exact.pessimistic, "these measurements"
+
+
+def _power_chart(points: Sequence[PowerPoint]) -> Chart:
+    """The largest power over the level."""
+    rows = []
+    for point in points:
+        power, way = _own(point)
+        rows.append({"level": float(point.level), "power": point.zcdp, "way": _ANY})
+        rows.append({"level": float(point.level), "power": power, "way": way})
+    return chart("curve-power", rows)
+
+
+def _pure_power_chart(epsilon: Fraction) -> Chart:
+    """The same under pure differential privacy."""
+    way = f"any release with ε = {float(epsilon):g}"
+    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in curves.LEVELS]
+    return chart("curve-power", rows)
+
+
+def _epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
+    """ε over δ, in three ways."""
+    rows = [
+        {"delta": float(point.delta), "epsilon": point.ways[way], "way": words}
+        for point in points
+        for way, words in _EPSILONS.items()
+    ]
+    return chart("curve-epsilon", rows)
+
+
+def _parts_chart(parts: Sequence[GuaranteePart], level: Fraction) -> Chart:
+    """The largest power at one level, by what differs between the two hypotheses."""
+    rows = []
+    for part in parts:
+        (point,) = part.powers([level])
+        power, way = _own(point)
+        rows.append({"name": part.words, "power": point.zcdp, "way": _ANY})
+        rows.append({"name": part.words, "power": power, "way": way})
+    return chart("curve-parts", rows, level=float(level))

@@ -127,6 +127,8 @@ class MeasuredTree:
         """The measurements against the estimates: every row is read once more."""
         result = GoodnessOfFit(self.estimates)
         for position, units in zip(self.position, self.units, strict=True):
+            if self.queries[units.name]:
+                result.expect(position, {query.name: query.query for query in self.queries[units.name]})
             for query, unit, values, variance in self._reader.rows(units, self.queries[units.name]):
                 result.add(position, query.name, unit, query.query, values, 1 / variance)
         return result
