@@ -451,7 +451,7 @@ def evaluate(
         run_folder: The spec file, or the folder of its run.
         more: Further runs of the same question on the same records, with different keys: they give means over keys and
             intervals.
-        geometry: A GeoJSON file for each geography that is to be mapped (``topdown``).
+        geometry: By level a GeoJSON file, for maps in the dossier; by default those that the spec names.
         processes: How many processes to use; by default one for each core.
         memory: The most memory to use, such as ``4GiB``.
         progress: Is told of stages; nobody by default.
@@ -475,7 +475,8 @@ def evaluate(
     first = runs[0].workspace
     if plan.hash != identities[0].final_hash:
         raise changed("the plan is not the one of the release", first, f"plan {plan.hash[:16]}…")
-    files = {name: Path(file) for name, file in (geometry or {}).items()}
+    outlines = {level: given[0].resolve(file) for level, file in given[0].spec.geography.outlines.items()}
+    files = outlines | {name: Path(file) for name, file in (geometry or {}).items()}
     with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:
         return mechanism.evaluate(Evaluating(problem, plan, runs, opened, shown, files))
 

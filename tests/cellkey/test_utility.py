@@ -197,7 +197,7 @@ def test_what_cannot_be_evaluated(tmp_path: Path) -> None:
     with pytest.raises(RunError):
         api.evaluate(spec)
     api.run(spec)
-    with pytest.raises(ParameterError, match="no maps"):
+    with pytest.raises(ParameterError, match="no geography 'region'"):
         api.evaluate(spec, geometry={"region": "x.geojson"})
     shutil.copy(spec, tmp_path / "again.toml")
     text = spec.read_text().replace('name = "few"', 'name = "again"', 1)

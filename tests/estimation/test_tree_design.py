@@ -10,7 +10,14 @@ from tests.kits.dense_tree import RandomTree, dense, random_tree, solved
 from confide.arrays import Floats
 from confide.estimation.sectors import SectorCount
 from confide.estimation.tree_covariances import TreeCovariances
-from confide.estimation.tree_design import LinearPrecisions, TreeDesign, best_shares, joined_counts, vectors_of
+from confide.estimation.tree_design import (
+    LimitedVariances,
+    LinearPrecisions,
+    TreeDesign,
+    best_shares,
+    joined_counts,
+    vectors_of,
+)
 
 
 def design_of(tree: RandomTree, covariances: TreeCovariances) -> tuple[TreeDesign, list[Floats]]:
@@ -92,7 +99,7 @@ def test_the_best_shares_are_near_their_bound_which_no_others_beat() -> None:
     begin = np.full(sum(sizes), 1 / sum(sizes))
     limits = rng.uniform(0.5, 2.0, asked.number)
     linear = LinearPrecisions(tuple(loads))
-    best = best_shares(design, linear, asked, limits, begin, 0.01 * begin)
+    best = best_shares([LimitedVariances(design, linear, asked, limits)], begin, 0.01 * begin)
     assert best.shares.sum() == pytest.approx(1.0)
     assert (best.shares >= 0.01 * begin - 1e-12).all()
     (variances,) = design.variances(linear.of(best.shares), asked)

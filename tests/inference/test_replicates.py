@@ -23,7 +23,6 @@ import confide
 from confide.cli.rehearse import show_replicates as show
 from confide.errors import ConfideError
 from confide.inference import replicates as room
-from confide.inference.made_up_homes import exchanged_homes, resized_blocks, shrinkage
 from confide.inference.pooled_errors import (
     QUANTILES,
     SCHEMA,
@@ -47,6 +46,7 @@ from confide.inference.replicates import (
     replicate_name,
     sparse_counts,
 )
+from confide.mechanisms.topdown.made_up import exchanged_homes, resized_blocks, shrinkage
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger
 

@@ -7,7 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from confide.comparison import compare
 from confide.demonstration import demo_studio
+from confide.report.render import render
+from confide.studio.comparisons import SMALL, SMALL_OUT, SMALL_SPEC
 from tests.contract.kit import EXAMPLES
 from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing
@@ -24,6 +27,9 @@ SHOTS = {
     "studio-board-topdown": "/board?spec=examples%2Ftopdown%2Fspec.toml&typed.margin%3Acounty%3Ahispanic%2Acenrace=12",
     "studio-board-cellkey": "/board?spec=examples%2Fcellkey%2Fspec.toml&at=D%3D5%3BV%3D3",
     "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
+    "studio-invariants": "/laboratory?experiment=invariants&chosen=1&set=C2&by-0=block&who-0=age%3Dunder+18",
+    "studio-reconstruction": "/laboratory?experiment=reconstruction&step=2",
+    "studio-compare": "/compare?comparison=comparison%2Fmade",
     "studio-cockpit": "/cockpit?spec=education.toml",
     "studio-doctor": "/doctor?file=office%2Fpeople.csv&areas=office%2Fareas.csv&column=civil",
 }
@@ -35,13 +41,17 @@ CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 
 
 def take(folder: Path, into: Path) -> list[Path]:
-    """The pictures of the demonstration in a folder."""
+    """The pictures of the demonstration in a folder, with a small comparison."""
     taken = []
     for name in ("topdown", "cellkey"):
         shutil.copytree(EXAMPLES / name, folder / "examples" / name)
     office = folder / "office"
     office.mkdir(exist_ok=True)
     messy_office(office)
+    if not (folder / SMALL_OUT).exists():
+        (folder / SMALL).mkdir()
+        (folder / SMALL_SPEC).write_text(render("studio_comparison.toml.j2"), encoding="utf-8")
+        compare(folder / SMALL_SPEC, folder / SMALL_OUT, also=["topdown=1/2"], processes=1)
     with browsing(folder, width=1180, height=760) as watched:
         for name, path in SHOTS.items():
             watched.page.goto(watched.home + path)

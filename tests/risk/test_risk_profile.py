@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp, log
+from math import exp, log, sqrt
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 from tests.kits.commands import codes, run, run_json
 
 from confide.risk import tune_risk
@@ -48,6 +50,33 @@ def test_the_side_of_those_who_are_not_there_can_bind() -> None:
     absent = (1 - present) / (1 - priors)
     assert absent.min() == pytest.approx(0.9, abs=1e-3)
     assert "absence, lower side binds" in run("tune", "risk", "--profile", "posterior >= 9/10*prior")
+
+
+@pytest.mark.parametrize(("profile", "upper"), [("posterior <= 3*prior", True), ("posterior >= prior/3", False)])
+def test_both_sides_are_those_of_an_adversary_who_sees_one_noisy_count(profile: str, upper: bool) -> None:
+    """Bayes' theorem for a count with Gaussian noise, integrated over what is seen: no code of ours. With the rho that
+    is found no prior passes the limit, the binding one reaches it, and one per cent more passes it."""
+
+    def ratio(prior: float, rho: float) -> float:
+        sd = sqrt(1 / (2 * rho))
+        there, not_there = norm(1, sd).pdf, norm(0, sd).pdf
+
+        def expectation(seen: float) -> float:
+            both = prior * there(seen) + (1 - prior) * not_there(seen)
+            return float((there if upper else not_there)(seen) * there(seen) / both)
+
+        middle = 1.0 if upper else 0.0
+        return float(quad(expectation, middle - 11 * sd, middle + 11 * sd, limit=200)[0])
+
+    answer = tune_risk(profile)
+    side = next(side for side in answer.sides if side.limit.upper is upper)
+    assert answer.binding.rho == min(each.rho for each in answer.sides)
+    prior, limit = max(side.prior, 1e-6), 3.0 if upper else 1 / 3
+    assert ratio(prior, side.rho) == pytest.approx(limit, rel=1e-4)
+    others = [ratio(each, side.rho) for each in (0.01, 0.1, 0.3, 0.5, 0.7, 0.95)]
+    assert max(others) <= limit * 1.0001 if upper else min(others) >= limit * 0.9999
+    beyond = ratio(prior, side.rho * 1.01)
+    assert beyond > limit if upper else beyond < limit
 
 
 def test_a_stricter_profile_has_a_smaller_rho() -> None:

@@ -253,8 +253,8 @@ def test_where_theory_does_not_speak_it_is_silent(people: Path) -> None:
 def test_what_is_refused(runs: list[Path], people: Path) -> None:
     with pytest.raises(RunError, match="given twice"):
         api.evaluate(runs[0], runs[0])
-    with pytest.raises(ParameterError, match="has no maps"):
-        api.evaluate(runs[0], geometry={"COUNTY": "counties.geojson"})
+    with pytest.raises(ParameterError, match="no geography 'nowhere'"):
+        api.evaluate(runs[0], geometry={"nowhere": "counties.geojson"})
     forgetful = Path(shutil.copytree(runs[0], people / "key-11" / "forgetful"))
     (forgetful / "confidential" / "counts" / "STATE-2.parquet").unlink()
     with pytest.raises(RunError, match="true counts of this run are missing"):

@@ -42,9 +42,9 @@ def test_every_number_becomes_a_mean_over_keys(tmp_path: Path) -> None:
     assert all((run / "dossier-confidential" / "dossier-confidential.html").exists() for run in runs)
 
 
-def test_a_run_is_not_taken_twice_and_not_mapped(tmp_path: Path) -> None:
+def test_a_run_is_not_taken_twice_and_only_its_levels_are_mapped(tmp_path: Path) -> None:
     (run,) = runs_of(make_project(tmp_path / "project"), "11")
     with pytest.raises(RunError, match="given twice"):
         api.evaluate(run, run)
-    with pytest.raises(ParameterError, match="has no maps"):
-        api.evaluate(run, geometry={"county": "counties.geojson"})
+    with pytest.raises(ParameterError, match="no geography 'nowhere'"):
+        api.evaluate(run, geometry={"nowhere": "counties.geojson"})

@@ -10,6 +10,8 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from tests.kits.topdown_evaluation import KEYS, lay_out, numbers, release, row, square, write_squares
 from typer.testing import CliRunner
@@ -17,6 +19,7 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import InputError, ParameterError, ReleaseError, RunError
+from confide.mechanisms.topdown import made_up
 from confide.mechanisms.topdown.strategy import groups_of
 from confide.report import charts
 from confide.report.dossier import BANNER
@@ -205,7 +208,53 @@ def test_without_noise_everything_is_exact(land: Path) -> None:
         assert one["mean_absolute_error"] == 0
         assert set(one["error_quantiles"].values()) == {0}
         assert one["noise_alone"]["root_mean_squared_error"] < 1e-3
+        assert one["after_non_negativity"]["root_mean_squared_error"] == 0
     assert all(r["share_within"] in (1, None) for r in exact["largest_group"])
+
+
+def test_what_to_expect_after_non_negativity_is_near_what_is_realised(each: list[dict[str, Any]]) -> None:
+    """One run on made-up people for each of three keys: errors like the realised ones, and unlike the noise alone where
+    most counts are zero. With fixed keys there is no chance in it."""
+    for area, query, cell in (("block", "total", "total"), ("block", "tongue", "C"), ("town", "total", "total")):
+        rows = [row(one, area, query, cell) for one in each]
+        realised = np.mean([one["mean_absolute_error"] for one in rows])
+        expected = np.mean([one["after_non_negativity"]["mean_absolute_error"] for one in rows])
+        assert 0.75 <= expected / realised <= 1.25, (area, query)
+    rare = row(each[0], "block", "tongue", "C")
+    assert rare["after_non_negativity"]["mean_absolute_error"] < 0.7 * rare["noise_alone"]["mean_absolute_error"]
+    assert row(each[0], "land", "total", "total")["after_non_negativity"]["root_mean_squared_error"] == 0
+    assert each[0]["made_up"] == {
+        "people": 4_000,
+        "runs": 1,
+        "who": "the people of the release, who exchanged their homes",
+    }
+    whole = row(each[0], "block", "tongue")["after_non_negativity"]
+    parts = [row(each[0], "block", "tongue", cell)["after_non_negativity"] for cell in ("A", "B", "C")]
+    assert whole["mean_absolute_error"] == pytest.approx(sum(part["mean_absolute_error"] for part in parts) / 3)
+
+
+def test_what_to_expect_follows_from_the_release_and_from_no_truth(
+    land: Path, runs: list[Path], each: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other true counts change the errors and not what was expected. A second evaluation takes the expectation from the
+    dossier, unless that is of another release."""
+    shutil.copytree(land, tmp_path / "copy")
+    run = tmp_path / "copy" / "r0"
+    truth = run / "confidential" / "counts" / "histogram.parquet"
+    table = pq.read_table(truth)
+    changed = table.set_column(table.column_names.index("n"), "n", pc.add(table.column("n"), 3))
+    pq.write_table(changed.cast(table.schema), truth)
+    (run / "dossier-confidential" / "made-up-errors.json").unlink()
+    other = numbers(run)
+    now, then = row(other, "block", "tongue"), row(each[0], "block", "tongue")
+    assert now["mean_absolute_error"] != then["mean_absolute_error"]
+    assert now["after_non_negativity"] == then["after_non_negativity"]
+    monkeypatch.setattr(made_up, "release_of_people", None)
+    assert row(numbers(run), "block", "tongue")["after_non_negativity"] == then["after_non_negativity"]
+    wrong = runs[1] / "dossier-confidential" / "made-up-errors.json"
+    shutil.copy(wrong, run / "dossier-confidential" / "made-up-errors.json")
+    with pytest.raises(TypeError):
+        numbers(run)
 
 
 def test_a_release_in_csv_is_read_as_well(land: Path, found: dict[str, Any]) -> None:
@@ -277,7 +326,7 @@ def test_nothing_is_left_and_nothing_is_shown(runs: list[Path]) -> None:
     page = evaluated.dossier.read_text()
     assert page.count(BANNER) == 2, "on the screen, and on every printed page"
     assert "Small country, trial r0" in page
-    assert page.count("<svg") == (3 if charts.available() else 0)
+    assert page.count("<svg") == (5 if charts.available() else 0), "two levels as tiles with them"
 
 
 def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +341,7 @@ def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatc
 def test_a_geometry_gives_a_map(land: Path, runs: list[Path]) -> None:
     file = write_squares(land / "counties.geojson", [square(n, GEOID=code) for n, code in enumerate(CODES[:5])])
     page = api.evaluate(runs[0], geometry={"county": file}, processes=1).dossier.read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5, "and the other level as tiles"
     assert "The error of the total by county, in per cent" in page
     assert "5 areas; 1 without geometry" in page
 

@@ -383,7 +383,10 @@ def evaluate(
     ],
     geometry: Annotated[
         list[str] | None,
-        typer.Option(metavar="LEVEL=FILE", help="A GeoJSON file with the areas of a level, to draw a map. Repeatable."),
+        typer.Option(
+            metavar="LEVEL=FILE",
+            help="A GeoJSON file with the areas of a level, for a map; default: that of the spec. Repeatable.",
+        ),
     ] = None,
     as_json: Json = False,
     processes: Processes = None,

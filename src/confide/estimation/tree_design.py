@@ -24,10 +24,11 @@ Derivation: ``docs/proofs/tuning.md``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from confide.arrays import Booleans, Floats, Integers
@@ -258,7 +259,7 @@ class TreeDesign:
         return [np.concatenate([self._forms(upward, part)[0] for part in self._parts(one)]) for one in counts]
 
     def gradient(
-        self, precisions: Sequence[Floats], counts: AreaFunctions, weigh: object
+        self, precisions: Sequence[Floats], counts: AreaFunctions, weigh: Callable[[Floats], Floats]
     ) -> tuple[Floats, Floats, list[Floats]]:
         """Variances, weights that follow from them, and the gradient of Σ weight · variance by the precisions.
 
@@ -270,33 +271,43 @@ class TreeDesign:
         Returns:
             The variances, the weights, and for each level an array of the form of its precisions.
         """
-        assert callable(weigh)
+        variances, slope = self.differentiable(precisions, counts)
+        weights = np.asarray(weigh(variances), np.float64)
+        return variances, weights, slope(weights)
+
+    def differentiable(
+        self, precisions: Sequence[Floats], counts: AreaFunctions
+    ) -> tuple[Floats, Callable[[Floats], list[Floats]]]:
+        """The variances, and a function from weights to the gradient of Σ weight · variance: as :meth:`gradient`, for
+        weights that follow from more than these variances."""
         upward = self._up(precisions)
         parts = list(self._parts(counts))
         forms = [self._forms(upward, part) for part in parts]
-        variances = np.concatenate([variance for variance, _ in forms])
-        weights = np.asarray(weigh(variances), np.float64)
-        own = [np.zeros_like(level.covariance) for level in upward]
-        free, cut = [np.zeros_like(each) for each in own], [np.zeros_like(each) for each in own]
-        first = 0
-        for part, (_, steps) in zip(parts, forms, strict=True):
-            self._back(upward, steps, weights[first : first + part.number], (own, free, cut))
-            first += part.number
-        for position, level in enumerate(self._levels[:-1]):
-            if len(level.above):
-                inverse, below = upward[position].inverse, upward[position + 1].covariance[level.below]
-                moment = (cut[position] + inverse @ free[position] @ inverse)[level.above]
-                given = level.times[:, None, None, None] * (below @ moment @ below)
-                np.add.at(own[position + 1], level.below, given)
-                np.add.at(free[position + 1], level.below, given)
-        result = []
-        for level, precision, moment in zip(self._levels, precisions, own, strict=True):
-            by_kind = -np.einsum("kscd,qscd->kq", moment, self.queries, optimize=True)
-            of_class = np.zeros_like(precision)
-            inside = level.measured >= 0
-            np.add.at(of_class, level.measured[inside], by_kind[inside])
-            result.append(of_class)
-        return variances, weights, result
+
+        def slope(weights: Floats) -> list[Floats]:
+            own = [np.zeros_like(level.covariance) for level in upward]
+            free, cut = [np.zeros_like(each) for each in own], [np.zeros_like(each) for each in own]
+            first = 0
+            for part, (_, steps) in zip(parts, forms, strict=True):
+                self._back(upward, steps, weights[first : first + part.number], (own, free, cut))
+                first += part.number
+            for position, level in enumerate(self._levels[:-1]):
+                if len(level.above):
+                    inverse, below = upward[position].inverse, upward[position + 1].covariance[level.below]
+                    moment = (cut[position] + inverse @ free[position] @ inverse)[level.above]
+                    given = level.times[:, None, None, None] * (below @ moment @ below)
+                    np.add.at(own[position + 1], level.below, given)
+                    np.add.at(free[position + 1], level.below, given)
+            result = []
+            for level, precision, moment in zip(self._levels, precisions, own, strict=True):
+                by_kind = -np.einsum("kscd,qscd->kq", moment, self.queries, optimize=True)
+                of_class = np.zeros_like(precision)
+                inside = level.measured >= 0
+                np.add.at(of_class, level.measured[inside], by_kind[inside])
+                result.append(of_class)
+            return result
+
+        return np.concatenate([variance for variance, _ in forms]), slope
 
     def _parts(self, counts: AreaFunctions) -> list[AreaFunctions]:
         """The counts in parts whose vectors take little memory."""
@@ -419,22 +430,50 @@ class BestShares:
     bound: float
     """No shares at all need less."""
     multipliers: Floats
-    """For each count, by how many per cent the budget falls if its limit rises by one per cent; they sum to one."""
+    """For each limit, by how many per cent the budget falls if it rises by one per cent; they sum to one."""
     evaluations: int
 
 
+@dataclass(frozen=True, eq=False)
+class LimitedVariances:
+    """What shares have to keep on one tree: variances, or weighted means of them, within limits."""
+
+    design: TreeDesign
+    linear: LinearPrecisions
+    """Precisions by shares."""
+    counts: AreaFunctions
+    limits: Floats
+    """The largest variance of each count; or, with ``means``, the largest of each mean."""
+    means: sp.csr_matrix | None = None
+    """means x counts: nonnegative weights; without it each count has a limit of its own."""
+
+    def ratios(self, shares: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """What is limited over its limit, with a budget of one; and from weights of these the slope by shares."""
+        variances, slope = self.design.differentiable(self.linear.of(shares), self.counts)
+        means = variances if self.means is None else self.means @ variances
+
+        def by_shares(weights: Floats) -> Floats:
+            scaled = weights / self.limits
+            return self.linear.back(slope(scaled if self.means is None else self.means.T @ scaled))
+
+        return np.asarray(means / self.limits, np.float64), by_shares
+
+
 def best_shares(
-    design: TreeDesign, linear: LinearPrecisions, counts: AreaFunctions, limits: Floats, begin: Floats, least: Floats
+    cases: Sequence[LimitedVariances],
+    begin: Floats,
+    least: Floats,
+    sharpness: Sequence[float] = SHARPNESS,
+    steps: int = STEPS,
 ) -> BestShares:
-    """The shares with which the least budget keeps every variance within its limit.
+    """The shares with which the least budget keeps everything within its limits, on all trees together.
 
     Args:
-        design: The tree.
-        linear: Precisions by shares.
-        counts: What is counted.
-        limits: The largest variance of each count.
+        cases: What is limited, on one tree or on several that are to be served by the same shares.
         begin: Shares to begin with, summing to one.
         least: What no share goes below; sums to less than one.
+        sharpness: The p-norms that stand for the maximum, one after the other.
+        steps: Steps of the quasi-Newton method for each of them, at most.
 
     Returns:
         The shares, the budget that they need, and a bound that holds for all shares.
@@ -442,37 +481,41 @@ def best_shares(
     evaluations, room = 0, 1.0 - float(least.sum())
     best: BestShares | None = None
 
-    def objective(x: Floats, power: float) -> tuple[float, Floats]:
-        """log of the p-norm of Var/τ with the shares least + room·x/Σx, and its slope by x."""
+    def objective(logs: Floats, power: float) -> tuple[float, Floats]:
+        """log of the p-norm of Var/τ with the shares least + room·x, x = exp(logs)/Σexp(logs), and its slope."""
         nonlocal evaluations, best
-        total = float(x.sum())
-        shares = least + room * x / total
-
-        def weigh(variances: Floats) -> Floats:
-            ratio = variances / limits
-            weight = (ratio / ratio.max()) ** (power - 1)
-            return np.asarray(weight / weight.sum() / limits, np.float64)
-
-        variances, weights, gradient = design.gradient(linear.of(shares), counts, weigh)
-        slope = linear.back(gradient)
+        x = np.exp(logs - logs.max())
+        x /= x.sum()
+        shares = least + room * x
+        parts = [case.ratios(shares) for case in cases]
+        ratio = np.concatenate([each for each, _ in parts])
+        largest = float(ratio.max())
+        weight = (ratio / largest) ** (power - 1)
+        weight /= weight.sum()
+        ends = np.cumsum([len(each) for each, _ in parts])[:-1]
+        slope = sum(
+            (by_shares(own) for own, (_, by_shares) in zip(np.split(weight, ends), parts, strict=True)),
+            np.zeros(len(x)),
+        )
         evaluations += 1
-        ratio = variances / limits
-        mean, largest = float(weights @ variances), float(ratio.max())
+        mean = float(weight @ ratio)
         bound = mean**2 / float((-slope).max())
         if best is None or largest < best.needed:
-            best = BestShares(shares, largest, max(bound, best.bound if best else 0.0), weights * variances / mean, 0)
+            best = BestShares(shares, largest, max(bound, best.bound if best else 0.0), weight * ratio / mean, 0)
         elif bound > best.bound:
             best = replace(best, bound=bound)
         value = float(np.log(largest) + np.log(((ratio / largest) ** power).sum()) / power)
         # d log‖R‖_p = Σ R^(p−1) dR / ΣR^p; the weights are R^(p−1) up to their sum, and shares fall as others rise.
-        return value, np.asarray(room * (slope - slope @ x / total) / (mean * total), np.float64)
+        return value, np.asarray(room * x * (slope - slope @ x) / mean, np.float64)
 
-    x = begin / 2 + 1 / (2 * len(begin))
-    options = {"maxiter": STEPS, "ftol": 1e-10, "gtol": 1e-7}
-    for power in SHARPNESS:
-        limited = [(SMALLEST, None)] * len(x)
-        solved = minimize(objective, x, args=(power,), jac=True, method="L-BFGS-B", bounds=limited, options=options)
-        x = solved.x / solved.x.sum()
+    # Shares differ by orders of magnitude, so steps are taken on their logarithms. The problem is convex in the shares,
+    # and a point without a slope in the one is without one in the other.
+    logs = np.log(np.maximum(begin, SMALLEST))
+    options = {"maxiter": steps, "ftol": 1e-10, "gtol": 1e-7}
+    for power in sharpness:
+        limited = [(np.log(SMALLEST), 0.0)] * len(logs)
+        solved = minimize(objective, logs, args=(power,), jac=True, method="L-BFGS-B", bounds=limited, options=options)
+        logs = np.maximum(solved.x - np.log(np.exp(solved.x).sum()), np.log(SMALLEST))
         assert best is not None
         if best.needed <= best.bound * (1 + NEAR):
             break

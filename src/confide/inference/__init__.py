@@ -1,7 +1,7 @@
 """What readers of a release may conclude from it: how far off its figures may be, from public files alone.
 
 * :mod:`~confide.inference.replicates`: a TopDown release made again and again from its own records, with fresh noise;
-* :mod:`~confide.inference.made_up_homes`: made-up people whose truth is known, for areas off the spine;
+* :mod:`confide.mechanisms.topdown.made_up`: made-up people whose truth is known, for areas off the spine;
 * :mod:`~confide.inference.pooled_errors`: what its figures are off by in these replicates, by kind of area, query and
   size, and margins that follow.
 

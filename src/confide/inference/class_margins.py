@@ -8,8 +8,8 @@ Figures are pooled by kind of area, query and class of size. Two people ask two 
 A margin that is learnt from the first question alone says of a block that shows nobody of a group that there is nobody,
 which is right for nearly all such blocks and wrong for most of the small groups that there are. So margins answer both.
 They are learnt where the truth is known: from replicates, whose truth is the release, and from releases of made-up
-people (:mod:`confide.inference.made_up_homes`), which are as uneven as the true ones. For a class c of figures that are
-shown, an interval is from r - below(c) to r + above(c):
+people (:mod:`confide.mechanisms.topdown.made_up`), which are as uneven as the true ones. For a class c of figures that
+are shown, an interval is from r - below(c) to r + above(c):
 
 1. *By what is shown.* The shortest interval that covers a share q of the figures of the class in each of the two sets:
    q = p + z sqrt(p (1 - p) / n) for a class of n figures in a release. It is a *tolerance limit*: few figures say
@@ -38,10 +38,11 @@ CONFIDENCE = normal_quantile(0.9)
 """z: so many standard errors of a share are added to it; a confidence of 95 per cent on one side."""
 MOST_OF_THE_REST = 0.7
 """No class that is shown, but for zeros, is covered beyond this share of the way from the level to 1 in both sets
-because of what is true: 0.97 for 0.9."""
+because of what is true: 0.97 for 0.9, which is the most that we aim at."""
 SPARSER = 0.1
 """The share of figures of a true size is asked to be higher by so much of the rest, 0.91 for 0.9: small groups that a
-release has are those that noise was kind to, and it loses true ones a little more often."""
+release has are those that noise was kind to, and it loses true ones a little more often. Tried with others on releases
+that serve for nothing else: ``docs/concepts/replicates.md``."""
 LEAST_FIGURES = 100
 """True sizes that fewer figures of a release have are not looked at by themselves."""
 

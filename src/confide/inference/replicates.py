@@ -8,7 +8,7 @@ comes out is stamped.
 
 Errors of replicates are those of a release whose truth is the release: a little smoother and sparser than the truth.
 Where this matters most, in areas off the spine and in the smallest areas, a factor is found with people of known truth:
-*made-up people*, released in the same way (:mod:`confide.inference.made_up_homes`). What the margins
+*made-up people*, released in the same way (:mod:`confide.mechanisms.topdown.made_up`). What the margins
 cover was measured against the truth: ``docs/concepts/replicates.md``. The method is that of the Census Bureau's
 Approximate Monte Carlo.
 """
@@ -31,11 +31,9 @@ import scipy.sparse as sp
 
 from confide.answers import TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.documents.settings_file import FileKind
 from confide.engines import LocalEngine
 from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
-from confide.inference.made_up_homes import counted, exchanged_homes, resized_blocks, shrinkage
 from confide.inference.pooled_errors import (
     AreaKind,
     CalibratedFactor,
@@ -53,17 +51,14 @@ from confide.inference.pooled_errors import (
     tallied,
 )
 from confide.mechanisms import MECHANISMS
-from confide.mechanisms.topdown.descent import descend, estimates_folder
-from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts
+from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release_of_people, resized_blocks, shrinkage
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import problem_again
 from confide.noise import SAMPLER, ReleaseKey
 from confide.releases.folder import MANIFEST, sha256_of
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.mechanism import NoiseSource
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY
-from confide.releases.spec import LoadedSpec
 from confide.releases.verify import verify
 from confide.releases.workspace import STAMP, Workspace, no_room_is_an_error, one_process
 from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
@@ -229,39 +224,6 @@ class _Maker:
             "release": str(self.source.released.manifest["release"]),
             "manifest_sha256": self.source.manifest_sha256,
         }
-
-
-def release_of_people(
-    problem: TopDownProblem,
-    plan: Plan,
-    people: pa.Table,
-    noise: NoiseSource,
-    engine: LocalEngine,
-    workspace: Workspace,
-) -> pa.Table:
-    """One run of TopDown on people who are made up or published: the counts that it would release.
-
-    Args:
-        problem: Strategy, frame and spine.
-        plan: Its plan.
-        people: ``unit`` (a block of the spine), ``cell`` and ``n``.
-        noise: The noise, under a public key.
-        engine: What maps over units.
-        workspace: A folder of its own, which is gone afterwards.
-
-    Returns:
-        ``unit``, ``cell`` and ``n`` of the release.
-    """
-    if not (workspace.counts / "written").exists():
-        write_counts(problem, workspace, people)
-        write_text(workspace.counts / "written", "all levels\n")
-    loaded = LoadedSpec(FileKind("spec", code="bad-spec"), workspace.root / "spec.toml", "", {}, value=problem.spec)
-    descend(problem, Job(loaded, plan, engine, workspace, Silent()), DrawnEvidence(problem, plan, noise, workspace))
-    estimates = estimates_folder(workspace, problem.spine.levels[-1])
-    parts = [pq.read_table(file, columns=["unit", "cell", "n"]) for file in sorted(estimates.glob("*.parquet"))]
-    rows = pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
-    shutil.rmtree(workspace.root, ignore_errors=True)
-    return rows.sort_by([("unit", "ascending"), ("cell", "ascending")])
 
 
 def replicate_name(number: int) -> str:

@@ -34,7 +34,7 @@ from confide.errors import Finding, ParameterError, Place
 from confide.estimation.tree_design import AreaFunctions, joined_counts, vectors_of
 from confide.exact import Exact, positive, probability
 from confide.geography.spine import OUTSIDE
-from confide.inference.replicates import counts_matrix, release_of_people
+from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_answer import (
     BindingArea,
     ConfirmedTarget,
@@ -46,7 +46,8 @@ from confide.inference.tuning_answer import (
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
 from confide.inputs.made_up import nobody
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
+from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import DELTA, Strategy
@@ -223,7 +224,8 @@ class _Tuner:
             answer = replace(answer, targets=rows, best=strategy, needed=needed, bound=best.bound, written=out)
         answer = replace(answer, errors=tuple(self._errors(targets, answer)))
         if confirm:
-            answer = replace(answer, confirmed=tuple(self._confirm(limited, problems, confirm)))
+            confirmed, errors = self._confirm(limited, problems, confirm, answer.errors)
+            answer = replace(answer, confirmed=confirmed, errors=errors)
         missed = [_missed(row) for row in answer.confirmed if row.met < float(row.target.chance) - TOLERATED]
         return replace(answer, people=self.people.said, warnings=(*self.people.warnings, *missed))
 
@@ -301,16 +303,22 @@ class _Tuner:
             yield ExpectedChange(kind, areas, name, expected["now"], present, expected.get("best"))
 
     def _confirm(
-        self, limited: Sequence[LimitedCounts], problems: Mapping[str, TopDownProblem], runs: int
-    ) -> list[ConfirmedTarget]:
-        """Runs with the present and with the best shares, each with the budget that it needs."""
-        people = self.people.counted
-        result = []
+        self,
+        limited: Sequence[LimitedCounts],
+        problems: Mapping[str, TopDownProblem],
+        runs: int,
+        expected: Sequence[ExpectedChange],
+    ) -> tuple[tuple[ConfirmedTarget, ...], tuple[ExpectedChange, ...]]:
+        """Runs with the present and with the best shares, each with the budget that it needs: what became of the
+        targets, and the expected errors with those of records beside them."""
+        people, kinds = self.people.counted, {each.name: each for each in geographies(self.problem)}
+        confirmed: list[ConfirmedTarget] = []
         for name, problem in problems.items():
             if name == "now":
                 continue
             plan = plan_problem(problem)
             within: list[list[tuple[float, float, float]]] = [[] for _ in limited]
+            of_records = np.zeros(len(expected))
             for number in range(runs):
                 key = ReleaseKey.choose(hashlib.sha256(f"confide/tune/{name}/{number}".encode()).hexdigest())
                 noise = NoiseSource(key, hashlib.sha256(self.people.said.encode()).hexdigest(), plan.hash, "tuning")
@@ -319,12 +327,22 @@ class _Tuner:
                 counts = counts_matrix(problem, released)
                 for place, each in enumerate(limited):
                     within[place].append(_realised(each, people, counts))
+                of_records += [_mean_error(people, kinds[row.kind], row.query, counts) for row in expected]
             for each, rows in zip(limited, within, strict=True):
                 met, error, of_totals = np.mean(np.array(rows), axis=0).tolist()
                 budget = problem.strategy.budget
                 row = (each.target, each.geography.name, name, budget, runs, met, error, of_totals)
-                result.append(ConfirmedTarget(*row))
-        return result
+                confirmed.append(ConfirmedTarget(*row))
+            means = (of_records / runs).tolist()
+            expected = [each.with_records(name, mean) for each, mean in zip(expected, means, strict=True)]
+        return tuple(confirmed), tuple(expected)
+
+
+def _mean_error(people: CountedPeople, geography: EvaluationGeography, query: str, counts: Any) -> float:
+    """The mean absolute error of a cell of a query, over the areas of a kind that have blocks on the spine."""
+    area = geography.unit_of_block[people.problem.spine.rows]
+    off = people.figures(geography, query, counts) - people.figures(geography, query)
+    return float(np.abs(off[np.unique(area[area != OUTSIDE])]).mean())
 
 
 def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tuple[float, float, float]:

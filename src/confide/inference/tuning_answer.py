@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ class TunedTarget:
 
 @dataclass(frozen=True)
 class ExpectedChange:
-    """Expected absolute errors of one query in one kind of area, before non-negativity."""
+    """Expected absolute errors of one query in one kind of area: before non-negativity, and those of runs after it."""
 
     kind: str
     areas: int
@@ -89,6 +89,13 @@ class ExpectedChange:
     """With the present shares and the budget that these need for the targets."""
     best: float | None
     """With the best shares and their budget."""
+    present_after: float | None = None
+    """Of records, after non-negativity: the mean over the runs that confirm the answer."""
+    best_after: float | None = None
+
+    def with_records(self, shares: str, error: float) -> ExpectedChange:
+        """With the errors of records of runs with the ``present`` or the ``best`` shares."""
+        return replace(self, present_after=error) if shares == "present" else replace(self, best_after=error)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -98,6 +105,8 @@ class ExpectedChange:
             "now": self.now,
             "present": self.present,
             "best": self.best,
+            "present_after": self.present_after,
+            "best_after": self.best_after,
         }
 
 

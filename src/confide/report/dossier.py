@@ -57,44 +57,19 @@ class Evaluated:
     dossier: Path
 
 
-def no_maps(asked: Evaluating, mechanism: str, of_what: str) -> list[Finding]:
-    """What is wrong with asking for maps where the dossier has none; nothing if nobody does."""
-    if not asked.geometry:
-        return []
-    finding = Finding(
-        code=f"geometry-{mechanism}",
-        what=f"the dossier of {of_what} has no maps",
-        where=Place(path="--geometry"),
-        found=", ".join(asked.geometry),
-        expected="geometry only for runs of the mechanism topdown",
-        remedy="leave --geometry out",
-    )
-    return [finding]
-
-
-def refuse_maps(asked: Evaluating, mechanism: str, of_what: str) -> None:
-    """Raises if maps are asked for where the dossier has none."""
-    if findings := no_maps(asked, mechanism, of_what):
-        raise ParameterError(findings)
-
-
-def only_run(asked: Evaluating, mechanism: str, of_what: str, refusal: Finding) -> EvaluatedRun:
-    """The run of an evaluation that takes one and draws no maps.
+def only_run(asked: Evaluating, refusal: Finding) -> EvaluatedRun:
+    """The run of an evaluation that takes one.
 
     Args:
         asked: What the evaluation is given.
-        mechanism: The name of the mechanism, for the code of the finding about maps.
-        of_what: What the dossier is about, in words.
         refusal: What is said to somebody who gives several runs.
 
     Raises:
-        ParameterError: With every finding at once.
+        ParameterError: If there are several.
     """
-    findings = no_maps(asked, mechanism, of_what)
     if len(asked.runs) > 1:
-        findings.append(replace(refusal, where=Place(path="RUN"), found=f"{len(asked.runs)} runs", expected="one run"))
-    if findings:
-        raise ParameterError(findings)
+        found = f"{len(asked.runs)} runs"
+        raise ParameterError(replace(refusal, where=Place(path="RUN"), found=found, expected="one run"))
     return asked.runs[0]
 
 

@@ -7,13 +7,18 @@ or by their last characters, are codes of the most areas. So ``GEOID``, ``GEO_ID
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi
 from pathlib import Path
 from typing import Any
 
-from confide.errors import InputError, Place
+import numpy as np
+
+from confide.arrays import Floats, Integers
+from confide.errors import InputError, ParameterError, Place
+from confide.releases.tabular import AreaNames
+from confide.report import charts
 
 STEPS = 1_500
 """Points are rounded to so many steps across the map: finer than any screen shows, and a small file."""
@@ -170,3 +175,140 @@ def _projected(
         rings = [[ring for ring in map(simple, polygon) if len(ring) > 3] for polygon in polygons]
         result.append((code, [polygon for polygon in rings if polygon]))
     return result
+
+
+# Areas coloured by a number: as a map where there are outlines, else as tiles of one size.
+
+
+MOST_TILES = 400
+ACROSS = 10
+"""How many tiles stand side by side."""
+TILE = 56
+"""The height of a tile, in pixels."""
+
+
+def area_chart(
+    names: Mapping[str, str], values: Mapping[str, float | None], title: str, outlines: Geometry | None
+) -> charts.Chart:
+    """Areas, coloured by a number.
+
+    Args:
+        names: By code what each area is called.
+        values: By code its number; None where there is none.
+        title: What the colours mean.
+        outlines: Where the areas are; without it they are tiles, in the order of ``names``.
+    """
+    if outlines is not None:
+        features = [
+            {
+                "type": "Feature",
+                "geometry": {"type": "MultiPolygon", "coordinates": outline.polygons},
+                "name": names[outline.code],
+                "value": values[outline.code],
+            }
+            for outline in outlines.outlines
+        ]
+        return charts.chart("explore-map", features, title=title)
+    known = [value for value in values.values() if value is not None]
+    low, high = min(known), max(known)
+    rows: list[dict[str, Any]] = []
+    for number, code in enumerate(list(names)[:MOST_TILES]):
+        value = values[code]
+        dark = value is not None and high > low and (value - low) / (high - low) > 0.55
+        rows.append(
+            {"name": names[code], "line": number // ACROSS, "place": number % ACROSS, "value": value, "dark": dark}
+            | {"shown": "" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"}
+        )
+    return charts.chart("explore-tiles", rows, height=TILE * -(-len(rows) // ACROSS), title=title)
+
+
+@dataclass(frozen=True)
+class AreaMeasure:
+    """A number for each area of some levels, such as how far the figures of the area are off."""
+
+    what: str
+    """What it is, with its unit: the title of the scale of colours."""
+    levels: Mapping[str, Mapping[str, float | None]]
+    names: Mapping[str, Mapping[str, str]]
+    """By level and code what areas are called, where they have names."""
+
+
+class AreaSums:
+    """Adds up numbers of areas, level by level, for a mean over the figures of each."""
+
+    def __init__(self) -> None:
+        self._levels: dict[str, tuple[Sequence[str], Floats, Floats]] = {}
+
+    def add(
+        self, level: str, codes: Sequence[str], area: Integers, numbers: Floats | Integers, figures: int | None = None
+    ) -> None:
+        """Adds numbers of areas of a level.
+
+        Args:
+            level: The level.
+            codes: The codes of its areas.
+            area: For each number the place of its area among the codes.
+            numbers: What is added up.
+            figures: Of how many figures each area has numbers here; by default as many as there are.
+        """
+        nothing = np.zeros(len(codes))
+        _, sums, counts = self._levels.get(level, (codes, nothing, nothing))
+        each = np.bincount(area, minlength=len(codes)) if figures is None else np.full(len(codes), figures)
+        added: Floats = np.bincount(area, numbers, len(codes)).astype(np.float64)
+        self._levels[level] = (codes, sums + added, counts + each)
+
+    def measure(self, what: str, names: AreaNames | None) -> AreaMeasure:
+        """The mean of each area; none where it has no figure."""
+        levels = {}
+        for level, (codes, sums, counts) in self._levels.items():
+            pairs = zip(sums.tolist(), counts.tolist(), strict=True)
+            means = [round(total / number, 2) if number else None for total, number in pairs]
+            levels[level] = dict(zip(codes, means, strict=True))
+        listed = {} if names is None else names.levels
+        return AreaMeasure(what, levels, {level: dict(zip(*pair, strict=True)) for level, pair in listed.items()})
+
+
+def require_levels(geometry: Mapping[str, Path], levels: Iterable[str]) -> None:
+    """Raises if somebody wants a map of a level that there is not."""
+    known = list(levels)
+    unknown = [name for name in geometry if name not in known]
+    if unknown:
+        raise ParameterError(
+            "geometry-level",
+            f"there is no geography {unknown[0]!r} in this release",
+            where=Place(path="--geometry"),
+            found=unknown[0],
+            expected="one of " + ", ".join(known) if known else "no geometry: its tables have no areas",
+            remedy="correct the name before the equals sign" if known else "leave --geometry out",
+        )
+
+
+def area_maps(measure: AreaMeasure, geometry: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """A picture for each level: a map where there is geometry, else tiles, unless there are too many areas to read.
+
+    Args:
+        measure: What is shown.
+        geometry: By level a GeoJSON file.
+
+    Returns:
+        Pictures with captions and numbers; none where the extra ``plots`` is not installed.
+    """
+    require_levels(geometry, measure.levels)
+    drawn = []
+    for level, values in measure.levels.items() if charts.available() else ():
+        if not any(value is not None for value in values.values()):
+            continue
+        names = {code: measure.names.get(level, {}).get(code) or code for code in values}
+        if level in geometry:
+            outlines = read_geometry(geometry[level], level, values)
+            svg, how = area_chart(names, values, measure.what, outlines).svg(), f"{len(outlines.outlines):,} areas"
+            how += f", {outlines.missing:,} without an outline" if outlines.missing else ""
+        elif 1 < len(values) <= MOST_TILES:
+            svg = area_chart(names, values, measure.what, None).svg()
+            how = f"areas as tiles; --geometry {level}=FILE, or geometry in the spec, draws a map"
+        else:
+            continue
+        caption = f"{measure.what[0].upper()}{measure.what[1:]}, by {level} ({how})."
+        listed = [(names[code], value) for code, value in list(values.items())[:MOST_TILES]]
+        drawn.append({"svg": svg, "caption": caption, "level": level, "what": measure.what, "rows": listed})
+    return drawn

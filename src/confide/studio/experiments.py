@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -20,7 +20,7 @@ from confide import risk
 from confide.attacks import StatisticsReconstruction, reconstruct_statistics
 from confide.errors import ParameterError, Place
 from confide.exact import exact
-from confide.report.charts import Chart, Pictures
+from confide.report.charts import Pictures
 from confide.report.render import exact_text as _text
 from confide.report.render import up
 from confide.risk.bayesian.hierarchy_answer import HierarchyAnswer
@@ -30,7 +30,7 @@ from confide.risk.bounded_noise.noise_rows import read_populations, success_prob
 from confide.risk.bounded_noise.programme_risks import AveragingAnswer, AveragingRisk, CellKeyTuning
 from confide.risk.invariant_sets import InvariantsAnswer, chain
 from confide.risk.testing.curve import epsilon_curve, power_curve
-from confide.risk.testing.curve_answer import DELTAS
+from confide.risk.testing.curve_answer import DELTA, epsilon_chart, power_chart
 
 OWN = "own.toml"
 """The file of the invariants that somebody writes on the page."""
@@ -168,7 +168,7 @@ def _laws(answer: HierarchyAnswer) -> tuple[ShownTable, ...]:
 
 def _test(given: Given) -> Shown:
     rho, level = given.numbers["rho"], given.numbers["level"]
-    (point,), epsilons = power_curve(rho, [level]), epsilon_curve(rho, [exact(each, "delta") for each in DELTAS])
+    (point,), epsilons = power_curve(rho, [level]), epsilon_curve(rho, [DELTA])
     figures = {
         "Any release with this budget": (up(point.zcdp, 4), "of cases noticed at most, whatever the mechanism"),
         "Gaussian noise": (up(point.gaussian, 4), "of cases noticed, if all noise is Gaussian"),
@@ -181,13 +181,11 @@ def _test(given: Given) -> Shown:
     table = ShownTable("Epsilon", ("delta", "Bun and Steinke", "Canonne, Kamath and Steinke"), rows)
     command = f"confide risk curve --rho {_text(rho)} --level {_text(level)}"
     answer = point.as_dict() | {"rho": str(rho), "epsilons": [each.as_dict() for each in epsilons]}
-    pictures: Pictures = {name: partial(_curve_picture, rho, name) for name in ("power", "epsilon")}
+    pictures: Pictures = {
+        "power": lambda: power_chart(power_curve(rho)),
+        "epsilon": lambda: epsilon_chart(epsilon_curve(rho)),
+    }
     return Shown(figures, command, answer, pictures, (table,))
-
-
-def _curve_picture(rho: Fraction, name: str) -> Chart:
-    """A picture of the whole answer, whose other parts take longer than what the page shows."""
-    return risk.curve(rho).pictures()[name]()
 
 
 def _invariants(given: Given) -> Shown:

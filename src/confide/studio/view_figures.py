@@ -10,15 +10,12 @@ from typing import Any, Literal
 from confide.errors import ParameterError
 from confide.releases.tabular import AREA, LEVEL
 from confide.report.charts import Chart, chart
-from confide.report.geometry import read_geometry
+from confide.report.geometry import area_chart, read_geometry
 from confide.schema import TOTAL_CODE
 from confide.studio.table_view import Crossed, CrossedCell, TableReader, View, ViewDimension
 
 Measure = Literal["value", "margin"]
 MOST_BARS = 120
-MOST_TILES = 400
-ACROSS = 10
-"""How many tiles stand side by side."""
 BAR_HEIGHT = 22
 
 
@@ -84,36 +81,10 @@ def area_map(reader: TableReader, view: View, measure: Measure, geometry: Path |
     if not any(value is not None for value in values.values()):
         raise _nothing("no margin is published with these figures" if measure == "margin" else "")
     title = _title(reader, crossed) + (": margin, in per cent of the figure" if measure == "margin" else "")
-    if geometry is None:
-        return _tiles({code: label for code, (label, _) in named.items()}, values, title)
-    outlines = read_geometry(geometry, ", ".join(view.codes(LEVEL)) or AREA, named).outlines
-    features = [
-        {
-            "type": "Feature",
-            "geometry": {"type": "MultiPolygon", "coordinates": outline.polygons},
-            "name": named[outline.code][0],
-            "value": values[outline.code],
-        }
-        for outline in outlines
-    ]
-    return chart("explore-map", features, title=title)
-
-
-def _tiles(names: dict[str, str], values: dict[str, float | None], title: str) -> Chart:
-    known = [value for value in values.values() if value is not None]
-    low, high = min(known), max(known)
-    rows: list[dict[str, Any]] = []
-    for number, code in enumerate(list(names)[:MOST_TILES]):
-        value = values[code]
-        dark = value is not None and high > low and (value - low) / (high - low) > 0.55
-        shown = "" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f} %"
-        name = names[code]
-        rows.append(
-            {"name": name, "line": number // ACROSS, "place": number % ACROSS, "value": value, "shown": shown}
-            | {"dark": dark}
-        )
-    lines = -(-len(rows) // ACROSS)
-    return chart("explore-tiles", rows, height=56 * lines, title=title)
+    names = {code: label for code, (label, _) in named.items()}
+    level = ", ".join(view.codes(LEVEL)) or AREA
+    outlines = None if geometry is None else read_geometry(geometry, level, named)
+    return area_chart(names, values, title, outlines)
 
 
 def _unlike(crossed: Crossed) -> list[tuple[str, str, tuple[CrossedCell | None, ...]]]:

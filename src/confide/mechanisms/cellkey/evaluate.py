@@ -31,6 +31,7 @@ from confide.releases.progress import Progress
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
+from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.report.render import render
 from confide.utility.metrics import bin_label, bin_of
 
@@ -188,9 +189,14 @@ SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
 
 
 def evaluate(
-    problem: CellKeyProblem, workspace: Workspace, engine: Engine, progress: Progress
+    problem: CellKeyProblem,
+    workspace: Workspace,
+    engine: Engine,
+    progress: Progress,
+    by_area: AreaSums | None = None,
 ) -> Confidential[dict[str, Any]]:
-    """Every released figure against the true one, for each table with its margins and for the programme as a whole."""
+    """Every released figure against the true one, for each table with its margins and for the programme as a whole;
+    ``by_area`` is told how far the figures of each area are off."""
     coded = _coded(problem, workspace, engine, progress)
     by_query: dict[str, ComparedCells] = {}
     tables = []
@@ -200,6 +206,11 @@ def evaluate(
             parts = []
             for margin in table.margins:
                 cells = ComparedCells(margin.true, margin.published, margin.cells - len(margin.cell), unit)
+                geolevel = problem.level(margin.level)
+                if by_area is not None and geolevel is not None and margin.name not in by_query:
+                    figures = margin.cells // len(geolevel.codes)
+                    off = np.abs(margin.published - margin.true) / unit
+                    by_area.add(geolevel.name, geolevel.codes, margin.cell // figures, off, figures)
                 by_query[margin.name] = cells
                 parts.append(cells)
             together = join_cells(parts, unit)
@@ -367,13 +378,16 @@ def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: the noise belongs to the records."""
     what = "runs of one question on the same keyed records are the same release"
     refusal = Finding("same-noise", what, remedy="give one run; other record keys are other records")
-    run = only_run(asked, "cellkey", "the cell key method", refusal)
-    accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
+    run, problem = only_run(asked, refusal), asked.question
+    require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
+    by_area = AreaSums()
+    accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area)
+    maps = area_maps(by_area.measure("mean absolute error of the figures", problem.area_names), asked.geometry)
     threshold = asked.question.spec.cellkey.threshold
-    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, threshold))
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, threshold, maps))
 
 
-def _page(numbers: Row, title: str, threshold: int | None) -> str:
+def _page(numbers: Row, title: str, threshold: int | None, maps: list[dict[str, Any]]) -> str:
     programme = numbers["programme"]
     return render(
         "cellkey_dossier.html.j2",
@@ -387,6 +401,7 @@ def _page(numbers: Row, title: str, threshold: int | None) -> str:
         tables=numbers["tables"],
         sizes=numbers["sizes"],
         figures=_figures(numbers) if charts.available() else [],
+        maps=maps,
         pictures=charts.available(),
     )
 

@@ -20,11 +20,11 @@ from confide.report.dossier import (
     BANNER,
     Evaluated,
     Evaluating,
-    refuse_maps,
     reveal,
     write,
     write_over_keys,
 )
+from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.report.render import render
 from confide.utility.metrics import bin_label
 
@@ -39,28 +39,31 @@ CLASSES_OF_CURVE = 12
 
 def evaluate_safetab(request: Evaluating) -> Evaluated:
     """Each release against the truth, and all of them together. Writes the dossier of each, and of all."""
-    refuse_maps(request, "safetab", "population groups")
+    require_levels(request.geometry, dict.fromkeys(level.settings.region_type for level in request.question.levels))
     for run in request.runs:
         require_sealed(run.workspace)
-    evaluations = []
+    evaluations, maps = [], list[list[dict[str, Any]]]()
     with request.progress.stage(
         "Comparing with the truth", len(request.question.levels) * len(request.runs)
     ) as advance:
         for run in request.runs:
-            compared = evaluate(request.question, run.workspace, advance)
+            by_area = AreaSums()
+            compared = evaluate(request.question, run.workspace, advance, by_area)
             evaluations.append(reveal(compared))
+            measure = by_area.measure("mean absolute error of the published totals of groups, in persons", None)
+            maps.append(area_maps(measure, request.geometry))
     written = []
-    for run, evaluation in zip(request.runs, evaluations, strict=True):
+    for run, evaluation, drawn in zip(request.runs, evaluations, maps, strict=True):
         numbers = evaluation.as_dict()
-        written.append((numbers, write(run.workspace.dossier, numbers, _page(numbers, run.title))))
+        written.append((numbers, write(run.workspace.dossier, numbers, _page(numbers, run.title, drawn))))
     if len(request.runs) == 1:
         return Evaluated(Confidential(written[0][0]), written[0][1])
     pooled = pool(evaluations).as_dict()
     named = {"runs": [run.name for run in request.runs]} | pooled
-    return write_over_keys(request, pooled, _page(named, request.runs[0].title))
+    return write_over_keys(request, pooled, _page(named, request.runs[0].title, []))
 
 
-def _page(numbers: Row, title: str) -> str:
+def _page(numbers: Row, title: str, maps: list[dict[str, Any]]) -> str:
     curve = curve_points(numbers["suppression"])
     return render(
         "safetab_dossier.html.j2",
@@ -76,6 +79,7 @@ def _page(numbers: Row, title: str) -> str:
         empty=[row for row in numbers["classes"] if row["true_size"] == LABELS[0] and _could_be_left_out(row)],
         biased=[row for row in numbers["classes"] if row["mean_error_of_totals"] is not None],
         figures=_figures(numbers, curve) if charts.available() else [],
+        maps=maps,
         pictures=charts.available(),
         theory=all(row["expected_share_suppressed"] is not None for row in numbers["classes"]),
     )

@@ -45,6 +45,7 @@ from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
 from confide.releases.workspace import Workspace
+from confide.report.geometry import AreaSums
 from confide.utility.metrics import bin_of
 
 # What the plan's laws say of a group with n persons, for many n at once, in double precision.
@@ -174,16 +175,21 @@ _CELLS = np.array(CELLS_OF_LEVEL)
 
 
 def evaluate(
-    problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None]
+    problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None], by_area: AreaSums | None = None
 ) -> Confidential[SafeTabEvaluation]:
-    """A sealed release against the truth. The result tells of the truth and stays with the curator."""
+    """A sealed release against the truth. The result tells of the truth and stays with the curator; ``by_area`` is told
+    how far the totals of each area are off."""
     tables = released_tables(workspace.release, read_manifest(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
     for level in problem.levels:
         own = level.settings.region_type not in shared and not problem.spec.output.tabulation_suppression
         expected = LevelTheory(level, clamped=not problem.settings.negative_counts)
-        tallies.append(_Level(problem, level, workspace, tables, expected).tally())
+        compared = _Level(problem, level, workspace, tables, expected)
+        tallies.append(compared.tally())
+        if by_area is not None:
+            codes = problem.regions.areas[level.settings.region_type]
+            by_area.add(level.settings.region_type, codes, *compared.off_by_area())
         theory.append(own)
         advance(1)
     return Confidential(SafeTabEvaluation(problem.levels, tallies, theory))
@@ -248,6 +254,11 @@ class _Level:
         rows, self._released = self._numbers.of(tables[TOTAL_TABLE])
         self._totals, self._chosen = tables[TOTAL_TABLE].total[rows], tables[TOTAL_TABLE].level[rows]
         self._tables = tables
+
+    def off_by_area(self) -> tuple[Integers, Integers]:
+        """For each published total the place of its area, and how far it is off."""
+        off = np.abs(self._totals - self._size_of(self._released))
+        return self._released // len(self._level.iterations), off
 
     def tally(self) -> LevelTally:
         true, total_only = self._size_of(self._released), self._is_total_only(self._released)

@@ -31,10 +31,11 @@ from confide.mechanisms.suppression.units import in_unit
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.tabular import TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
+from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
+from confide.report.geometry import AreaMeasure, AreaSums, area_maps
 from confide.report.render import render
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
@@ -369,13 +370,34 @@ Row = Mapping[str, Any]
 def evaluate_suppression(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: nothing is drawn."""
     what = "runs of one question on the same records are the same release"
-    run = only_run(asked, "suppression", "cell suppression", Finding("same-pattern", what, remedy="give one run"))
+    run = only_run(asked, Finding("same-pattern", what, remedy="give one run"))
+    hidden = hidden_by_area(asked.question, run.workspace.release)
+    maps = area_maps(hidden, asked.geometry)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
     titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
-    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, titles))
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, titles, maps))
 
 
-def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:
+def hidden_by_area(problem: SuppressionProblem, release: Path) -> AreaMeasure:
+    """Which share of the figures of each area is left out, in per cent, as the published tables show it."""
+    sums, codes = AreaSums(), dict[str, list[str]]()
+    for table in problem.programme.tables:
+        if AREA not in table.columns:
+            continue
+        file, format_ = released_file(release, table.name, problem.spec.output.formats)
+        unit = problem.spec.data.figure_unit
+        _, flags = read_table(file, format_, table, magnitude=problem.value is not None, unit=unit)
+        at, (labels, cells) = table.columns.index(LEVEL), table.lines
+        for level in dict.fromkeys(label[at] for label in labels):
+            rows = [number for number, label in enumerate(labels) if label[at] == level]
+            areas = codes.setdefault(level, list(dict.fromkeys(labels[number][at + 1] for number in rows)))
+            place = {area: number for number, area in enumerate(areas)}
+            area = np.array([place[labels[number][at + 1]] for number in rows], np.int64)
+            sums.add(level, areas, area, 100 * flags[cells[rows]].astype(np.int64))
+    return sums.measure("share of the figures that is left out, in per cent", problem.area_names)
+
+
+def _page(numbers: Row, title: str, titles: Mapping[str, str], maps: list[dict[str, Any]]) -> str:
     pictures = charts.available()
     return render(
         "suppression_dossier.html.j2",
@@ -385,6 +407,7 @@ def _page(numbers: Row, title: str, titles: Mapping[str, str]) -> str:
         numbers=numbers,
         pictures=pictures,
         figures=figures(numbers, titles) if pictures else {},
+        maps=maps,
         most=MOST_GROUPS,
     )
 

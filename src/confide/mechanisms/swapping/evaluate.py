@@ -39,6 +39,7 @@ from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, rel
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
+from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.report.render import render
 from confide.utility import tally
 
@@ -168,9 +169,14 @@ def _taken(people: People, settings: SwapSettings, swap: Swap) -> Residuals:
 
 
 def evaluate(
-    problem: SwappingProblem, workspace: Workspace, engine: Engine, progress: Progress
+    problem: SwappingProblem,
+    workspace: Workspace,
+    engine: Engine,
+    progress: Progress,
+    by_area: AreaSums | None = None,
 ) -> Confidential[dict[str, Any]]:
-    """Every released count against the true one, what stays counted again, and the swap itself."""
+    """Every released count against the true one, what stays counted again, and the swap itself; ``by_area`` is told how
+    far the figures of each area are off."""
     require_records(workspace, problem.fingerprint(), "records or settings are not those of the release")
     with progress.stage("Reading records", 1) as advance:
         people = read_people(problem, engine)
@@ -180,7 +186,7 @@ def evaluate(
     finest = {table.query.name for table in problem.tables}
     with progress.stage("Comparing with the truth", max(1, len(problem.tables))) as advance:
         for table in problem.tables:
-            rows += list(_compared(problem, people, table, workspace.release))
+            rows += list(_compared(problem, people, table, workspace.release, by_area or AreaSums()))
             advance(1)
     return Confidential(
         {
@@ -194,13 +200,17 @@ def evaluate(
     )
 
 
-def _compared(problem: SwappingProblem, people: People, table: QueryTable, release: Path) -> Iterator[dict[str, Any]]:
+def _compared(
+    problem: SwappingProblem, people: People, table: QueryTable, release: Path, by_area: AreaSums
+) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
     released = _released(problem, table, release)
     for place, (level, true) in enumerate(count_table(people, people.block, people.codes, table)):
         published = _of_level(problem, released, level, place)
         for number, margin in enumerate(table.margins):
-            one, other = _both(true, published, number, margin.cells)
+            unit, one, other = _both(true, published, number, margin.cells)
+            codes = problem.spine.level(level).codes
+            by_area.add(level, codes, unit, np.abs(one - other), margin.cells)
             if not len(one):
                 continue
             said = _stays(problem, table, level, number)
@@ -225,8 +235,8 @@ def _stays(problem: SwappingProblem, table: QueryTable, level: str, number: int)
     return names in [[name] for name in invariant] or (not names and SIZE in invariant)
 
 
-def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> tuple[Integers, Integers]:
-    """True and published counts of the cells of a margin that either has."""
+def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> tuple[Integers, Integers, Integers]:
+    """The areas of the cells of a margin that are not empty, and their true and published counts."""
     keys, counts = [], []
     for rows in (true, published):
         of = rows.margin == number
@@ -238,7 +248,7 @@ def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> t
         full: Integers = np.zeros(len(cells_present), np.int64)
         full[np.searchsorted(cells_present, key)] = count
         dense.append(full)
-    return dense[0], dense[1]
+    return cells_present // cells, dense[0], dense[1]
 
 
 def _released(problem: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
@@ -319,13 +329,17 @@ KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults", KINDS: "hous
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier."""
     refusal = Finding("one-run", "swapped data are evaluated one run at a time", remedy="give one run")
-    run = only_run(asked, "swapping", "swapped data", refusal)
-    accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
+    run, problem = only_run(asked, refusal), asked.question
+    require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
+    by_area = AreaSums()
+    accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area)
+    measure = by_area.measure("mean absolute error of the figures, in persons", problem.area_names)
+    maps = area_maps(measure, asked.geometry)
     levels = [level.name for level in asked.question.spine.levels]
-    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, levels))
+    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, levels, maps))
 
 
-def _page(numbers: Row, title: str, levels: list[str]) -> str:
+def _page(numbers: Row, title: str, levels: list[str], maps: list[dict[str, Any]]) -> str:
     swap = numbers["swap"]
     pictures = charts.available()
     return render(
@@ -341,6 +355,7 @@ def _page(numbers: Row, title: str, levels: list[str]) -> str:
         levels=levels,
         smallest=levels[-1],
         figures=_figures(numbers, levels) if pictures else [],
+        maps=maps,
         pictures=pictures,
     )
 

@@ -22,7 +22,8 @@ from confide.releases.mechanism import Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
-from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, refuse_maps, reveal, write, write_over_keys
+from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
+from confide.report.geometry import AreaMeasure, AreaSums, area_maps, require_levels
 from confide.report.render import render
 from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
 
@@ -160,7 +161,7 @@ FIXED = frozenset({"cells", "noise_margin", "promised_share_within_margin", "pro
 
 def evaluate_tables(asked: Evaluating) -> Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
-    refuse_maps(asked, "tables", "tables")
+    require_levels(asked.geometry, dict.fromkeys(level.name for t in asked.question.tables for level in t.levels))
     results = []
     with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
         for run in asked.runs:
@@ -168,7 +169,9 @@ def evaluate_tables(asked: Evaluating) -> Evaluated:
             advance(1)
             rows = reveal(cells)
             results.append({"cells": [row.as_dict() for row in rows]})
-            write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title))
+            by_area = errors_by_area(asked.question, asked.plan, run.workspace)
+            maps = area_maps(by_area, asked.geometry) if charts.available() else []
+            write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title, maps))
             advance(1)
     if len(results) == 1:
         return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
@@ -176,7 +179,16 @@ def evaluate_tables(asked: Evaluating) -> Evaluated:
     return write_over_keys(asked, {"cells": combine([result["cells"] for result in results], FIXED)})
 
 
-def _page(rows: Sequence[CellErrors], plan: Plan, title: str) -> str:
+def errors_by_area(programme: TablesProblem, plan: Plan, workspace: Workspace) -> AreaMeasure:
+    """How far the figures of each area are off, as a mean over all of them. It tells of the truth."""
+    sums = AreaSums()
+    for part in residuals(programme, plan, workspace):
+        codes = programme.spine.level(part.level).codes
+        sums.add(part.level, codes, np.arange(len(codes)), np.abs(part.noise).sum(axis=1), part.noise.shape[1])
+    return sums.measure("mean absolute error of the figures, in persons", programme.area_names)
+
+
+def _page(rows: Sequence[CellErrors], plan: Plan, title: str, maps: list[dict[str, Any]]) -> str:
     by_level = [
         _summary(part) | {"table": table, "level": level}
         for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
@@ -198,6 +210,7 @@ def _page(rows: Sequence[CellErrors], plan: Plan, title: str) -> str:
         levels=by_level,
         sizes=by_size,
         figures=_figures(by_level, by_size, levels, order) if charts.available() else [],
+        maps=maps,
     )
 
 

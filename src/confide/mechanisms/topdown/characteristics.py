@@ -27,6 +27,7 @@ from confide.utility.metrics import (
     COUNT_BINS,
     POPULATION_BINS,
     SIZE_BINS,
+    ErrorSums,
     ErrorTally,
     add_tallies,
     bin_label,
@@ -187,6 +188,8 @@ class AreaAccuracy:
     tallies: Mapping[tuple[int, int], ErrorTally]
     """By population class of the area, and by size class of the true count."""
     noise: NoiseAlone
+    made_up: ErrorSums | None = None
+    """The same cell in a run on made-up people, over all areas."""
 
     @property
     def overall(self) -> ErrorTally:
@@ -215,6 +218,7 @@ class AreaAccuracy:
             | self.overall.as_dict(quantiles=True)
             | {
                 "noise_alone": self.noise.as_dict(),
+                "after_non_negativity": None if self.made_up is None else _mean_errors(self.made_up),
                 "by_population": [
                     {"population": bin_label(POPULATION_BINS, number)}
                     | part.as_dict(quantiles=True)
@@ -233,10 +237,23 @@ class AreaAccuracy:
         )
 
 
+def _mean_errors(sums: ErrorSums) -> dict[str, float] | None:
+    if not sums.cells:
+        return None
+    names = ("root_mean_squared_error", "mean_absolute_error")
+    return {name: float(getattr(sums, name)) for name in names}
+
+
 def accuracy(
-    named: tuple[str, str, str], truth: Integers, released: Integers, population: Integers, variance: Floats
+    named: tuple[str, str, str],
+    truth: Integers,
+    released: Integers,
+    population: Integers,
+    variance: Floats,
+    made_up: ErrorSums | None = None,
 ) -> AreaAccuracy:
-    """The accuracy for counts of areas in population classes, with the variance of the noise alone in each area."""
+    """The accuracy for counts of areas in population classes, with the variance of the noise alone in each area, and
+    the errors of a run on made-up people."""
     classes = population * len(SIZE_BINS) + bin_of(SIZE_BINS, truth)
     tallies = {divmod(key, len(SIZE_BINS)): part for key, part in tally_by(truth, released, classes).items()}
     bins = len(POPULATION_BINS)
@@ -245,7 +262,7 @@ def accuracy(
         np.bincount(population, variance, minlength=bins).astype(np.float64),
         np.bincount(population, np.sqrt(variance), minlength=bins).astype(np.float64),
     )
-    return AreaAccuracy(*named, tallies, noise)
+    return AreaAccuracy(*named, tallies, noise, made_up)
 
 
 def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
@@ -254,8 +271,9 @@ def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
     for part in parts:
         for key, one in part.tallies.items():
             tallies.setdefault(key, []).append(one)
-    noise = parts[0].noise
+    noise, made_up = parts[0].noise, parts[0].made_up
     for part in parts[1:]:
         noise = noise + part.noise
+        made_up = None if made_up is None or part.made_up is None else made_up + part.made_up
     added = {key: add_tallies(listed) for key, listed in tallies.items()}
-    return AreaAccuracy(parts[0].geography, parts[0].query, cell, added, noise)
+    return AreaAccuracy(parts[0].geography, parts[0].query, cell, added, noise, made_up)

@@ -15,14 +15,13 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from confide.confidential import Confidential
-from confide.errors import ParameterError, Place
 from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
 from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvaluation, TruthComparison, evaluate
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
 from confide.report.charts import VERY_FEW
 from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
-from confide.report.geometry import Geometry, read_geometry
+from confide.report.geometry import MOST_TILES, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
 from confide.report.render import fixed, render, signed
 from confide.utility import combine
 from confide.utility.metrics import SIZE_BINS, bin_label
@@ -66,6 +65,7 @@ class Page:
         self.titles: dict[str, str] = {one["name"]: one["title"] for one in numbers["queries"]}
         self.rows: list[Row] = numbers["accuracy"]
         self.shares: list[Row] = numbers["largest_group"]
+        self.made_up: Row | None = numbers["made_up"]
         self.shown = shown
 
     @cached_property
@@ -219,42 +219,62 @@ def evaluate_topdown(request: Evaluating) -> Evaluated:
     for run in request.runs:
         require_sealed(run.workspace)
     outlines = _geometry(request)
+    tiled = _tiled(request)
     comparison = TruthComparison(request.question)
     evaluations: list[TopDownEvaluation] = []
     steps = len(comparison.geographies) * len(request.runs)
     with request.progress.stage("Comparing with the truth", steps) as advance:
         for run in request.runs:
             truth_comparison = evaluate(
-                comparison, run.workspace, request.engine, totals_of=frozenset(outlines), advance=advance
+                comparison,
+                run.workspace,
+                request.engine,
+                plan=request.plan,
+                totals_of=frozenset((*outlines, *tiled)),
+                advance=advance,
             )
             evaluations.append(reveal(truth_comparison))
     numbers = [evaluation.as_dict() for evaluation in evaluations]
     written = [
-        write(run.workspace.dossier, values, _page(values, run.title, 1, _maps(outlines, [evaluation])))
+        write(run.workspace.dossier, values, _page(values, run.title, 1, _pictures(outlines, tiled, [evaluation])))
         for run, values, evaluation in zip(request.runs, numbers, evaluations, strict=True)
     ]
     if len(request.runs) == 1:
         return Evaluated(Confidential(numbers[0]), written[0])
     combined = combine(numbers, FIXED)
     named = {"runs": [run.name for run in request.runs]} | combined
-    page = _page(named, request.runs[0].title, len(request.runs), _maps(outlines, evaluations))
+    page = _page(named, request.runs[0].title, len(request.runs), _pictures(outlines, tiled, evaluations))
     return write_over_keys(request, combined, page)
 
 
 def _geometry(request: Evaluating) -> dict[str, Geometry]:
     """The outlines of the areas that are to be mapped."""
     codes_of = {geography.name: geography.codes for geography in geographies(request.question) if request.geometry}
-    unknown = [name for name in request.geometry if name not in codes_of]
-    if unknown:
-        raise ParameterError(
-            "geometry-level",
-            f"there is no geography {unknown[0]!r} in this release",
-            where=Place(path="--geometry"),
-            found=unknown[0],
-            expected="one of " + ", ".join(codes_of),
-            remedy="correct the name before the equals sign",
-        )
+    require_levels(request.geometry, codes_of)
     return {name: read_geometry(Path(file), name, codes_of[name]) for name, file in request.geometry.items()}
+
+
+MOST_LEVELS_OF_TILES = 2
+
+
+def _tiled(request: Evaluating) -> list[str]:
+    """The largest levels without geometry whose areas can be shown as tiles."""
+    levels = [each for each in geographies(request.question) if each.kind == "level"] if charts.available() else []
+    few = [each.name for each in levels if each.name not in request.geometry and 1 < len(each.codes) <= MOST_TILES]
+    return few[:MOST_LEVELS_OF_TILES]
+
+
+def _pictures(
+    outlines: dict[str, Geometry], tiled: Sequence[str], evaluations: Sequence[TopDownEvaluation]
+) -> dict[str, list[dict[str, Any]]]:
+    """Maps of levels with geometry, and tiles of others: how far totals are off, in per cent."""
+    off = {name: _percent([evaluation.totals[name] for evaluation in evaluations]) for name in tiled}
+    sizes = {
+        name: {code: None if value is None else round(abs(value), 2) for code, value in values.items()}
+        for name, values in off.items()
+    }
+    measure = AreaMeasure("error of the total, in per cent", sizes, {})
+    return {"maps": _maps(outlines, evaluations), "tiles": area_maps(measure, {})}
 
 
 def _maps(outlines: dict[str, Geometry], evaluations: Sequence[TopDownEvaluation]) -> list[dict[str, Any]]:
@@ -313,7 +333,7 @@ def _percent(totals: Sequence[AreaTotals]) -> dict[str, float | None]:
     }
 
 
-def _page(numbers: dict[str, Any], title: str, keys: int, maps: list[dict[str, Any]]) -> str:
+def _page(numbers: dict[str, Any], title: str, keys: int, areas: dict[str, list[dict[str, Any]]]) -> str:
     page = Page(numbers, keys)
     return render(
         "topdown_dossier.html.j2",
@@ -321,7 +341,8 @@ def _page(numbers: dict[str, Any], title: str, keys: int, maps: list[dict[str, A
         banner=BANNER,
         page=page,
         figures=_figures(page) if charts.available() else [],
-        maps=maps,
+        maps=areas["maps"],
+        tiles=areas["tiles"],
         pictures=charts.available(),
     )
 

@@ -7,12 +7,15 @@ a few numbers for each of its areas.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +26,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from confide.confidential import Confidential
 from confide.engines import Engine, Source
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.groups import private_folder, write_parquet, write_text
 from confide.engines.protocol import Format, cell_index
 from confide.errors import ParameterError, Place, ReleaseError, RunError
 from confide.estimation.sectors import SectorCount, Sectors
@@ -51,14 +54,15 @@ from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
 from confide.mechanisms.topdown.whole_tree import PlannedTree, grouping_of, planned_tree, sectors_of
-from confide.noise import NoiseDistribution
+from confide.noise import NoiseDistribution, ReleaseKey
 from confide.releases.evaluate import no_truth, require_sealed
-from confide.releases.mechanism import Job, Residuals
+from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.mechanism import Job, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.schema import DETAILED
 from confide.utility import LargestGroup, LargestGroups
-from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, bin_of
+from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of
 
 # The noise alone: the variance of a count if estimates were least squares and nothing else.
 #
@@ -375,7 +379,9 @@ def _scales(level_strategy: LevelStrategy, level: TopDownLevel) -> Floats:
     return np.array(table)[level.shares.index]
 
 
-FIXED = frozenset({"areas", "number_of_cells", "zeros", "mean_truth", "noise_alone", "units", "least_people"})
+FIXED = frozenset(
+    {"areas", "number_of_cells", "zeros", "mean_truth", "noise_alone", "made_up", "units", "least_people"}
+)
 """Names of what is the same for every key."""
 
 
@@ -412,6 +418,7 @@ class TopDownEvaluation:
     accuracy: tuple[AreaAccuracy, ...]
     largest_group: tuple[LargestGroupShare, ...]
     totals: dict[str, AreaTotals]
+    made_up: MadeUpErrors | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -420,6 +427,7 @@ class TopDownEvaluation:
             "queries": [{"name": c.name, "title": c.title, "number_of_cells": c.cells} for c in self.characteristics],
             "accuracy": [row.as_dict() for row in self.accuracy],
             "largest_group": [row.as_dict() for row in self.largest_group],
+            "made_up": None if self.made_up is None else self.made_up.as_dict(),
         }
 
 
@@ -428,10 +436,10 @@ class _Counts:
     """The non-zero counts of the areas of a geography: area, cell of the histogram, true and released count."""
 
     areas: int
-    area: NDArray[np.int32]
-    cell: NDArray[np.int32]
-    truth: NDArray[np.int32]
-    released: NDArray[np.int32]
+    area: NDArray[np.int32] | Integers
+    cell: NDArray[np.int32] | Integers
+    truth: NDArray[np.int32] | Integers
+    released: NDArray[np.int32] | Integers
 
     def cells_of(self, characteristic: Characteristic) -> Iterator[tuple[Integers, Integers]]:
         """For each cell of a query its true and its released count in every area."""
@@ -442,9 +450,89 @@ class _Counts:
             rows = order[first:last]
             yield self._summed(rows, self.truth), self._summed(rows, self.released)
 
-    def _summed(self, rows: NDArray[np.intp], counts: NDArray[np.int32]) -> Integers:
+    def _summed(self, rows: NDArray[np.intp], counts: NDArray[np.int32] | Integers) -> Integers:
         # Sums of whole numbers as doubles are exact far beyond any count of people.
         return np.bincount(self.area[rows], counts[rows], minlength=self.areas).astype(np.int64)
+
+
+MOST_MADE_UP = 100_000
+"""With more blocks on the spine no run on made-up people is made: it takes as long as the release did."""
+MADE_UP_FILE = "made-up-errors.json"
+
+
+@dataclass(frozen=True)
+class MadeUpErrors:
+    """What one run on made-up people, with the plan of the release, was off by: after non-negativity and rounding.
+
+    The people are those of the release, who exchanged their homes (:func:`.made_up.exchanged_homes`): no truth has a
+    part in it, anybody could make the run, and it costs nothing. The key is public and follows from the release.
+    """
+
+    people: int
+    sums: Mapping[tuple[str, str], tuple[ErrorSums, ...]]
+    """By geography and query, the sums of each cell."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"people": self.people, "runs": 1, "who": "the people of the release, who exchanged their homes"}
+
+    @classmethod
+    def of_release(cls, comparison: TruthComparison, released: Path, asked: tuple[Plan, Engine, Workspace]) -> Self:
+        """The errors of a run on people made of a release's records, or those that the dossier has already.
+
+        Args:
+            comparison: What is looked at.
+            released: The records of the release, counted: ``code``, ``cell`` and ``n``.
+            asked: The plan, the engine, and the run that is evaluated.
+        """
+        from confide.mechanisms.topdown.made_up import exchanged_homes, release_of_people
+
+        plan, engine, run = asked
+        problem, manifest = comparison.problem, sha256_of(run.release / MANIFEST)
+        cache = run.dossier / MADE_UP_FILE
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            stated = json.loads(cache.read_text(encoding="utf-8"))
+            kept = {
+                (kind, query): tuple(ErrorSums(cells=each[0], absolute=each[1], squared=each[2]) for each in cells)
+                for kind, query, cells in stated["sums"]
+            }
+            asked_for = {(kind.name, one.name) for kind in comparison.geographies for one in comparison.characteristics}
+            if stated["manifest_sha256"] == manifest and kept.keys() == asked_for:
+                return cls(stated["people"], kept)
+        rows = pq.read_table(released)
+        codes = pa.array(problem.spine.block_codes.tolist())
+        unit = pc.index_in(rows.column("code").cast(pa.string()), value_set=codes).cast(pa.int64())
+        own = {"unit": unit} | {name: rows.column(name).cast(pa.int64()) for name in ("cell", "n")}
+        people = exchanged_homes(problem, pa.table(own), int(manifest[:16], 16))
+        key = ReleaseKey.choose(hashlib.sha256(f"confide/evaluate/{manifest}".encode()).hexdigest())
+        noise = NoiseSource(key, manifest, plan.hash, "evaluation")
+        after = release_of_people(problem, plan, people, noise, engine, Workspace(run.scratch / "made-up"))
+        errors = cls(int(pc.sum(people.column("n")).as_py() or 0), _error_sums(comparison, people, after))
+        listed = [[*name, [[s.cells, s.absolute, s.squared] for s in sums]] for name, sums in errors.sums.items()]
+        values = {"manifest_sha256": manifest, "people": errors.people, "sums": listed}
+        private_folder(run.dossier)
+        write_text(cache, json.dumps(values))
+        return errors
+
+
+def _error_sums(
+    comparison: TruthComparison, before: pa.Table, after: pa.Table
+) -> dict[tuple[str, str], tuple[ErrorSums, ...]]:
+    """The errors of made-up people's counts, by geography and query."""
+    problem, result = comparison.problem, {}
+    columns = {name: [rows.column(name).to_numpy() for rows in (before, after)] for name in ("unit", "cell", "n")}
+    block, cell = (np.concatenate(columns[name]).astype(np.int64) for name in ("unit", "cell"))
+    error = np.concatenate([-columns["n"][0].astype(np.int64), columns["n"][1].astype(np.int64)])
+    for geography in comparison.geographies:
+        area = geography.unit_of_block[problem.spine.rows][block]
+        inside = area != OUTSIDE
+        counts = _Counts(geography.units, area[inside], cell[inside], error[inside], error[inside])
+        for one in comparison.characteristics:
+            off = (each for each, _ in counts.cells_of(one))
+            sums = ((int(np.abs(each).sum()), int(each @ each)) for each in off)
+            result[geography.name, one.name] = tuple(
+                ErrorSums(cells=geography.units, absolute=absolute, squared=squared) for absolute, squared in sums
+            )
+    return result
 
 
 class TruthComparison:
@@ -464,12 +552,19 @@ def evaluate(
     workspace: Workspace,
     engine: Engine,
     *,
+    plan: Plan | None = None,
     totals_of: Collection[str] = (),
     advance: Callable[[int], None] = lambda _: None,
 ) -> Confidential[TopDownEvaluation]:
     """Compares the released records with the true ones. The result tells of the truth and stays with the curator.
 
-    ``totals_of`` names geographies whose totals are kept area by area. ``advance`` is called once for each geography.
+    Args:
+        comparison: What is compared.
+        workspace: The run.
+        engine: What counts records.
+        plan: The plan of the release, where a run on made-up people is to say what to expect of records.
+        totals_of: Geographies whose totals are kept area by area.
+        advance: Called once for each geography.
     """
     require_sealed(workspace)
     histogram = workspace.counts / "histogram.parquet"
@@ -479,6 +574,9 @@ def evaluate(
     folder = private_folder(workspace.scratch / "evaluation")
     places = _write_places(comparison, folder)
     pairs = _write_pairs(comparison.problem, workspace, engine, histogram, folder)
+    made_up = None
+    if plan is not None and len(comparison.problem.spine.rows) <= MOST_MADE_UP:
+        made_up = MadeUpErrors.of_release(comparison, folder / RELEASED, (plan, engine, workspace))
     rows: list[AreaAccuracy] = []
     shares: list[LargestGroupShare] = []
     totals: dict[str, AreaTotals] = {}
@@ -490,18 +588,21 @@ def evaluate(
             totals[geography.name] = AreaTotals(geography.codes, true_total, total)
         population = bin_of(POPULATION_BINS, true_total)
         for one in looked_at:
-            accuracies, largest = _look_at(one, geography, counts, population, noise[one.name])
+            sums = None if made_up is None else made_up.sums[geography.name, one.name]
+            accuracies, largest = _look_at(one, geography, counts, population, noise[one.name], sums)
             rows += accuracies
             shares += _shares(one, geography, largest, measures)
         advance(1)
     shares.sort(key=lambda share: measures.largest_group.index(share.query))
     return Confidential(
         TopDownEvaluation(
-            measures.noun, tuple(comparison.geographies), tuple(looked_at), tuple(rows), tuple(shares), totals
+            measures.noun, tuple(comparison.geographies), tuple(looked_at), tuple(rows), tuple(shares), totals, made_up
         )
     )
 
 
+RELEASED = "released.parquet"
+"""The released records, counted by block and cell."""
 MOST_RESIDUALS = 1 << 23
 """Of a measurement about so many draws are looked at, those of the first units."""
 
@@ -610,15 +711,17 @@ def _look_at(
     counts: _Counts,
     population: Integers,
     variances: Floats,
+    made_up: Sequence[ErrorSums] | None,
 ) -> tuple[list[AreaAccuracy], LargestGroups]:
     """All cells of a query, as a whole and, if they are not many, each of them; and the largest groups."""
     parts, largest = [], LargestGroups(counts.areas)
-    for label, variance, (truth, released) in zip(
-        characteristic.labels, variances, counts.cells_of(characteristic), strict=True
+    sums_of_cells: Sequence[ErrorSums | None] = made_up or [None] * characteristic.cells
+    for label, variance, sums, (truth, released) in zip(
+        characteristic.labels, variances, sums_of_cells, counts.cells_of(characteristic), strict=True
     ):
         largest.add(truth, released)
         named = (geography.name, characteristic.name, label)
-        parts.append(accuracy(named, truth, released, population, variance))
+        parts.append(accuracy(named, truth, released, population, variance, sums))
     single_cells = parts if characteristic.cells <= MOST_SHOWN else []
     return ([pooled(parts, ALL_CELLS), *single_cells] if characteristic.cells > 1 else single_cells), largest
 
@@ -659,7 +762,7 @@ def _write_pairs(problem: TopDownProblem, workspace: Workspace, engine: Engine, 
     block, strategy = problem.spec.geography.block, problem.strategy
     columns = column_expressions(engine, source, strategy.schema.attributes, block)
     keys = {"code": columns[block], "cell": cell_index(strategy.query(DETAILED), columns)}
-    released = folder / "released.parquet"
+    released = folder / RELEASED
     engine.count_by(source, keys, released)
     pairs = folder / "pairs.parquet"
     engine.write(

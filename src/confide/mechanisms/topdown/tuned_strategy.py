@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Floats
-from confide.estimation.tree_design import AreaFunctions, BestShares, LinearPrecisions, TreeDesign, best_shares
+from confide.estimation.tree_design import (
+    AreaFunctions,
+    BestShares,
+    LimitedVariances,
+    LinearPrecisions,
+    TreeDesign,
+    best_shares,
+)
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
@@ -126,8 +133,10 @@ class ShareDesign:
 
     def best(self, counts: AreaFunctions, limits: Floats, keep: Fraction) -> BestShares:
         """The shares that need the least budget, each at least the part ``keep`` of what it is now."""
-        begin = self.shares_of(self.problem.strategy)
-        return best_shares(self.design, self.linear, counts, limits, begin, float(keep) * begin)
+        present = self.shares_of(self.problem.strategy)
+        # Halfway to equal shares: what has next to nothing now may be what the targets need.
+        begin = present / 2 + 1 / (2 * len(present))
+        return best_shares([LimitedVariances(self.design, self.linear, counts, limits)], begin, float(keep) * present)
 
     def with_shares(self, shares: Floats, budget: Fraction) -> Strategy:
         """The strategy with other shares, as exact fractions: only children are bypassed query by query. What estimates

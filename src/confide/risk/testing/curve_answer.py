@@ -67,8 +67,8 @@ class CurveAnswer(TypedAnswer):
         rho, parts, level = self.rho, self.parts, self.levels[0]
         best = parts[0].best if parts else None
         pictures: Pictures = {
-            "power": lambda: _power_chart(power_curve(rho, best=best)),
-            "epsilon": lambda: _epsilon_chart(epsilon_curve(rho)),
+            "power": lambda: power_chart(power_curve(rho, best=best)),
+            "epsilon": lambda: epsilon_chart(epsilon_curve(rho)),
         }
         if parts:
             pictures["parts"] = lambda: _parts_chart(parts, level)
@@ -262,7 +262,7 @@ def _own(point: PowerPoint) -> tuple[float, str]:
     return point.exact.pessimistic, "these measurements"
 
 
-def _power_chart(points: Sequence[PowerPoint]) -> Chart:
+def power_chart(points: Sequence[PowerPoint]) -> Chart:
     """The largest power over the level."""
     rows = []
     for point in points:
@@ -279,7 +279,7 @@ def _pure_power_chart(epsilon: Fraction) -> Chart:
     return chart("curve-power", rows)
 
 
-def _epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
+def epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
     """ε over δ, in three ways."""
     rows = [
         {"delta": float(point.delta), "epsilon": point.ways[way], "way": words}
