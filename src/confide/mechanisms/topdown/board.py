@@ -431,12 +431,13 @@ class TopDownBoard(BudgetBoard):
             return min(4.0, max(-4.0, log(self.noise.variance(row, parts) + 1e-300) - 2 * log(margin / Z)))
 
         low = high = 0.9 * (self._margins[row] / margin) ** 2
+        grow = 1.3
         while excess(high) > 0:
-            low, high = high, high * 1.3
+            low, high, grow = high, high * grow, grow * grow
             if high > LARGEST_FACTOR:
                 raise too_little(row)
         while excess(low) <= 0:
-            high, low = low, low / 1.3
+            high, low, grow = low, low / grow, grow * grow
             if low < 1 / LARGEST_FACTOR:
                 raise too_little(row)
         at_low, at_high = excess(low), excess(high)
