@@ -13,6 +13,7 @@ in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` `
                ``suppress_tables``
 choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
                ``tune_cellkey`` ``tune_topdown`` ``tune_tables`` ``tune_risk``
+               ``tune_board``
 what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
                ``audit_suppression`` ``audit_privacy`` ``audit_canaries`` ``compare`` ``Published``
 made up        ``simulate`` ``demo``
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from confide.risk import tune_risk as tune_risk
     from confide.schema import Query as Query
     from confide.schema import Schema as Schema
+    from confide.studio.board import tune_board as tune_board
     from confide.suppressing import suppress as suppress
 
 VERBS = {
@@ -138,6 +140,7 @@ VERBS = {
     "tune_cellkey": "risk",
     "tune_risk": "risk",
     "tune_safetab": "mechanisms.safetab.tuning",
+    "tune_board": "studio.board",
     "tune_tables": "mechanisms.tables.tuning",
     "tune_topdown": "inference.tuning",
     "verify": "api",

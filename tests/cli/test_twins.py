@@ -51,6 +51,7 @@ TWINS = {
     "tune cellkey": "confide:tune_cellkey",
     "tune topdown": "confide:tune_topdown",
     "tune tables": "confide:tune_tables",
+    "tune board": "confide:tune_board",
     "tune risk": "confide:tune_risk",
     "risk bayes": "confide.risk:bayes",
     "risk hierarchy": "confide.risk:hierarchy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from confide.comparison import compare
 from confide.demonstration import demo_studio
 from confide.report.render import render
 from confide.studio.comparisons import SMALL, SMALL_OUT, SMALL_SPEC
+from tests.contract.kit import EXAMPLES
 from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing
 
@@ -20,7 +22,10 @@ SHOTS = {
     "studio-rows": f"{TABLE}&table=activity&where=level%3Dnuts3&where=cas%3Amain%3D_T",
     "studio-pyramid": f"{TABLE}&table=age-and-sex&show=pyramid&where=level%3Dcountry",
     "studio-map": f"{TABLE}&table=activity&show=map&measure=margin&map=nuts3.geojson&where=level%3Dnuts3",
-    "studio-board": "/board?spec=census.toml&persons=30000&margin-6=12&lock=age-and-sex%3Acountry",
+    "studio-board": "/board?spec=census.toml&at=persons%3D30000&lock=age-and-sex%3Acountry"
+    "&typed.margin%3Aactivity%3Anuts3=12",
+    "studio-board-topdown": "/board?spec=examples%2Ftopdown%2Fspec.toml&typed.margin%3Acounty%3Ahispanic%2Acenrace=12",
+    "studio-board-cellkey": "/board?spec=examples%2Fcellkey%2Fspec.toml&at=D%3D5%3BV%3D3",
     "studio-laboratory": "/laboratory?experiment=belief&rho=0.2&prior=0.1&released=4",
     "studio-invariants": "/laboratory?experiment=invariants&chosen=1&set=C2&by-0=block&who-0=age%3Dunder+18",
     "studio-reconstruction": "/laboratory?experiment=reconstruction&step=2",
@@ -38,6 +43,8 @@ CHOSEN = {"studio-rows": (("a", 1), ("a", 4), ("b", 2), ("b", 5))}
 def take(folder: Path, into: Path) -> list[Path]:
     """The pictures of the demonstration in a folder, with a small comparison."""
     taken = []
+    for name in ("topdown", "cellkey"):
+        shutil.copytree(EXAMPLES / name, folder / "examples" / name)
     office = folder / "office"
     office.mkdir(exist_ok=True)
     messy_office(office)

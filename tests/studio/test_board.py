@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from confide.cli.main import app
 
 SPEC = {"spec": "spec.toml"}
-FIELD = r'<input type="(?:hidden|number|text)"[^>]*?name="([^"]*)"[^>]*?value="([^"]*)"'
+FIRST = "margin:age-by-sex:county"
 
 
 @pytest.fixture
@@ -39,8 +39,9 @@ def typed(browser: Visitor, where: str, **values: str) -> Answer:
     ]
     pairs += [("lock", unescape(row)) for row in re.findall(r'name="lock"[^>]*value="([^"]*)" checked', form)]
     locks = [("lock", row) for row in values.pop("lock", "").split() if row]
-    sent = [(name, values.get(name, value)) for name, value in pairs] + locks
-    sent += [(name, value) for name, value in values.items() if name not in dict(pairs)]
+    named = {name if name == "do" else f"typed.{name}": value for name, value in values.items()}
+    sent = [(name, named.get(name, value)) for name, value in pairs] + locks
+    sent += [(name, value) for name, value in named.items() if name not in dict(pairs)]
     return browser.get("/board", params=sent)
 
 
@@ -55,11 +56,12 @@ def stands_at(answer: Answer) -> str:
 def test_a_margin_that_is_typed_moves_the_rest_and_has_an_address(folder: Path) -> None:
     browser = entered(folder)
     before = browser.get("/api/board", params=SPEC).json()
-    answer = typed(browser, "/board?spec=spec.toml", **{"margin-2": "8", "lock": "tongue:block"})
+    answer = typed(browser, "/board?spec=spec.toml", **{FIRST: "8", "lock": "tongue:block"})
     address = stands_at(answer)
     now = browser.get("/api/board", params=parse_qsl(urlsplit(address).query)).json()
-    assert now["rows"][2]["margin"] <= 8 < before["rows"][2]["margin"]
-    assert Fraction(now["budget"]) == Fraction(before["budget"]) == sum(Fraction(row["budget"]) for row in now["rows"])
+    assert int(now["rows"][2]["margin"]) <= 8 < int(before["rows"][2]["margin"])
+    parts = [Fraction(part) for name, part in now["choices"].items() if name.startswith("part:")]
+    assert Fraction(now["entries"]["budget"]) == Fraction(before["entries"]["budget"]) == sum(parts)
     assert now["rows"][-1] == before["rows"][-1], "it is locked"
     page = browser.get(address)
     assert stands_at(page) == address
@@ -71,20 +73,20 @@ def test_epsilon_that_is_typed_gives_a_budget_that_holds_it(folder: Path) -> Non
     browser = entered(folder)
     address = stands_at(typed(browser, "/board?spec=spec.toml", epsilon="5"))
     now = browser.get("/api/board", params=parse_qsl(urlsplit(address).query)).json()
-    assert 4.9 < now["epsilon"] <= 5
-    address = stands_at(typed(browser, "/board?spec=spec.toml", total="0.75"))
+    assert 4.9 < now["protection"]["epsilon"] <= 5
+    address = stands_at(typed(browser, "/board?spec=spec.toml", budget="0.75"))
     now = browser.get("/api/board", params=parse_qsl(urlsplit(address).query)).json()
-    assert now["budget"] == "3/4"
+    assert now["entries"]["budget"] == "0.75"
 
 
 @pytest.mark.parametrize(
     ("field", "text", "said"),
     [
-        ("margin-0", "1.5", "whole number of persons"),
-        ("margin-0", "0", "out of range"),
-        ("budget-0", "-1", "out of range"),
-        ("budget-0", "9", "Nothing of the budget would be left"),
-        ("total", "<script>", ""),
+        ("margin:age-by-sex:nation", "1.5", "whole number from 1"),
+        ("margin:age-by-sex:nation", "0", "cannot stand here"),
+        ("part:age-by-sex:nation", "-1", ""),
+        ("part:age-by-sex:nation", "9", "Nothing of the budget would be left"),
+        ("budget", "<script>", ""),
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_moves(folder: Path, field: str, text: str, said: str) -> None:
@@ -100,10 +102,10 @@ def test_what_cannot_be_is_said_and_nothing_moves(folder: Path, field: str, text
 def test_alternatives_are_pinned_and_freed(folder: Path) -> None:
     browser = entered(folder)
     first = stands_at(typed(browser, "/board?spec=spec.toml", do="pin B"))
-    second = stands_at(typed(browser, first, **{"margin-3": "4"}))
+    second = stands_at(typed(browser, first, **{"margin:age-by-sex:tract": "4"}))
     page = browser.get(second).text
     assert "Go to B" in page
-    assert "<b>± " in page, "what differs is marked"
+    assert re.search(r"<b>\d+</b></td>", page), "what differs is marked"
     assert "Go to A" not in page
     freed = stands_at(typed(browser, second, do="free B"))
     assert "Go to B" not in browser.get(freed).text
@@ -111,7 +113,7 @@ def test_alternatives_are_pinned_and_freed(folder: Path) -> None:
 
 def test_the_spec_is_written_once_and_the_plan_has_its_margins(folder: Path) -> None:
     browser = entered(folder)
-    address = stands_at(typed(browser, "/board?spec=spec.toml", **{"margin-2": "8"}))
+    address = stands_at(typed(browser, "/board?spec=spec.toml", **{FIRST: "8"}))
     query = urlsplit(address).query
     promised = browser.get("/api/board", params=parse_qsl(query)).json()
     for name in ("../up.toml", "spec.toml", "x.txt", ""):
@@ -134,15 +136,15 @@ def test_the_spec_is_written_once_and_the_plan_has_its_margins(folder: Path) -> 
 
 def test_the_memo_has_what_the_board_has(folder: Path) -> None:
     browser = entered(folder)
-    page = browser.get("/board/memo", params=SPEC | {"persons": "380", "prior": "1/4"}).text
+    page = browser.get("/board/memo", params=SPEC | {"at": "persons=380", "prior": "1/4"}).text
     assert "what one person's record says" in unescape(page)
     assert "of a typical area" in page
-    assert "confide tune tables spec.toml" in page
+    assert "confide tune board spec.toml --set persons=380" in page
     assert "redistricting" in page
 
 
 def test_a_spec_of_another_mechanism_has_no_board(tmp_path: Path) -> None:
-    folder = shutil.copytree(EXAMPLES / "swapping", tmp_path / "office")
+    folder = shutil.copytree(EXAMPLES / "postprocess", tmp_path / "office")
     answer = entered(folder).get("/api/board", params=SPEC)
     assert answer.json()["findings"][0]["code"] == "no-board"
     assert "Trade-off board" not in entered(folder).get("/").text
@@ -155,7 +157,7 @@ def test_no_record_is_read_for_the_board(folder: Path) -> None:
 
 def test_the_command_does_the_same(folder: Path) -> None:
     browser = entered(folder)
-    address = stands_at(typed(browser, "/board?spec=spec.toml", **{"margin-2": "8"}))
+    address = stands_at(typed(browser, "/board?spec=spec.toml", **{FIRST: "8"}))
     now = browser.get("/api/board", params=parse_qsl(urlsplit(address).query)).json()
     asked = now["command"].split()[1:]
     asked[2] = str(folder / asked[2])

@@ -97,6 +97,62 @@ def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
     assert (folder / "tuned.toml").is_file()
 
 
+BOARDS = {
+    "topdown": ("Margin in persons: county, hispanic*cenrace", "12", "was 14"),
+    "safetab": ("Margin in persons: AIANNH, regional", "3", "was 4"),
+    "suppression": ("Persons in all, for shares of hidden cells", "433", "Persons of a mean cell"),
+    "swapping": ("Households that stay, in per cent: Race by origin, tract", "90", "was 80"),
+    "cellkey": ("Margin in persons: Work by sex, by state, all records", "2", "was 3"),
+}
+"""For each board what is typed where, and what the page says then."""
+
+
+def test_every_board_is_moved_kept_and_gone_back_from(tmp_path: Path) -> None:
+    folder = tmp_path / "office"
+    for name in BOARDS:
+        shutil.copytree(EXAMPLES / name, folder / name)
+    with browsing(folder) as watched:
+        page = watched.page
+        for name, (label, text, said) in BOARDS.items():
+            page.goto(f"{watched.home}/board?spec={name}%2Fspec.toml")
+            before = page.locator("#board").inner_text()
+            field = page.get_by_label(label)
+            field.fill(text)
+            field.press("Tab")
+            page.wait_for_selector(f"#board :text('{said}')")
+            shown = page.locator("#board").inner_text()
+            page.reload()
+            assert page.locator("#board").inner_text() == shown, "the board has an address"
+            assert watched.serious() == []
+            page.get_by_role("button", name="Pin as B").click()
+            page.wait_for_selector("text=Go to B")
+            page.go_back()
+            page.wait_for_selector("text=Go to B", state="detached")
+            page.go_back()
+            page.wait_for_function("text => document.querySelector('#board')?.innerText === text", arg=before)
+        _dragged(page)
+        assert watched.serious() == []
+        assert watched.outside() == []
+        assert watched.complaints == []
+
+
+def _dragged(page: Any) -> None:
+    """The point of the region goes where it is dropped, and where the arrows of a slider put it."""
+    frame = page.locator(".plane .frame").bounding_box()
+    page.locator(".plane .choice").hover()
+    page.mouse.down()
+    page.mouse.move(frame["x"] + 6.5 / 15 * frame["width"], frame["y"] + frame["height"] / 2, steps=4)
+    page.mouse.up()
+    page.wait_for_selector("#D[value='7']")
+    page.wait_for_selector("#V[value='4']")
+    page.get_by_label("Largest noise, D, slider").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#D[value='8']")
+    page.reload()
+    assert page.locator("#D").input_value() == "8"
+    assert page.locator("#V").input_value() == "4"
+
+
 def test_an_office_goes_from_its_own_files_to_the_cockpit(tmp_path: Path) -> None:
     messy_office(tmp_path)
     with browsing(tmp_path) as watched:

@@ -18,7 +18,7 @@ from confide.errors import ConfideError
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.tables.programme import build_tables, plan_programme
 from confide.mechanisms.tables.spec import TablesSpec
-from confide.mechanisms.tables.tuning import TablesTuning, tables_tuning
+from confide.mechanisms.tables.tuning import TablesTuning
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours, PureDP
 from confide.risk.bayesian.evidence import evidence_of
@@ -31,7 +31,9 @@ FIRST, OTHER = ("age-by-sex", "county"), ("tongue", "block")
 
 @pytest.fixture(scope="module")
 def tuning() -> TablesTuning:
-    return tables_tuning(api.load(SPEC), MECHANISMS["tables"])
+    board = MECHANISMS["tables"].board(api.load(SPEC))
+    assert isinstance(board, TablesTuning)
+    return board
 
 
 def independent(tuning: TablesTuning) -> TablesTuning:
@@ -75,8 +77,8 @@ def test_the_tuned_spec_has_the_noise_that_was_promised(tuning: TablesTuning) ->
 def test_a_margin_is_reached_and_the_rest_follows_exactly(tuning: TablesTuning, pooled: bool, keep_total: bool) -> None:
     start = tuning if pooled else independent(tuning)
     moved = start.with_row(FIRST, margin=8, locked=[OTHER], keep_total=keep_total)
-    rows = {row.name: row for row in moved.rows}
-    assert rows[FIRST].margin <= 8 < {row.name: row for row in start.rows}[FIRST].margin
+    rows = {row.name: row for row in moved.tuned_rows}
+    assert rows[FIRST].margin <= 8 < {row.name: row for row in start.tuned_rows}[FIRST].margin
     assert moved.budgets[OTHER] == start.budgets[OTHER]
     assert moved.total == sum(moved.budgets.values())
     others = [row for row in start.budgets if row not in (FIRST, OTHER)]
@@ -88,7 +90,7 @@ def test_a_margin_is_reached_and_the_rest_follows_exactly(tuning: TablesTuning, 
         assert {row: moved.budgets[row] for row in others} == {row: start.budgets[row] for row in others}
     if not pooled:
         less = start.with_row(FIRST, budget=moved.budgets[FIRST] - Fraction(1, 10**6), keep_total=False)
-        assert {row.name: row for row in less.rows}[FIRST].margin > 8, "the smallest part that gives it"
+        assert {row.name: row for row in less.tuned_rows}[FIRST].margin > 8, "the smallest part that gives it"
 
 
 @settings(max_examples=25, deadline=None)

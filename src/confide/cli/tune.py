@@ -11,7 +11,7 @@ import typer
 
 from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, own_areas
 from confide.cli.show import Json, Plots, out, show_answer, table, write
-from confide.cli.tune_tables import tables
+from confide.cli.tune_tables import board, tables
 from confide.cli.tune_targets import risk, topdown
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
@@ -363,6 +363,7 @@ def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
 
 
 app.command("tables")(tables)
+app.command("board")(board)
 
 
 # ``confide tune cellkey``: bound and variance of a cell key release, from what its programme would give away.

@@ -1,9 +1,10 @@
-"""``confide tune tables``: margins and parts of the budget of a programme, either from the other."""
+"""``confide tune board`` and ``confide tune tables``: what choices do, what accuracy costs, either from the other."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,6 +14,10 @@ from confide.errors import ConfideError, ParameterError, Place
 from confide.mechanisms.tables.tuning import TablesFromTargets, TablesTuning, tune_tables
 from confide.report.render import exact_text, fraction_up, up
 from confide.risk.testing.protection import StatedProtection
+
+if TYPE_CHECKING:
+    from confide.releases.boards import BoardEntry
+    from confide.studio.board import OpenedBoard
 
 
 def tables(
@@ -63,29 +68,109 @@ def tables(
         return
     from dataclasses import replace
 
-    from confide.exact import probability
+    from confide.releases.boards import Moving
     from confide.studio import board as boards
 
     opened = boards.opened_board(spec)
+    if not isinstance(opened.start, TablesTuning):
+        raise ParameterError(
+            "not-tables",
+            "this is not the spec of a programme of tables",
+            where=Place(file=str(spec), path="release.mechanism"),
+            found=opened.loaded.spec.release.mechanism,
+            expected="tables",
+            remedy="`confide tune board SPEC` is for every mechanism",
+        )
     start = opened.start.with_persons(persons)
-    locked = frozenset(boards.parsed_rows(f"{each}=0" for each in lock or ()))
-    parts = boards.parsed_rows(row or ())
-    both = {*parts, *boards.parsed_rows(margin or ())}
-    opened = replace(
-        opened, start=start, tuning=start, locked=locked | both, keep_total=follow, prior=probability(prior, "prior")
-    )
-    typed = boards.Typed(boards.parsed_rows(margin or ()), parts, budget or "")
-    moved, findings = boards.moved(opened, typed)
+    parts, margins = boards.parsed_choices(row or ()), boards.parsed_choices(margin or ())
+    moves = [(f"margin:{name}", text) for name, text in margins.items()]
+    moves += [(f"part:{name}", text) for name, text in parts.items()]
+    moves += [("budget", budget)] if budget else []
+    locked = frozenset((*(lock or ()), *parts, *margins))
+    _check_rows(start, locked)
+    opened = replace(opened, start=start, now=start, moving=Moving(locked, follow), prior=boards.asked_prior(prior))
+    moved, findings = boards.moved(opened, moves)
     if findings:
         raise ConfideError(findings)
-    written = None if write is None else boards.write_tuned(moved.loaded, moved.tuning, write)
+    written = None if write is None else boards.write_tuned(moved, write)
+    assert isinstance(moved.now, TablesTuning)
     if as_json:
-        answer = moved.tuning.as_dict() | {"protection": moved.protection.as_dict()}
+        answer = moved.now.as_dict() | {"protection": boards.stated_protection(moved).as_dict()}
         print_json(answer | ({} if written is None else {"written": str(written.file)}))
         return
-    _show(moved.tuning, moved.protection)
+    _show(moved.now, boards.stated_protection(moved))
     if written is not None:
         out.print(escape(f"\nWrote {written.file}. Then: confide check {written.file}"))
+
+
+def _check_rows(tuning: TablesTuning, names: Collection[str]) -> None:
+    known = [":".join(row) for row in tuning.budgets]
+    for name in sorted(names):
+        if name not in known:
+            raise ParameterError(
+                "no-row",
+                "the programme has no such row",
+                found=name[:80],
+                expected="one of " + ", ".join(known),
+                remedy="give a table and one of its levels, such as " + known[0],
+            )
+
+
+def board(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec of a release by any mechanism with a board.")],
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A choice, exactly; nothing else moves. Repeatable."),
+    ] = None,
+    move: Annotated[
+        list[str] | None,
+        typer.Option("--move", metavar="NAME=VALUE", help="What would be typed on the board; others follow."),
+    ] = None,
+    lock: Annotated[list[str] | None, typer.Option(metavar="ROW", help="A row that keeps its part.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--others-follow/--budget-follows", help="What gives way when a row moves.")
+    ] = True,
+    prior: Annotated[str, typer.Option(help="What somebody who knows everybody else believes beforehand.")] = "0.01",
+    write: Annotated[
+        str | None, typer.Option("--write", metavar="NAME.toml", help="Write a new spec with these choices beside it.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What the choices of a spec do and what they protect from: the trade-off board of the studio. Reads no records."""
+    from confide.studio import board as boards
+
+    opened = boards.tune_board(
+        spec,
+        boards.parsed_choices(chosen or ()),
+        boards.parsed_choices(move or ()),
+        locked=lock or (),
+        keep_total=follow,
+        prior=prior,
+        write=write,
+    )
+    show_answer(opened, lambda: _show_board(opened), as_json=as_json)
+
+
+def _show_board(opened: OpenedBoard) -> None:
+    now, shield = opened.now, opened.shield
+
+    def text(entry: BoardEntry | str) -> str:
+        return escape(entry if isinstance(entry, str) else entry.text)
+
+    columns = [f"{column.title} " if column.numeric else column.title for column in now.columns]
+    rows = [(escape(row.name), *(text(row.entries.get(column.name, "")) for column in now.columns)) for row in now.rows]
+    if rows:
+        table([now.row_head, *columns], rows, title=now.caption)
+    for entry in (*now.settings, *now.dials):
+        out.print(escape(f"{entry.title} ({entry.name}): {entry.text or '–'}"))
+    out.print()
+    for sentence in shield.words:
+        out.print(escape(sentence))
+    for figure in shield.figures:
+        note = f" ({figure.note})" if figure.note else ""
+        out.print(escape(f"{figure.title}: {figure.text}{note}"))
+    if opened.written is not None:
+        out.print(escape(f"\nWrote {opened.written}. Then: confide check {opened.written}"))
 
 
 def _tune_for_targets(
@@ -126,7 +211,7 @@ def _show_shares(answer: TablesFromTargets) -> None:
 
 
 def _show(tuning: TablesTuning, protects: StatedProtection) -> None:
-    shares = [row.share for row in tuning.rows]
+    shares = [row.share for row in tuning.tuned_rows]
     rows = [
         (
             row.table,
@@ -136,7 +221,7 @@ def _show(tuning: TablesTuning, protects: StatedProtection) -> None:
             *([] if share is None else [f"{100 * share:.3g} %"]),
             exact_text(row.budget) if row.budget.denominator < 10**7 else fraction_up(row.budget),
         )
-        for row, share in zip(tuning.rows, shares, strict=True)
+        for row, share in zip(tuning.tuned_rows, shares, strict=True)
     ]
     typical = [] if tuning.persons is None else ["of a typical area "]
     chance = f"{100 * float(tuning.probability):.4g}"

@@ -408,15 +408,15 @@ class SectorCells:
     def variances(self, covariance: Floats) -> Floats:
         """The variances for covariances of kinds x sectors x core x core: kinds x cells."""
         members = self.base.members
-        forms = np.einsum("gc,kscd,gd->kgs", members, covariance, members, optimize=True)
-        return self.arranged(forms @ self.weights.T)
+        forms = ((members @ covariance) * members).sum(axis=3)
+        return self.arranged(np.moveaxis(forms, 1, 2) @ self.weights.T)
 
     def total_covariances(self, covariance: Floats) -> Floats:
         """The covariances with the number of all records, for kinds x sectors x core x core: kinds x cells.
 
         Of the free axes the mean alone has a part in it: k of n levels with all n are k in the sector of means.
         """
-        forms = np.einsum("gc,kcd->kg", self.base.members, covariance[:, 0], optimize=True)
+        forms = covariance[:, 0].sum(axis=2) @ self.base.members.T
         levels = np.ones(1)
         for groups, n in zip(self._free, self.sectors.free_shape, strict=True):
             k = np.array([n]) if groups is None else np.bincount(groups[groups >= 0], minlength=int(groups.max()) + 1)

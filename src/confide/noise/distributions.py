@@ -19,7 +19,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from math import inf, log
+from statistics import NormalDist
 from typing import ClassVar, TypeAlias
 
 from confide.errors import ParameterError
@@ -151,15 +152,25 @@ class NoiseDistribution(ABC):
         return f"{type(self).__name__}({str(self.parameter)!r})"
 
     def _smallest_margin(self, level: Fraction) -> int:
-        """The smallest ``m >= 0`` with ``G_m >= level``, by doubling and bisection."""
-        above = 0
-        while not self._margin_reaches(above, level):
-            above = 2 * above + 1
-        below = above // 2 - 1 if above else -1
+        """The smallest ``m >= 0`` with ``G_m >= level``: steps that double, from a guess on, and bisection."""
+        above, step = max(0, self._margin_guess(level)), 1
+        below = above - 1
+        if self._margin_reaches(above, level):
+            while below >= 0 and self._margin_reaches(below, level):
+                above, step = below, 2 * step
+                below = max(-1, above - step)
+        else:
+            while not self._margin_reaches(above + step, level):
+                above, step = above + step, 2 * step
+            below, above = above, above + step
         while above - below > 1:
             middle = (above + below) // 2
             above, below = (middle, below) if self._margin_reaches(middle, level) else (above, middle)
         return above
+
+    def _margin_guess(self, level: Fraction) -> int:  # noqa: ARG002 - only where to begin
+        """About what the margin is."""
+        return 0
 
     def _margin_reaches(self, m: int, level: Fraction) -> bool:
         """Whether ``G_m >= level``: more bits are worked out until the enclosure lies on one side of ``level``."""
@@ -209,6 +220,12 @@ class DiscreteGaussian(NoiseDistribution):
     def _variance(self, bits: int) -> Bounds:
         return gaussian_variance(self.sigma2, bits)
 
+    def _margin_guess(self, level: Fraction) -> int:
+        tail, sigma2 = float((1 - level) / 2), self.sigma2
+        if not 1e-300 < tail < 0.5 or not 0 < sigma2 < 10**300:
+            return 0
+        return int(-NormalDist().inv_cdf(tail) * float(sigma2) ** 0.5)
+
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class TwoSidedGeometric(NoiseDistribution):
@@ -254,6 +271,10 @@ class TwoSidedGeometric(NoiseDistribution):
         # 1 - q is about epsilon where epsilon is small; its square must not drown in the last bits.
         q, _ = self._powers(0, bits + 4 * (1 / self.epsilon).__ceil__().bit_length())
         return 2 * q[0] / (1 - q[0]) ** 2, 2 * q[1] / (1 - q[1]) ** 2
+
+    def _margin_guess(self, level: Fraction) -> int:
+        tail, epsilon = float(1 - level), self.epsilon
+        return int(-log(tail) / float(epsilon)) if tail > 1e-300 and Fraction(1, 10**12) < epsilon < 10**12 else 0
 
 
 def narrowed(evaluate: Callable[[int], Bounds], bits: int) -> Bounds:

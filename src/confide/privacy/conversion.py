@@ -46,6 +46,7 @@ from confide.privacy.directed import Enclosure, density, float_up, mills_ratio, 
 _ROUGH = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SHORT = Context(prec=30, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _ZERO = Decimal(0)
+_CLOSE = Decimal("1e-32")
 _NEXT_TO_ZERO = Decimal("1e-60")  # an order α this close to 1 is as good as any closer
 
 
@@ -246,9 +247,20 @@ def _root(rising: Callable[[Decimal], Decimal], high: Decimal) -> Decimal:
     low = high
     while rising(low) > 0 and low > _NEXT_TO_ZERO:
         high, low = low, low / 4
+    # The Illinois method: where the straight line through both ends meets zero; an end that stays twice counts half.
+    at_low, at_high, guess = rising(low), rising(high), high
     for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+        before = guess
+        guess = (low + high) / 2 if at_high == at_low else high - at_high * (high - low) / (at_high - at_low)
+        value = rising(guess)
+        if value > 0:
+            at_low = at_low / 2 if high == before else at_low
+            high, at_high = guess, value
+        else:
+            at_high = at_high / 2 if low == before else at_high
+            low, at_low = guess, value
+        if abs(guess - before) <= guess * _CLOSE:
+            return guess
     return high
 
 

@@ -9,7 +9,7 @@ before a record         ``prepare`` ``plan`` ``bytes_needed``
 with the records        ``fingerprint`` ``check`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents`` ``codebook`` ``figure_noise``
 from the written files  ``restated`` ``verify`` ``published``
-for a person            ``draft`` ``draft_from`` ``summary`` ``evaluate``
+for a person            ``draft`` ``draft_from`` ``board`` ``summary`` ``evaluate``
 for a rehearsal         ``record_form`` ``made_up_people`` ``rehearsed``
 for an audit            ``residuals`` ``made_up_records`` ``made_up_canaries`` ``with_records`` ``silenced``
                         ``trial_counts``
@@ -45,6 +45,7 @@ from confide.releases.workspace import Workspace
 from confide.report.dossier import Evaluated, Evaluating
 
 if TYPE_CHECKING:
+    from confide.releases.boards import Board
     from confide.releases.companions import Codebook
     from confide.releases.figure_noise import FigureNoise
 
@@ -140,6 +141,8 @@ class Mechanism(ABC, Generic[P]):
     """Whether it is made from records, so that there is a truth to compare with; measurements are none."""
     methods: ClassVar[tuple[str, ...]] = ()
     """The methods that ``confide new --method`` can draft a spec for, the default first; none: there is one alone."""
+    tunable: ClassVar[bool] = False
+    """Whether specs have a trade-off board: see ``board``."""
     without_key: ClassVar[str] = "this release has no key of its own: what noise it has belongs to the records"
     """Why there is nothing to replay, where ``keyed`` is false."""
 
@@ -246,6 +249,11 @@ class Mechanism(ABC, Generic[P]):
     def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft | None:  # noqa: ARG002
         """The spec that ``confide new --from`` writes to ``folder`` for an office's own files; none where there is
         no such draft."""
+        return None
+
+    def board(self, loaded: LoadedSpec) -> Board | None:  # noqa: ARG002
+        """The trade-off board of a spec: what can be chosen and what each choice does, from spec, schema and frame
+        alone. None where there is nothing to choose. Raises with what is wrong with the spec."""
         return None
 
     def contents(self, plan: Plan) -> str:

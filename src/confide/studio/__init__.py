@@ -4,7 +4,8 @@
 - :mod:`.opened_folder`: the folder that was opened, and nothing outside it;
 - :mod:`.pages`: how a page is made; :mod:`.application` puts pages and interface together; :mod:`.serving` serves them;
 - :mod:`.table_view`, :mod:`.view_figures`, :mod:`.explorer`: the release explorer;
-- :mod:`.board`, :mod:`.board_pages`: the trade-off board;
+- :mod:`.explore_file`: the same for one release, as a file that needs no server;
+- :mod:`.board`, :mod:`.shields`, :mod:`.board_pages`: the trade-off board;
 - :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit;
 - :mod:`.doctor`: the data doctor, from an office's own files to a spec;
 - :mod:`.experiments`, :mod:`.laboratory`: the risk laboratory, and the documentation that it leads to;

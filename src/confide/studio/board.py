@@ -1,16 +1,19 @@
 """The trade-off board: accuracy on one side, protection on the other, and whatever is moved moves the rest.
 
-What is computed stands in :mod:`confide.mechanisms.tables.tuning` and :mod:`confide.risk.testing.protection`. Here is
-what a person does with it: parts of the budget that are typed, rows that are locked, alternatives that are pinned.
+What there is to choose and what it does, a mechanism declares (:mod:`confide.releases.boards`); what it protects from
+is worked out in :mod:`confide.studio.shields`. Here is what a person does with it: entries that are typed, rows that
+are locked, alternatives that are pinned, a spec that is written.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,276 +21,269 @@ from confide import api
 from confide.answers import TypedAnswer
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
-from confide.exact import exact
-from confide.mechanisms.tables.spec import TablesSpec
-from confide.mechanisms.tables.tuning import RowName, TablesTuning, TunedRow, tables_tuning
-from confide.privacy import ZCDP, cks_rho
+from confide.exact import Exact, probability
+from confide.releases.boards import Board, Choices, LossClaim, Moving, TunedValues, spec_changes
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.report.render import exact_text
 from confide.risk.testing.protection import StatedProtection, protection
+from confide.studio.shields import Shield, shield_of
 
 PRIOR = Fraction(1, 100)
 PINS = ("A", "B", "C")
-MOST_PERSONS = 10**11
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}\.toml")
+BETWEEN = ";"
+"""What stands between two choices in an address."""
 
 
 @dataclass(frozen=True, eq=False)
-class Board:
-    """A programme with its parts, and what a person has chosen besides."""
+class OpenedBoard(TypedAnswer):
+    """A board with what a person has chosen besides."""
 
     loaded: LoadedSpec
-    start: TablesTuning
+    start: Board
     """As the spec has it."""
-    tuning: TablesTuning
-    locked: frozenset[RowName] = frozenset()
-    keep_total: bool = True
-    """Whether the budget stays and the other rows follow; else the budget follows."""
+    now: Board
+    moving: Moving = field(default_factory=Moving)
     prior: Fraction = PRIOR
-    pins: Mapping[str, TablesTuning] | None = None
+    pins: Mapping[str, Board] = field(default_factory=dict)
+    written: Path | None = None
+    """The spec with these choices, where it was written."""
 
     @property
-    def protection(self) -> StatedProtection:
+    def shield(self) -> Shield:
         """The other side."""
-        return protected(self.tuning, self.prior)
+        return shield_of(self.now.claim, self.prior)
 
-    def changes(self) -> list[tuple[TunedRow, TunedRow]]:
-        """The rows whose parts are not those of the spec: before and now."""
-        pairs = zip(self.start.rows, self.tuning.rows, strict=True)
-        return [(before, now) for before, now in pairs if before.budget != now.budget]
+    @property
+    def differing(self) -> dict[str, str]:
+        """The choices that are not those of the spec."""
+        return differing_choices(self.start, self.now)
 
+    @property
     def command(self) -> str:
         """What does the same at a terminal."""
-        rows = [f"--row {now.table}:{now.level}={exact_text(now.budget)}" for _, now in self.changes()]
-        persons = [] if self.tuning.persons is None else [f"--persons {self.tuning.persons}"]
-        stays = ["--budget-follows"] if rows else []
-        return " ".join([f"confide tune tables {self.loaded.path.name}", *rows, *stays, *persons])
+        words = ["confide", "tune", "board", self.loaded.path.name]
+        for name, text in self.differing.items():
+            words += ["--set", f"{name}={text}"]
+        if self.prior != PRIOR:
+            words += ["--prior", exact_text(self.prior)]
+        return shlex.join(words)
+
+    def tuned(self, stem: str) -> TunedValues:
+        """The values of the spec with these choices."""
+        return self.now.tuned(self.loaded, stem)
+
+    def changes(self) -> list[tuple[str, str, str]]:
+        """What the new spec has that the first one has not: key, before, now."""
+        if not self.differing:
+            return []
+        stem = new_name(self.loaded).removesuffix(".toml")
+        return spec_changes(dict(self.loaded.values), dict(self.tuned(stem).values))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        plain = self.now.board_dict() | {"protection": self.shield.as_dict()}
+        return plain if self.written is None else plain | {"written": str(self.written)}
 
 
-def opened_board(spec: Path) -> Board:
+def opened_board(spec: str | Path) -> OpenedBoard:
     """The board of a spec. Reads the spec, the schema and the frame, and no record.
 
     Args:
-        spec: The spec file of a release by the mechanism ``tables``.
+        spec: The spec file of a release by a mechanism that declares a board.
     """
     loaded = api.load(spec)
-    if not isinstance(loaded.spec, TablesSpec):
+    start = api.MECHANISMS[loaded.spec.release.mechanism].board(loaded)
+    if start is None:
         raise ParameterError(
             "no-board",
-            "the board tunes programmes of tables",
+            "there is nothing to choose for this spec on a board",
             where=Place(file=str(spec), path="release.mechanism"),
             found=loaded.spec.release.mechanism,
-            expected="tables",
-            remedy="use `confide tune` for SafeTab-P and the cell key method",
+            expected="one of " + ", ".join(tunable()),
+            remedy="edit the spec by hand, or take that of the run that reads the records",
         )
-    start = tables_tuning(loaded, api.MECHANISMS[loaded.spec.release.mechanism])
-    return Board(loaded, start, start)
+    return OpenedBoard(loaded, start, start)
 
 
-def protected(tuning: TablesTuning, prior: Fraction = PRIOR) -> StatedProtection:
-    """What the budget of a programme protects from."""
-    privacy = tuning.programme.spec.privacy
-    return protection(tuning.loss, tuning.neighbours, delta=privacy.delta, prior=prior)
+def tune_board(
+    spec: str | Path,
+    choices: Choices | None = None,
+    moves: Choices | None = None,
+    *,
+    locked: Iterable[str] = (),
+    keep_total: bool = True,
+    prior: Exact = PRIOR,
+    write: str | None = None,
+) -> OpenedBoard:
+    """What the choices of a spec do and what they protect from. Reads no record; nothing is spent.
+
+    Args:
+        spec: The spec file of a release by a mechanism that declares a board.
+        choices: Choices by name, exactly: nothing else moves.
+        moves: What would be typed on the board, by name, in order: others follow.
+        locked: Rows that keep their parts.
+        keep_total: Whether the budget stays and other rows follow; else the budget follows.
+        prior: What somebody who knows everybody else believes beforehand.
+        write: The name of a new spec with these choices, written beside the first.
+
+    Returns:
+        The board; its ``now`` has rows and entries, its ``shield`` the protection.
+    """
+    opened = opened_board(spec)
+    now = opened.start.chosen(choices or {})
+    moving = Moving(frozenset(locked), keep_total)
+    asked = replace(opened, now=now, moving=moving, prior=probability(prior, "prior"))
+    board, findings = moved(asked, list((moves or {}).items()))
+    if findings:
+        raise ConfideError(findings)
+    return board if write is None else replace(board, written=write_tuned(board, write).file)
+
+
+def tunable() -> tuple[str, ...]:
+    """The mechanisms whose specs have a board."""
+    return tuple(name for name, mechanism in api.MECHANISMS.items() if mechanism.tunable)
+
+
+def stated_protection(board: OpenedBoard) -> StatedProtection:
+    """What the loss of a board protects from; for boards that have one."""
+    claim = board.now.claim
+    assert isinstance(claim, LossClaim)
+    return protection(claim.loss, claim.neighbours, delta=claim.delta, prior=board.prior, unit=claim.unit)
 
 
 # What somebody typed.
 
 
-@dataclass(frozen=True)
-class Typed:
-    """What the form of the board says, where it differs from what it showed."""
-
-    margins: Mapping[RowName, str]
-    budgets: Mapping[RowName, str]
-    total: str = ""
-    epsilon: str = ""
-
-
-def differing(board: Board, values: Mapping[str, str]) -> Typed:
+def typed_entries(board: Board, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """What was typed: what a form sends is compared with what it showed."""
-    margins, budgets = {}, {}
-    for place, row in enumerate(board.tuning.rows):
-        margin, budget = values.get(f"margin-{place}", ""), values.get(f"budget-{place}", "")
-        if margin and margin != str(row.margin):
-            margins[row.name] = margin
-        elif budget and budget != exact_text(row.budget):
-            budgets[row.name] = budget
-    total, epsilon = values.get("total", ""), values.get("epsilon", "")
-    shown = {exact_text(board.tuning.total), ""}
-    moved = "" if total in shown else total
-    return Typed(margins, budgets, moved, "" if moved or epsilon in ("", epsilon_text(board)) else epsilon)
+    shown = {entry.name: entry.text for entry in board.entries()}
+    return [(name, text) for name, text in pairs if name in shown and text.strip() != shown[name]]
 
 
-def epsilon_text(board: Board) -> str:
-    """Epsilon as the form shows it: rounded up to two digits."""
-    return f"{_up(board.protection.price.epsilon):.2f}"
+def moved(board: OpenedBoard, typed: Sequence[tuple[str, str]]) -> tuple[OpenedBoard, list[Finding]]:
+    """The board after what was typed; as it was, and why, where that cannot be.
 
-
-def moved(board: Board, typed: Typed) -> tuple[Board, list[Finding]]:
-    """The board after what was typed; as it was, and why, where that cannot be."""
-    tuning, locked = board.tuning, board.locked
+    Args:
+        board: The board as it stood.
+        typed: Names of entries with what was typed into them. Rows that were typed are locked for those after them.
+    """
+    now, moving = board.now, board.moving
     try:
-        for row, text in typed.margins.items():
-            margin = _whole(text, row)
-            tuning = tuning.with_row(row, margin=margin, locked=locked, keep_total=board.keep_total)
-        for row, text in typed.budgets.items():
-            part = _positive(text, ":".join(row))
-            tuning = tuning.with_row(row, budget=part, locked=locked, keep_total=board.keep_total)
-        if typed.total:
-            tuning = tuning.with_total(_positive(typed.total, "budget"), locked)
-        if typed.epsilon:
-            tuning = tuning.with_total(_budget_of(tuning, _positive(typed.epsilon, "epsilon")), locked)
+        for name, text in typed:
+            now = now.moved(name, text, moving)
+            row = name.partition(":")[2]
+            moving = replace(moving, locked=moving.locked | {row}) if row else moving
     except ConfideError as error:
         return board, list(error.findings)
-    return replace(board, tuning=tuning), []
+    return replace(board, now=now), []
 
 
-def _budget_of(tuning: TablesTuning, epsilon: Fraction) -> Fraction:
-    if not isinstance(tuning.loss, ZCDP):
-        return epsilon
-    rho = cks_rho(epsilon, tuning.programme.spec.privacy.delta)
-    short = rho.limit_denominator(10**9) if rho.denominator > 10**9 else rho
-    return Fraction(int(short * 10**6), 10**6) or rho
+# The board in an address: the choices that are not those of the spec.
 
 
-def _whole(text: str, row: RowName) -> int:
-    number = exact(text, ":".join(row))
-    if number.denominator != 1:
-        raise ParameterError(
-            "margin-range",
-            "a margin is a whole number of persons",
-            where=Place(path=":".join(row)),
-            found=text[:40],
-            expected="a whole number from 1 on",
-            remedy="type a whole number",
-        )
-    return int(number)
+def differing_choices(start: Board, now: Board) -> dict[str, str]:
+    """The choices of a board that are not those of another."""
+    if now is start:
+        return {}
+    before = start.choices()
+    return {name: text for name, text in now.choices().items() if before.get(name) != text}
 
 
-def _positive(text: str, name: str) -> Fraction:
-    number = exact(text, name)
-    if not 0 < number <= 10**6:
-        raise ParameterError(
-            "budget-range",
-            "a part of the budget is out of range",
-            where=Place(path=name),
-            found=text[:40],
-            expected="a number above 0, such as 0.25 or 1/4",
-            remedy="type another number",
-        )
-    return number
+def as_text(start: Board, now: Board) -> str:
+    """The choices of a board, for an address."""
+    return BETWEEN.join(f"{name}={text}" for name, text in differing_choices(start, now).items())
 
 
-# The board in an address: parts in the order of the rows.
+@lru_cache(maxsize=512)
+def from_text(start: Board, text: str) -> Board:
+    """The board with the choices of an address."""
+    return start.chosen(parsed_choices(text.split(BETWEEN))) if text else start
 
 
-def as_text(tuning: TablesTuning) -> str:
-    """The parts of a tuning, for an address."""
-    return ",".join(exact_text(budget) for budget in tuning.budgets.values())
+def parsed_choices(texts: Iterable[str]) -> Choices:
+    """NAME=VALUE, as typed at a terminal."""
+    choices: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not (equals and name.strip()) or name.strip() in choices:
+            raise ParameterError(
+                "not-a-choice",
+                "this is not a choice with its value, or it stands there twice",
+                found=text[:80],
+                expected="NAME=VALUE, such as margin:age-and-sex:county=12, each name once",
+                remedy="correct it",
+            )
+        choices[name.strip()] = value.strip()
+    return choices
 
 
-def from_text(start: TablesTuning, text: str) -> TablesTuning:
-    """The tuning with these parts."""
-    parts = text.split(",")
-    if len(parts) != len(start.budgets):
-        raise ParameterError(
-            "board-address",
-            "the address is of another programme",
-            found=f"{len(parts)} parts",
-            expected=f"{len(start.budgets)}, one for each row",
-            remedy="open the board of the spec again",
-        )
-    return start.with_budgets(
-        {row: _positive(part, ":".join(row)) for row, part in zip(start.budgets, parts, strict=True)}
-    )
+def pinned(start: Board, texts: Sequence[str]) -> dict[str, Board]:
+    """Alternatives by their letters; an empty text is a letter that is free, and a hyphen the spec as it is."""
+    chosen = zip(PINS, texts, strict=False)
+    return {letter: from_text(start, "" if text == "-" else text) for letter, text in chosen if text}
 
 
-# The spec and the memo.
+# The spec.
 
 
 @dataclass(frozen=True)
 class TunedSpec(TypedAnswer):
-    """A spec that was written with other parts of its budget."""
+    """A spec that was written with other choices."""
 
     file: Path
-    tuning: TablesTuning
+    board: Board
+    others: tuple[Path, ...] = ()
+    """Files that it names and that were written with it."""
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return self.tuning.as_dict() | {"written": str(self.file)}
+        written = {"written": str(self.file)} | ({"files": [str(each) for each in self.others]} if self.others else {})
+        return self.board.board_dict() | written
 
 
-def spec_text(loaded: LoadedSpec, tuning: TablesTuning) -> str:
-    """The spec with the parts of a tuning: budget and weights, and nothing else, are other than before."""
-    head = f"# {loaded.path.name} with other parts of its budget, written by Confide. Comments are in that file.\n\n"
-    return head + toml_text(tuning.spec_values(loaded.values))
+def new_name(loaded: LoadedSpec) -> str:
+    """What a new spec beside the first one is called unless somebody says otherwise."""
+    return f"{loaded.path.stem}-tuned.toml"
 
 
-def write_tuned(loaded: LoadedSpec, tuning: TablesTuning, name: str) -> TunedSpec:
+def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
     """Writes a new spec beside the first one.
 
     Args:
-        loaded: The first spec.
-        tuning: The parts.
+        board: The choices.
         name: The name of the new file, which must not be there yet: paths in it are seen from the same folder.
 
     Returns:
         What was written.
     """
+    loaded = board.loaded
     into = loaded.path.parent / name
-    if not _NAME.fullmatch(name) or into.exists():
+    fits = _NAME.fullmatch(name) is not None
+    tuned = board.tuned(name.removesuffix(".toml")) if fits else TunedValues({})
+    others = [into.parent / each for each in tuned.files]
+    if not fits or into.exists() or any(file.exists() for file in others):
         raise ParameterError(
             "spec-name",
             "the spec cannot have this name",
             where=Place(file=name[:80]),
-            found="a file that is there already" if _NAME.fullmatch(name) else "another form",
+            found="a file that is there already" if fits else "another form",
             expected="a new name of letters, digits, dots and hyphens that ends in .toml",
             remedy="choose another name",
         )
-    text = spec_text(loaded, tuning)
-    tomllib.loads(text)
+    head = f"# {loaded.path.name} with other choices, written by Confide. Comments are in that file.\n\n"
+    text = head + toml_text(tuned.values)
+    texts = {into.parent / each: make() for each, make in tuned.files.items()}
+    for each in (text, *texts.values()):
+        tomllib.loads(each)
+    for file, other in texts.items():
+        write_text(file, other)
     write_text(into, text)
-    return TunedSpec(into, tuning)
+    into.chmod(loaded.path.stat().st_mode & 0o777)  # a spec may hold a secret, such as the rate of a swap
+    return TunedSpec(into, board.now, tuple(texts))
 
 
-def spec_changes(board: Board) -> list[tuple[str, str, str]]:
-    """What the new spec has that the first one has not: key, before, now."""
-    before, now = board.loaded.values, board.tuning.spec_values(board.loaded.values)
-    changes = [("privacy.budget", str(before["privacy"]["budget"]), now["privacy"]["budget"])]
-    for old, new in zip(before["tables"], now["tables"], strict=True):
-        changes.append((f"tables.{new['name']}.weight", str(old.get("weight", 1)), new["weight"]))
-        words = ", ".join(f"{level} = {weight}" for level, weight in new["level_weights"].items())
-        changes.append((f"tables.{new['name']}.level_weights", _weights(old.get("level_weights")), words))
-    return [change for change in changes if change[1] != change[2]]
-
-
-def _weights(value: Mapping[str, Any] | None) -> str:
-    return ", ".join(f"{level} = {weight}" for level, weight in (value or {}).items()) or "as in [programme]"
-
-
-def parsed_rows(texts: Iterable[str]) -> dict[RowName, str]:
-    """TABLE:LEVEL=NUMBER, as typed at a terminal."""
-    rows: dict[RowName, str] = {}
-    for text in texts:
-        name, equals, number = text.partition("=")
-        table, colon, level = name.strip().rpartition(":")
-        if not (equals and colon and table and level) or (table, level) in rows:
-            raise ParameterError(
-                "not-a-row",
-                "this is not a row with a number, or it stands there twice",
-                found=text[:80],
-                expected="TABLE:LEVEL=NUMBER, such as age-and-sex:county=12, once for each row",
-                remedy="correct it",
-            )
-        rows[table, level] = number.strip()
-    return rows
-
-
-def pinned(start: TablesTuning, texts: Sequence[str]) -> dict[str, TablesTuning]:
-    """Alternatives by their letters; an empty text is a letter that is free."""
-    return {letter: from_text(start, text) for letter, text in zip(PINS, texts, strict=False) if text}
-
-
-def _up(number: float) -> float:
-    return -(-round(100 * number, 6) // 1) / 100
+def asked_prior(text: str) -> Fraction:
+    """A prior that was typed."""
+    return probability(text, "prior")

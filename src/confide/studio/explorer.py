@@ -39,8 +39,6 @@ SHOWN: dict[Show, str] = {
 MAPS = "maps"
 """Where maps that are uploaded are kept, in the folder that was opened."""
 _MAP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,80}\.geojson")
-TUNABLE = ("tables",)
-"""Mechanisms whose specs have a board."""
 DOCUMENTS = ("certificate.html", "statement.html", "codebook.html", "README.txt", "manifest.json")
 
 
@@ -315,8 +313,10 @@ def home_values(folder: OpenedFolder) -> dict[str, Any]:
     contents = folder.contents()
     releases = [(file, *_opened(folder, file)) for file in contents.releases]
     specs = [(file, *_loaded(file)) for file in contents.specs]
+    named = {spec.release.mechanism for _, spec, _ in specs if spec is not None}
+    tunable = [name for name in named if api.MECHANISMS[name].tunable]
     listed = {"folder": folder, "contents": contents, "releases": releases, "specs": specs}
-    return listed | {"tunable": TUNABLE, "demonstration": "confide studio demo"}
+    return listed | {"tunable": tunable, "demonstration": "confide studio demo"}
 
 
 def _loaded(file: FoundFile) -> tuple[Spec | None, str]:

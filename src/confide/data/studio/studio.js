@@ -208,3 +208,29 @@ document.addEventListener("click", (event) => {
 
 window.addEventListener("popstate", () => show(window.location.href, ["main"], "none"));
 prepare();
+
+/** The point of a plane is dragged: where it is dropped is put into the sliders of both axes, and the form is sent. */
+/** @param {PointerEvent} event @param {SVGSVGElement} plane */
+function drop(event, plane) {
+  const inner = plane.querySelector(".frame"), point = plane.querySelector(".choice");
+  if (!(inner instanceof SVGGraphicsElement) || !point) return;
+  const box = inner.getBoundingClientRect(), [across, up] = (plane.dataset.plane ?? "").split(" ");
+  const x = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1), y = Math.min(Math.max((event.clientY - box.top) / box.height, 0), 1);
+  point.setAttribute("cx", String(600 * x));
+  point.setAttribute("cy", String(320 * y));
+  for (const [name, value] of [[across, x * Number(plane.dataset.right) + 0.5], [up, (1 - y) * Number(plane.dataset.top)]]) {
+    const slider = document.querySelector(`input[data-axis="${name}"]`);
+    if (slider instanceof HTMLInputElement) slider.value = String(value); // a slider rounds to its own steps
+  }
+  const slider = document.querySelector(`input[data-axis="${up}"]`);
+  if (event.type === "pointerup" && slider instanceof HTMLInputElement && slider.form) refresh(slider.form, slider);
+}
+
+document.addEventListener("pointerdown", (event) => {
+  const plane = event.target instanceof Element ? event.target.closest("svg[data-plane]") : null;
+  if (!(plane instanceof SVGSVGElement)) return;
+  event.preventDefault();
+  const move = (/** @type {PointerEvent} */ moved) => drop(moved, plane);
+  document.addEventListener("pointermove", move);
+  document.addEventListener("pointerup", (up) => { document.removeEventListener("pointermove", move); drop(up, plane); }, { once: true });
+});

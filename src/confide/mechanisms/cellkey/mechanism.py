@@ -52,6 +52,7 @@ from confide.mechanisms.cellkey.statement import (
     single_count,
     sizes,
 )
+from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
@@ -82,6 +83,7 @@ class CellKey(Mechanism[CellKeyProblem]):
     name = "cellkey"
     spec = CellKeySpec
     on_spark = True
+    tunable = True
     measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
@@ -198,6 +200,16 @@ class CellKey(Mechanism[CellKeyProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def board(self, loaded: LoadedSpec) -> Board | None:
+        from confide.mechanisms.cellkey.board import CellKeyBoard
+
+        spec = loaded.spec
+        assert isinstance(spec, CellKeySpec)
+        by_parameters = spec.cellkey.D is not None and spec.cellkey.V is not None
+        if spec.given or spec.magnitude is not None or not by_parameters:
+            return None
+        return CellKeyBoard.of(prepared_without_records(self.prepare, loaded))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)

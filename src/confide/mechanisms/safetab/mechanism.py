@@ -42,6 +42,7 @@ from confide.mechanisms.safetab.settings import CHOICE, OLDEST, SEXES, TABLE, TO
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab.tuning.question import production_settings
+from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.figure_noise import FigureNoise
@@ -65,6 +66,7 @@ class SafeTab(Mechanism[SafeTabProblem]):
     spec = SafeTabSpec
     accounted = True
     keyed = True
+    tunable = True
     on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
@@ -118,6 +120,11 @@ class SafeTab(Mechanism[SafeTabProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def board(self, loaded: LoadedSpec) -> Board:
+        from confide.mechanisms.safetab.board import SafeTabBoard
+
+        return SafeTabBoard.of(prepared_without_records(self.prepare, loaded))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)

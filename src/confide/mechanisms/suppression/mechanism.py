@@ -50,6 +50,7 @@ from confide.mechanisms.suppression.statement import (
 )
 from confide.mechanisms.suppression.structure import Flags, Integers
 from confide.mechanisms.suppression.suppress import solve
+from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
@@ -72,6 +73,7 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     name = "suppression"
     spec = SuppressionSpec
+    tunable = True
     measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
@@ -163,6 +165,15 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def board(self, loaded: LoadedSpec) -> Board | None:
+        from confide.mechanisms.suppression.board import SuppressionBoard
+
+        spec = loaded.spec
+        assert isinstance(spec, SuppressionSpec)
+        if spec.data.tables is not None:
+            return None  # such tables are confidential, and nothing but them says how large they are
+        return SuppressionBoard.of(prepared_without_records(self.prepare, loaded))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)

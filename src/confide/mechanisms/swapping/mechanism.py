@@ -50,6 +50,7 @@ from confide.mechanisms.swapping.settings import Variant
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, swapping_spec
 from confide.mechanisms.swapping.statement import no_budget, noise_facts, privacy_of, sizes, swapping_statement
 from confide.mechanisms.swapping.swap import Swap
+from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of, unknown_name
 from confide.releases.figure_noise import FigureNoise
@@ -75,6 +76,7 @@ class Swapping(Mechanism[SwappingProblem]):
     name = "swapping"
     spec = SwappingSpec
     keyed = True
+    tunable = True
     measures_counts = False
     methods = get_args(Variant)
 
@@ -171,6 +173,11 @@ class Swapping(Mechanism[SwappingProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
+
+    def board(self, loaded: LoadedSpec) -> Board:
+        from confide.mechanisms.swapping.board import SwappingBoard
+
+        return SwappingBoard.of(prepared_without_records(self.prepare, loaded))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         tables = [

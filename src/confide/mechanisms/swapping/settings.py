@@ -145,7 +145,7 @@ def swap_settings(
         groups=tuple(exact(p, "groups") for p in groups),
         **rest | lists,
     )
-    findings = list(_problems(settings))
+    findings = list(settings_problems(settings))
     if findings:
         raise ParameterError(findings)
     return settings
@@ -195,7 +195,8 @@ def settings_values(name: str, base: Path | None = None, where: Place = NOWHERE)
     return load_named(name, base or Path(), SwapSettingsFile, kind=SETTINGS, where=where).value.swapping.given()
 
 
-def _problems(settings: SwapSettings) -> Iterable[Finding]:
+def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
+    """What is wrong with settings, each value by itself being right."""
     if not 0 <= settings.rate <= 1:
         yield _wrong("rate", "the swap rate is no share", str(settings.rate), 'a share such as "0.05"')
     elif settings.variant == "permutation" and settings.rate in (0, 1):

@@ -51,6 +51,7 @@ from confide.mechanisms.tables.released import MeasuredNoise, codebook
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
 from confide.privacy import Neighbours
+from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
 from confide.releases.figure_noise import FigureNoise
@@ -137,6 +138,7 @@ class Tables(Mechanism[TablesProblem]):
     accounted = True
     keyed = True
     on_spark = True
+    tunable = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
         spec = loaded.spec
@@ -262,6 +264,11 @@ class Tables(Mechanism[TablesProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return released.verify(folder, manifest)
+
+    def board(self, loaded: LoadedSpec) -> Board:
+        from confide.mechanisms.tables.tuning import TablesTuning
+
+        return TablesTuning.of(prepared_without_records(self.prepare, loaded))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         no_product(self.name, product)

@@ -1,12 +1,9 @@
-"""What the budget of a programme of tables buys, and what accuracy costs: either from the other, before any is spent.
+"""The board of a programme of tables: what its budget buys, and what accuracy costs, before any is spent.
 
 A *row* is a table on one of its levels. It has a part of the budget, b, of which each of the m margins of the table
 takes b/m; so the noise of its cells, and their noise margin, follow from b alone (pooled, from the parts of all tables
-that contain the cross-classification). The budget of the release is the sum of the parts, exactly. Some parts are set,
-some are locked, and the others follow: they keep their proportions and take what the budget leaves.
-
-Parts are short decimals: what follows is rounded down to a step, and the last row takes the rest, so that the sum is
-the budget to the last digit. In the spec they are the weights of tables and of their levels.
+that contain the cross-classification). What follows from what: :mod:`confide.releases.budget_board`. In the spec the
+parts are the weights of tables and of their levels.
 
 **Targets in words** (``confide tune tables``) say which noise margin the counts of a table have on a level:
 ``margin <= 10 in county`` for every table, ``age-by-sex <= 5 in tract, place @90%`` for one. Every cross-classification
@@ -18,44 +15,36 @@ one, all get more. These parts are exact fractions.
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from confide.answers import TypedAnswer
-from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, positive
-from confide.inputs.made_up import nobody
 from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, level_weight
 from confide.mechanisms.tables.spec import LAWS, TablesSpec
 from confide.noise import ReleaseNoise
 from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
-from confide.releases.check import throwaway_workspace
+from confide.releases.boards import LossClaim, TunedValues, prepared_without_records
+from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
 from confide.releases.draft import relocated_values, there_already, toml_text
-from confide.releases.mechanism import Mechanism
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.report.render import exact_text
 from confide.schema import Query
 from confide.utility.target_words import CHANCE, TargetWords, bad_target, nearest, split_target
 
-RowName = tuple[str, str]
-"""A table and a level."""
 MARGIN = "margin"
 """The word for the noise margin of every table, in targets."""
-PLACES = 6
-LARGEST_MARGIN = 10**9
-_ROUNDS = 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TunedRow:
     """A table on a level: its part of the budget, and what that buys."""
 
@@ -95,13 +84,17 @@ class TunedRow:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class TablesTuning(TypedAnswer):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TablesTuning(BudgetBoard):
     """A programme with a part of the budget for each of its rows."""
 
     programme: TablesProblem
-    budgets: Mapping[RowName, Fraction]
-    persons: int | None = None
+    tables: Mapping[str, MeasuredTable]
+    sharing: Mapping[RowName, tuple[tuple[RowName, int], ...]]
+    """For each row the rows whose parts its noise is made from, with the numbers of their margins: its own, and pooled
+    those of all tables that show its cross-classification on its level."""
+
+    row_head: ClassVar[str] = "Table and level"
 
     @classmethod
     def of(cls, programme: TablesProblem, persons: int | None = None) -> TablesTuning:
@@ -117,23 +110,24 @@ class TablesTuning(TypedAnswer):
                 remedy="choose another definition, or edit the spec by hand",
             )
         whole_weight = sum((table.weight for table in programme.tables), Fraction(0))
-        budgets = {}
+        budgets: dict[RowName, Fraction] = {}
         for table in programme.tables:
             weights = {level.name: level_weight(spec, table.name, level.name) for level in table.levels}
             for level, weight in weights.items():
                 part = table.weight / whole_weight * weight / sum(weights.values())
                 budgets[table.name, level] = spec.privacy.budget * part
-        return cls(programme, budgets, persons)
-
-    @property
-    def total(self) -> Fraction:
-        """The budget of the release: the sum of its parts."""
-        return sum(self.budgets.values(), Fraction(0))
+        tables = {table.name: table for table in programme.tables}
+        sharing = _shared_rows(programme)
+        return cls(programme=programme, budgets=budgets, persons=persons, tables=tables, sharing=sharing)
 
     @property
     def loss(self) -> ZCDP | PureDP:
         """The budget as a loss."""
         return self._as_loss(self.total)
+
+    @cached_property
+    def claim(self) -> LossClaim:
+        return LossClaim(self.loss, self.neighbours, self.programme.spec.privacy.delta)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -144,100 +138,53 @@ class TablesTuning(TypedAnswer):
         """Of the noise margins."""
         return self.programme.spec.output.noise_margin or CHANCE
 
+    @property
+    def caption(self) -> str:  # type: ignore[override]
+        chance = f"{float(100 * self.probability):.4g}"
+        return f"In {chance} of 100 cases the noise of a figure is within its margin."
+
     @cached_property
-    def rows(self) -> tuple[TunedRow, ...]:
+    def tuned_rows(self) -> tuple[TunedRow, ...]:
         """What each part buys, in the order of the spec."""
-        rows = []
-        for name in self.budgets:
-            table = self._tables[name[0]]
-            level = next(each for each in table.levels if each.name == name[1])
-            law = self.law(name)
-            typical = None if self.persons is None else Fraction(self.persons, max(1, level.units))
-            margin, cells = _margin(law, self.probability), table.rows_per_unit
-            rows.append(TunedRow(*name, table.title, self.budgets[name], margin, law, level.units, cells, typical))
-        return tuple(rows)
+        return tuple(self._tuned_row(name) for name in self.budgets)
+
+    def _tuned_row(self, name: RowName) -> TunedRow:
+        table = self.tables[name[0]]
+        level = next(each for each in table.levels if each.name == name[1])
+        law = self.law(name)
+        typical = None if self.persons is None else Fraction(self.persons, max(1, level.units))
+        margin, cells = _margin(law, self.probability), table.rows_per_unit
+        part = self.budgets[name]
+        return TunedRow(table.name, level.name, table.title, part, margin, law, level.units, cells, typical)
+
+    def facts(self, row: RowName) -> RowFacts:
+        table = self.tables[row[0]]
+        level = next(each for each in table.levels if each.name == row[1])
+        margin = _margin(self.law(row), self.probability)
+        return RowFacts(table.title, level.name, level.units, str(margin), margin)
+
+    def reached(self, row: RowName, margin: Fraction) -> bool:
+        return _margin(self.law(row), self.probability) <= margin
 
     def law(self, row: RowName, budget: Fraction | None = None, query: Query | None = None) -> ReleaseNoise:
         """The noise of the cells of a row, with its part of the budget or with another; or of one of its margins."""
-        table, level = self._tables[row[0]], row[1]
-        budgets = self.budgets if budget is None else {**self.budgets, row: budget}
-        pooled = self.programme.spec.programme.repeated == "pooled"
-        sharing = self._sharing(query or table.query, level) if pooled else (table,)
-        loss = sum((budgets[each.name, level] / len(each.margins) for each in sharing), Fraction(0))
+        own = self.budgets[row] if budget is None else budget
+        shared = (
+            self.sharing[row] if query is None else _sharing_rows(self.programme, self.tables[row[0]], row[1], query)
+        )
+        loss = sum(((own if each == row else self.budgets[each]) / margins for each, margins in shared), Fraction(0))
         return calibrate(self._as_loss(loss), self.neighbours)
 
     def margin(self, row: RowName, probability: Fraction) -> int:
         """The largest noise margin of the counts of a row, those of its margins included."""
-        queries = (margin for margin in self._tables[row[0]].margins)
-        return max(_margin(self.law(row, query=query), probability) for query in queries)
+        return max(_margin(self.law(row, query=query), probability) for query in self.tables[row[0]].margins)
 
     def measurements(self, row: RowName) -> int:
         """How many cross-classifications the table of a row measures there."""
-        return len(self._tables[row[0]].margins)
+        return len(self.tables[row[0]].margins)
 
-    def with_persons(self, persons: int | None) -> TablesTuning:
-        """The same, for so many persons."""
-        return replace(self, persons=persons)
-
-    def with_budgets(self, budgets: Mapping[RowName, Fraction]) -> TablesTuning:
-        """The same rows with other parts."""
-        for row, budget in budgets.items():
-            self._require(row)
-            if budget <= 0:
-                raise _too_little(row)
-        return replace(self, budgets={row: budgets.get(row, own) for row, own in self.budgets.items()})
-
-    def with_total(self, total: Fraction, locked: Collection[RowName] = ()) -> TablesTuning:
-        """Another budget: locked rows keep their parts, and the others follow."""
-        return self._followed({row: self.budgets[row] for row in self.budgets if row in locked}, total)
-
-    def with_row(
-        self,
-        row: RowName,
-        *,
-        budget: Fraction | None = None,
-        margin: int | None = None,
-        locked: Collection[RowName] = (),
-        keep_total: bool = True,
-    ) -> TablesTuning:
-        """Another part of the budget for a row, or the smallest that gives it a noise margin.
-
-        Args:
-            row: The table and the level.
-            budget: Its part.
-            margin: Or the noise margin that its cells should have, in persons.
-            locked: Rows that keep their parts.
-            keep_total: Whether the budget of the release stays and the other rows follow; else they stay, and the
-                budget follows.
-
-        Returns:
-            The new parts.
-        """
-        self._require(row)
-        if margin is not None and not 1 <= margin <= LARGEST_MARGIN:
-            raise ParameterError(
-                "margin-range",
-                "the noise margin is out of range",
-                where=Place(path=":".join(row)),
-                found=str(margin),
-                expected=f"from 1 to {LARGEST_MARGIN:,} persons",
-                remedy="give another margin",
-            )
-        changed = self
-        for _ in range(_ROUNDS):
-            part = budget if margin is None else changed._smallest(row, margin)
-            assert part is not None
-            if part <= 0:
-                raise _too_little(row)
-            if not keep_total:
-                changed = replace(self, budgets={**self.budgets, row: part})
-            else:
-                kept = {each: self.budgets[each] for each in self.budgets if each in locked and each != row}
-                changed = self._followed({**kept, row: part}, self.total)
-            # Pooled, what follows may have taken from this row's noise as well: then it needs a little more.
-            if margin is None or _margin(changed.law(row), self.probability) <= margin:
-                return changed
-        raise _too_little(row)
+    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
+        return TunedValues(self.spec_values(loaded.values))
 
     def spec_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the spec with these parts as its weights.
@@ -265,126 +212,57 @@ class TablesTuning(TypedAnswer):
             "budget": str(self.total),
             "probability": str(self.probability),
             "persons": self.persons,
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": [row.as_dict() for row in self.tuned_rows],
         }
-
-    @cached_property
-    def _tables(self) -> dict[str, MeasuredTable]:
-        return {table.name: table for table in self.programme.tables}
-
-    def _sharing(self, query: Query, level: str) -> tuple[MeasuredTable, ...]:
-        """The tables that show this cross-classification on this level."""
-        wanted = set(query.variables)
-        return tuple(
-            table
-            for table in self.programme.tables
-            if any(set(margin.variables) == wanted for margin in table.margins)
-            and any(each.name == level for each in table.levels)
-        )
 
     def _as_loss(self, amount: Fraction) -> ZCDP | PureDP:
         zcdp = Definition(self.programme.spec.privacy.definition) is Definition.ZCDP
         return ZCDP(amount) if zcdp else PureDP(amount)
 
-    def _smallest(self, row: RowName, margin: int) -> Fraction:
+    def smallest(self, row: RowName, margin: Fraction) -> Fraction:
         """The smallest part, in steps, that gives a noise margin: margins fall as parts grow."""
-        step = _step(self.total)
+        step = self.step()
 
         def fits(steps: int) -> bool:
             return _margin(self.law(row, steps * step), self.probability) <= margin
 
         # Where the noise is Gaussian, parts go with the inverse square of margins: a good place to begin.
         now = _margin(self.law(row), self.probability)
-        guess = float(self.budgets[row] / step) * ((now + 0.5) / (margin + 0.5)) ** 2
-        return step * _first(fits, max(1, int(guess)))
-
-    def _followed(self, kept: Mapping[RowName, Fraction], total: Fraction) -> TablesTuning:
-        """The budget ``total``, with some parts as they are given and the others in their proportions."""
-        others = [row for row in self.budgets if row not in kept]
-        remaining = total - sum(kept.values(), Fraction(0))
-        if remaining != 0 and not others:
-            raise ParameterError(
-                "nothing-follows",
-                "every row is locked, and their parts are not the budget",
-                found=f"parts of {float(total - remaining):.6g} together, and a budget of {float(total):.6g}",
-                expected="a row that is not locked, or a budget that may follow",
-                remedy="unlock a row, or let the budget follow",
-            )
-        step = _step(total)
-        before = sum((self.budgets[row] for row in others), Fraction(0))
-        parts = dict(kept)
-        for place, row in enumerate(others):
-            part = self.budgets[row] * remaining / before // step * step
-            if place == len(others) - 1:
-                part = remaining - sum((parts[each] for each in others[:-1]), Fraction(0))
-            if part <= 0:
-                raise _too_little(row)
-            parts[row] = part
-        return replace(self, budgets={row: parts[row] for row in self.budgets})
-
-    def _require(self, row: RowName) -> None:
-        if row not in self.budgets:
-            raise ParameterError(
-                "no-row",
-                "the programme has no such row",
-                found=":".join(row)[:80],
-                expected="one of " + ", ".join(":".join(each) for each in self.budgets),
-                remedy="give a table and one of its levels, such as " + ":".join(next(iter(self.budgets))),
-            )
+        guess = float(self.budgets[row] / step) * ((now + 0.5) / (float(margin) + 0.5)) ** 2
+        return step * first_that_fits(fits, max(1, int(guess)))
 
 
-def tables_tuning(loaded: LoadedSpec, mechanism: Mechanism[Any], persons: int | None = None) -> TablesTuning:
-    """The programme of a spec, for tuning. Reads the spec, the schema and the frame, and no record.
-
-    Args:
-        loaded: The spec.
-        mechanism: The mechanism ``tables``.
-        persons: How many persons there are, for shares of a typical area.
-
-    Returns:
-        The parts as the spec has them.
-    """
-    with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        problem = mechanism.prepare(loaded.with_data(records=str(nobody(scratch.root))), engine)
-    assert isinstance(problem, TablesProblem)
-    return TablesTuning.of(problem, persons)
+def _shared_rows(programme: TablesProblem) -> Mapping[RowName, tuple[tuple[RowName, int], ...]]:
+    """For each row the rows that its noise is made from."""
+    return {
+        (table.name, level.name): _sharing_rows(programme, table, level.name, table.query)
+        for table in programme.tables
+        for level in table.levels
+    }
 
 
-def _step(total: Fraction) -> Fraction:
-    """What parts are multiples of: a millionth of the budget or less."""
-    return Fraction(1, 10 ** (PLACES + max(0, math.ceil(-math.log10(total)))))
+def _sharing_rows(
+    programme: TablesProblem, table: MeasuredTable, level: str, query: Query
+) -> tuple[tuple[RowName, int], ...]:
+    pooled = programme.spec.programme.repeated == "pooled"
+    sharing = _sharing(programme, query, level) if pooled else (table,)
+    return tuple(((each.name, level), len(each.margins)) for each in sharing)
 
 
-def _first(fits: Callable[[int], bool], guess: int) -> int:
-    """The smallest number from 1 on that fits, if all larger ones do; searched for from a guess on."""
-    low, high, jump = 0, guess, max(1, guess // 64)
-    if fits(high):
-        while high - jump > 0 and fits(high - jump):
-            high, jump = high - jump, 2 * jump
-        low = max(0, high - jump)
-    else:
-        while not fits(high):
-            low, high, jump = high, high + jump, 2 * jump
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+def _sharing(programme: TablesProblem, query: Query, level: str) -> tuple[MeasuredTable, ...]:
+    """The tables that show this cross-classification on this level."""
+    wanted = set(query.variables)
+    return tuple(
+        table
+        for table in programme.tables
+        if any(set(margin.variables) == wanted for margin in table.margins)
+        and any(each.name == level for each in table.levels)
+    )
 
 
 @lru_cache(maxsize=65536)
 def _margin(law: ReleaseNoise, probability: Fraction) -> int:
     return law.noise_margin(probability)
-
-
-def _too_little(row: RowName) -> ParameterError:
-    return ParameterError(
-        "budget-too-small",
-        "nothing of the budget would be left for a row",
-        where=Place(path=":".join(row)),
-        found="a part of zero or less",
-        expected="a part above zero for each row",
-        remedy="ask for wider margins, unlock rows, or decide on a larger budget",
-    )
 
 
 # From targets in words to parts.
@@ -469,7 +347,7 @@ def tune_tables(
         raise there_already(Path(out), "a file of this name")
     if not targets:
         raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
-    present = tables_tuning(loaded, Tables())
+    present = TablesTuning.of(prepared_without_records(Tables().prepare, loaded))
     wanted = _wanted(targets, present.programme)
     tuned, needed = _for_targets(present, wanted, None if total is None else positive(total, "total"))
     if out is not None:
@@ -559,7 +437,10 @@ def _share(present: TablesTuning, tuned: TablesTuning, row: RowName, words: Targ
     chance = tuned.probability if words is None else words.chance
     measured, part = tuned.measurements(row), tuned.budgets[row]
     now = present.budgets[row] / present.total
-    return TableShare(*row, words, measured, now, part / tuned.total, part / measured, tuned.margin(row, chance))
+    table, level = row
+    return TableShare(
+        table, level, words, measured, now, part / tuned.total, part / measured, tuned.margin(row, chance)
+    )
 
 
 def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:

@@ -232,11 +232,14 @@ class NoiseTheory:
 
     def contributions(self, unit_of_row: NDArray[np.int64], units: int, *, total: bool) -> Floats:
         """k of each unit of a partition of the frame's rows: units x levels."""
-        together = None
-        if total and self._together is not None:
-            together = (self._known.index(False) - 1 if False in self._known else len(self._known) - 1, self._together)
         spine = self._problem.spine
-        return contributions(spine, self._scales, unit_of_row[spine.rows], units, together)
+        return contributions(spine, self._scales, unit_of_row[spine.rows], units, self.known_with(total=total))
+
+    def known_with(self, *, total: bool) -> tuple[int, NDArray[np.int64]] | None:
+        """The level on which groups of units have a known sum, and the group of each unit; for totals alone."""
+        if not total or self._together is None:
+            return None
+        return (self._known.index(False) - 1 if False in self._known else len(self._known) - 1, self._together)
 
     def variances(self, sets: NDArray[np.bool_]) -> Floats:
         """v of each characteristic on each level: characteristics x levels. ``sets`` is characteristics x cells, and

@@ -11,7 +11,7 @@ C = M⁻¹ on possible cells, s the figure's cells and 1 all cells,
 what ``evaluate`` has as the noise alone, without a matrix of all cells.
 
 A histogram with too many cells that are not alike has no such C. Then v is the variance of the inverse-variance mean of
-all measured queries that determine the figure (:class:`_MeansOfQueries`), which is no smaller: the method is named
+all measured queries that determine the figure (:class:`MeansOfQueries`), which is no smaller: the method is named
 beside the figures.
 
 With tree evidence (``from_below``) estimates learn from below as well. Without constraints they are least squares on
@@ -23,7 +23,8 @@ error is that of max(0, n + E), E normal with the variance of the figure: ``docs
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -79,9 +80,9 @@ class ReleasedNoise:
         """The noise on the whole tree, where estimates have learnt from it."""
         self._model: _NoiseWithin
         try:
-            self._model = _InSectors(problem, self._theory)
+            self._model = InSectors(problem, self._theory)
         except ParameterError:
-            self._model = _MeansOfQueries(problem, self._theory)
+            self._model = MeansOfQueries(problem, self._theory)
 
     @property
     def method(self) -> str:
@@ -168,7 +169,7 @@ def combined(parts: Floats, within: Floats) -> Floats:
     return np.asarray(result, np.float64)
 
 
-class _InSectors:
+class InSectors:
     """Least squares on the histogram, in sectors."""
 
     method = IN_SECTORS
@@ -177,7 +178,10 @@ class _InSectors:
         strategy, levels = problem.strategy, [level for level, _ in problem.levels()]
         self.sectors, queries = sectors_of(strategy, public_zeros=False)
         zero = strategy.constraints.zero_cells(strategy.schema).reshape(self.sectors.shape)
-        possible = np.flatnonzero(~np.asarray(zero.all(axis=self.sectors.free)).ravel())
+        self._possible = np.flatnonzero(~np.asarray(zero.all(axis=self.sectors.free)).ravel())
+        self._queries = queries
+        self._cells: dict[Hashable, SectorCells] = {}
+        self._opened: dict[SectorCells, Booleans] = {}
         shape = (len(levels), len(self.sectors.sectors), self.sectors.size, self.sectors.size)
         # For each level C in sectors, and what of each core vector the measurements leave open.
         self._covariance, self._rest = np.zeros(shape), np.zeros(shape)
@@ -185,21 +189,40 @@ class _InSectors:
         known = np.array([theory.known(place) for place in range(len(levels))])
         self._known = {True: known & (not theory.together), False: known}
         self._of_total = np.full(len(levels), np.nan)
-        inner = np.ix_(np.arange(shape[1]), possible, possible)
         for place, level in enumerate(levels):
             if not level.share:
                 continue
             variances, of_total = measured_variances(problem, level)
-            information = self.sectors.information((queries[name], 1 / v) for name, v in variances.items())[inner]
-            self._covariance[place][inner] = np.linalg.pinv(information, rcond=1e-12, hermitian=True)
-            self._rest[place][inner] = np.eye(len(possible)) - self._covariance[place][inner] @ information
+            self._covariance[place], self._rest[place] = self.covariance(variances)
             self._of_total[place] = np.nan if of_total is None else of_total
+
+    def covariance(self, variances: Mapping[str, float]) -> tuple[Floats, Floats]:
+        """C of a level with these variances of its measurements, and what of each core vector they leave open."""
+        shape = (len(self.sectors.sectors), self.sectors.size, self.sectors.size)
+        covariance, rest = np.zeros(shape), np.zeros(shape)
+        inner = np.ix_(np.arange(shape[0]), self._possible, self._possible)
+        information = self.sectors.information((self._queries[name], 1 / v) for name, v in variances.items())[inner]
+        covariance[inner] = np.linalg.pinv(information, rcond=1e-12, hermitian=True)
+        rest[inner] = np.eye(len(self._possible)) - covariance[inner] @ information
+        return covariance, rest
+
+    def with_levels(self, levels: Sequence[tuple[Floats, Floats, float | None]]) -> InSectors:
+        """The same with other noise: for each level its covariance, what is left open, and the variance of a total
+        with a pass of its own."""
+        changed = {
+            "_covariance": np.stack([covariance for covariance, _, _ in levels]),
+            "_rest": np.stack([rest for _, rest, _ in levels]),
+            "_of_total": np.array([np.nan if total is None else total for _, _, total in levels]),
+        }
+        other = copy(self)
+        vars(other).update(changed)
+        return other
 
     def alike(self, groups: Grouping) -> Hashable:
         return _alike_in(self.sectors, groups)
 
     def within(self, groups: Grouping) -> Floats:
-        cells = SectorCells(self.sectors, groups)
+        cells = self._cells_of(groups)
         known, of_total = self._known[not groups][:, None], self._of_total[:, None]
         alone = ~np.isnan(of_total)
         if not groups:
@@ -215,8 +238,20 @@ class _InSectors:
         result = np.where(known, beside, np.where(alone, beside + share**2 * np.nan_to_num(of_total), own))
         return np.where(self._open(cells), np.nan, result)
 
+    def _cells_of(self, groups: Grouping) -> SectorCells:
+        key = tuple((axis, groups[axis].tobytes()) for axis in sorted(groups))
+        if key not in self._cells:
+            self._cells[key] = SectorCells(self.sectors, groups)
+        return self._cells[key]
+
     def _open(self, cells: SectorCells) -> Booleans:
-        """The cells that the measurements of a level do not determine: levels x cells."""
+        """The cells that the measurements of a level do not determine: levels x cells. How large their noise is does
+        not matter to it."""
+        if cells not in self._opened:
+            self._opened[cells] = self._undetermined(cells)
+        return self._opened[cells]
+
+    def _undetermined(self, cells: SectorCells) -> Booleans:
         kept = np.abs(cells.base.members @ self._rest).max(axis=3) > UNDETERMINED
         free = (cells.weights > 0).astype(float)
         return cells.arranged(np.moveaxis(kept, 1, 2).astype(float) @ free.T) > 0
@@ -244,7 +279,7 @@ def measured_variances(problem: TopDownProblem, level: LevelStrategy) -> tuple[d
     return variances, variances.pop(TOTAL) if alone else None
 
 
-class _MeansOfQueries:
+class MeansOfQueries:
     """The inverse-variance mean of all measured queries that determine a figure, for histograms of any size.
 
     A figure that is n of the N cells of a query has n times the variance of a cell; where the sum of all N is known,

@@ -74,6 +74,7 @@ from confide.mechanisms.topdown.strategy_file import (
     topdown_spec,
 )
 from confide.noise import NoiseDistribution
+from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook
 from confide.releases.draft import BUDGET, SPEC, Draft, office_values, one_of
 from confide.releases.folder import ReleaseWriter
@@ -102,6 +103,7 @@ class TopDown(Mechanism[TopDownProblem]):
     spec = TopDownSpec
     accounted = True
     keyed = True
+    tunable = True
     on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
@@ -186,6 +188,11 @@ class TopDown(Mechanism[TopDownProblem]):
         if manifest["plan"]["question"]["measurements"]:
             yield from verify_measurements(folder, manifest)
         yield solver_check(manifest["statistics"])
+
+    def board(self, loaded: LoadedSpec) -> Board:
+        from confide.mechanisms.topdown.board import TopDownBoard
+
+        return TopDownBoard.of(prepared_without_records(self.prepare, loaded))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")

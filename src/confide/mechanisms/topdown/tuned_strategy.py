@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Any
 
@@ -226,7 +228,7 @@ def strategy_text(strategy: Strategy, file: Mapping[str, Any], schema: str | Map
         "",
         f"[roots.{strategy.root}.queries]",
     ]
-    for name in dict.fromkeys(query.name for level in strategy.levels for query in level.queries):
+    for name in _in_order(strategy):
         shares = [{q.name: str(q.share) for q in level.queries}.get(name, "-") for level in strategy.levels]
         lines.append(f"{toml_value(name)} = {toml_value(shares)}")
     if not isinstance(schema, str):
@@ -239,3 +241,16 @@ def strategy_text(strategy: Strategy, file: Mapping[str, Any], schema: str | Map
             if part.get("level", "block") in names:
                 lines += ["", f"[[{key}]]", *(f"{name} = {toml_value(each)}" for name, each in part.items())]
     return "\n".join(lines) + "\n"
+
+
+def _in_order(strategy: Strategy) -> list[str]:
+    """All queries in an order that every level keeps: which one a level lists last may matter (``unit_shares``)."""
+    before: dict[str, set[str]] = {}
+    for level in strategy.levels:
+        names = [query.name for query in level.queries]
+        for earlier, later in pairwise((None, *names)):
+            before.setdefault(str(later), set()).update(() if earlier is None else (earlier,))
+    try:
+        return list(TopologicalSorter(before).static_order())
+    except CycleError:
+        return list(before)
