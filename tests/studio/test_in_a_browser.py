@@ -217,7 +217,7 @@ def test_a_slider_moves_a_belief(tmp_path: Path) -> None:
         assert page.locator("#shown").inner_text() == shown, "the experiment has an address"
         names = [part.title for part in experiments().values()]
         for name, part in zip(names, experiments().values(), strict=True):
-            page.get_by_role("link", name=part.tab, exact=True).click()
+            page.get_by_role("link", name=part.tab, exact=True).click(timeout=120_000)
             page.wait_for_selector(f"h1:text-is({json.dumps(name)})", timeout=60_000)
             page.wait_for_load_state("networkidle", timeout=60_000)
             assert watched.serious() == [], name

@@ -91,10 +91,10 @@ def opened_comparison(folder: Folder, comparison: str) -> Compared:
     name = spec.relative_to(folder.root).as_posix() if spec is not None and inside else ""
     job = Jobs(folder.root).states(place / NUMBERS).get("compare")
     try:
-        made, problem = read_comparison(place), ""
+        opened, problem = read_comparison(place), ""
     except ConfideError as error:
-        made, problem = None, error.findings[0].what
-    if made is None and job is None:
+        opened, problem = None, error.findings[0].what
+    if opened is None and job is None:
         raise ParameterError(
             "no-comparison",
             "there is no comparison of this name",
@@ -103,7 +103,7 @@ def opened_comparison(folder: Folder, comparison: str) -> Compared:
             expected="a folder that `confide compare` made",
             remedy="choose one of those that the page lists",
         )
-    return Compared(comparison, place, made, name, also, job, problem)
+    return Compared(comparison, place, opened, name, also, job, problem)
 
 
 AskedComparison = Annotated[Compared, Depends(opened_comparison)]
@@ -123,16 +123,16 @@ def shown_comparison(
         return _listed(folder)
     compared = opened_comparison(folder, comparison)
     values: dict[str, Any] = {"compared": compared, "do": address("/compare/do", comparison=comparison)}
-    made = compared.comparison
-    view = None if made is None else made.view(characteristic, level, group)
+    opened = compared.comparison
+    view = None if opened is None else opened.view(characteristic, level, group)
     drawn = picture if picture in PICTURES else "trade-off"
     kept = {} if view is None else {"characteristic": view.characteristic, "level": view.level, "group": view.group}
     return page(
         "studio_compare.html.j2",
-        "Comparison" if made is None else str(made.numbers["title"]),
+        "Comparison" if opened is None else str(opened.numbers["title"]),
         crumbs=[("Compare methods", "/compare")],
         view=view,
-        banner=None if made is None else MADE_UP if made.numbers["made_up"] else BANNER,
+        banner=None if opened is None else MADE_UP if opened.numbers["made_up"] else BANNER,
         here=address("/compare", comparison=comparison, **kept, picture=drawn),
         drawing=address("/compare/figure.svg", comparison=comparison, **kept, picture=drawn),
         pictures=PICTURES,
@@ -185,12 +185,12 @@ def answered_comparison(
     compared: AskedComparison, characteristic: str = "", level: str = "", group: str = ""
 ) -> ComparedAnswer:
     """A comparison: one count on one level, and one group of people, under every protection."""
-    made = compared.comparison
-    view: ComparedView | None = None if made is None else made.view(characteristic, level, group)
+    opened = compared.comparison
+    view: ComparedView | None = None if opened is None else opened.view(characteristic, level, group)
     return ComparedAnswer(
         comparison=compared.name,
-        title="" if made is None else str(made.numbers["title"]),
-        confidential=made is not None and bool(made.numbers["confidential"]),
+        title="" if opened is None else str(opened.numbers["title"]),
+        confidential=opened is not None and bool(opened.numbers["confidential"]),
         view={} if view is None else view.as_dict(),
         job=None if compared.job is None else compared.job.state,
     )
