@@ -45,7 +45,7 @@ from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.strategy import TREE, Strategy
+from confide.mechanisms.topdown.strategy import BY_LEVEL, TREE, Strategy
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile, load_strategy
 from confide.mechanisms.topdown.targets import cell_weights, cells_of, distinct_cells
 from confide.mechanisms.topdown.tuned_strategy import ShareDesign, strategy_text
@@ -85,9 +85,9 @@ around = ["cousub", "place", "block_group", "upper_district", "lower_district"]
 SHAPES: dict[str, tuple[int, int, dict[str, dict[str, float]]]] = {
     "mixed": (200_000, 11, {}),
     "city": (
-        250_000,
+        400_000,
         12,
-        {"spine": {"county_persons": 200_000.0}, "blocks": {"persons_urban": 130.0, "persons_rural": 90.0}},
+        {"spine": {"county_persons": 60_000.0}, "blocks": {"persons_urban": 130.0, "persons_rural": 90.0}},
     ),
     "rural": (
         90_000,
@@ -316,7 +316,7 @@ def main(arguments: list[str] | None = None) -> int:
             best = choose(made_up, Aims(options.gain, options.unions), powers, options.steps, begin)
             print(f"least rho {best.needed:.4f}, of any shares {best.bound:.4f}; {best.evaluations} evaluations")
             print(_binding(made_up, best))
-            strategy = made_up[0].shares.with_shares(best.shares, BUDGET)
+            strategy = _shipped(made_up[0].shares.with_shares(best.shares, BUDGET))
         else:
             strategy = load_strategy(options.strategy)
         if options.write:
@@ -345,6 +345,12 @@ def _binding(states: Sequence[State], best: BestShares) -> str:
     names = [state.groups[row] for state in states for row in state.held.tolist()]
     order = np.argsort(-best.multipliers)[:16].tolist()
     return "binding: " + "; ".join(f"{names[k][1]} in {names[k][0]} {best.multipliers[k]:.3f}" for k in order)
+
+
+def _shipped(best: Strategy) -> Strategy:
+    """Shares are found for only children that are bypassed by query; the strategy that ships bypasses them as
+    production does, which their totals gain from."""
+    return replace(best, bypass=BY_LEVEL)
 
 
 def _text(strategy: Strategy) -> str:

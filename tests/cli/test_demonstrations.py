@@ -26,6 +26,8 @@ def test_a_small_demonstration_ends_in_a_release_and_a_dossier(tmp_path: Path, m
     assert "(verified)" in done.output
     assert "Look at:" in done.output
     assert f"{SMALL[mechanism]:,} made-up persons" in done.output
+    last = "".join(done.output.split("In the browser:")[-1].split())
+    assert last == f"confidestudio{tmp_path / 'd'}", "the studio has the last line"
     run = tmp_path / "d" / mechanism
     assert (run / "release/manifest.json").is_file()
     assert (run / "dossier-confidential/dossier-confidential.html").is_file()

@@ -260,7 +260,7 @@ def test_whoever_presses_the_first_button_of_each_page_has_rehearsed_within_ten_
     first = "main button:not(.plain):not([hidden]), main a.button:not(.plain)"
     with browsing(tmp_path) as watched:
         page = watched.page
-        page.context.expose_function("noted", clicks.append)
+        page.context.expose_function("noted", lambda words: clicks.append(words))
         page.context.add_init_script(
             "addEventListener('click', (e) => { if (e.isTrusted) noted(e.target.textContent); }, true)"
         )

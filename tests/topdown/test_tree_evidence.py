@@ -20,7 +20,7 @@ from confide.errors import ParameterError
 from confide.estimation.least_squares import SolveOutcome, SolveReport, solve
 from confide.estimation.node_problem import NodeProblem
 from confide.estimation.sectors import Sectors
-from confide.mechanisms.topdown import node
+from confide.mechanisms.topdown import from_below, node
 from confide.mechanisms.topdown.descent import estimates_folder
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, worth_of_blocks
@@ -152,6 +152,45 @@ def test_a_second_look_brings_blocks_closer_to_the_truth(population_folder: Path
             errors.append((found["block", "total"], found["block_group (made)", "total"]))
     assert errors[0][0] < 0.9 * errors[1][0]
     assert errors[0][1] == errors[1][1]
+
+
+def test_types_of_quarters_are_settled_before_the_cells_of_the_root(population_folder: Path, tmp_path: Path) -> None:
+    """On the same noise: the types of quarters of the state are off by a fifth less at least than all cells at once
+    have them, and the strategy of the root has said nothing of it."""
+    errors = []
+    for made in (from_below.with_limited_first, lambda _, level: level):
+        with pytest.MonkeyPatch.context() as patch, LocalEngine(tmp_path / "scratch", processes=1) as engine:
+            patch.setattr(from_below, "with_limited_first", made)
+            folder = tmp_path / f"{len(errors)}"
+            folder.mkdir()
+            comparison = Comparison(production(folder, population_folder), folder, engine)
+            tree = comparison.with_evidence("tree")
+            off = 0.0
+            for key in (3, 4):
+                estimates, _ = comparison.descend(tree, key)
+                found = {(name, query): error for name, _, query, error in comparison.errors(estimates)}
+                off += found["state", "hhgq"]
+            errors.append(off)
+    assert errors[0] < 0.8 * errors[1]
+    root = tree.strategy.levels[0]
+    assert root.estimation.least_squares == root.estimation.least_squares[-1:]
+
+
+def test_passes_that_settle_limits_are_made_once_at_the_root_and_with_tree_evidence_alone() -> None:
+    own = load_strategy("pl94-persons", Path(), root="state")
+    tree = replace(own, evidence="tree")
+    for level in own.levels:
+        assert from_below.with_limited_first(own, level) is level
+    made = from_below.with_limited_first(tree, tree.levels[0])
+    first, last = made.estimation.least_squares
+    assert first == Pass(("hhgq",), ("hhgq",))
+    assert (last,) == tree.levels[0].estimation.least_squares
+    assert made.estimation.slack == Fraction(1, 100)
+    for level in tree.levels[1:]:
+        assert from_below.with_limited_first(tree, level) is level
+    # A strategy that settles them itself keeps its passes.
+    again = replace(tree, levels=(made, *tree.levels[1:]))
+    assert from_below.with_limited_first(again, made) is made
 
 
 def test_with_an_endless_budget_what_comes_out_is_what_went_in(tmp_path: Path, population_folder: Path) -> None:

@@ -250,16 +250,24 @@ def test_confidential_records_are_refused_by_path_and_by_content(project: Path) 
     assert codes(*arguments, project / "older.parquet") == ["confidential-people"]
     (project / "linked.parquet").symlink_to(project / "persons.parquet")
     assert codes(*arguments, project / "linked.parquet") == ["confidential-people"]
+    people = pq.read_table(project / "persons.parquet")
+    mixed = people.take(np.random.default_rng(3).permutation(people.num_rows)[: people.num_rows * 97 // 100])
+    pq.write_table(mixed, project / "mixed.parquet")
+    pyarrow.csv.write_csv(people, project / "written.csv")
+    for name in ("mixed.parquet", "written.csv"):  # other bytes, the same people
+        assert codes(*arguments, project / name) == ["confidential-people"]
     with pytest.raises(ConfideError):
         refuse_confidential(project / "older.parquet", load_spec(project / "spec.toml", SPECS))
     assert codes(*arguments, project / "nobody.parquet") == ["no-such-file"]
 
 
 def test_an_older_census_and_public_figures_say_how_large_areas_are(project: Path) -> None:
-    """An older census in which every second person is there; and the totals of places in a table, where nobody says
-    which group is the largest, so that the worst is taken."""
+    """An older census in which half as many people were there, in other homes; and the totals of places in a table,
+    where nobody says which group is the largest, so that the worst is taken."""
     people = pq.read_table(project / "persons.parquet")
-    pq.write_table(people.take(list(range(0, people.num_rows, 2))), project / "older.parquet")
+    places, others = (people.take(list(range(first, people.num_rows, 2))[::step]) for first, step in ((0, 1), (0, -1)))
+    older = others.set_column(others.column_names.index("geocode"), "geocode", places.column("geocode"))
+    pq.write_table(older, project / "older.parquet")
     target = "share of the largest hispanic*cenrace group <= 5pp in county >= 5"
     of_census = tune_topdown(
         project / "spec.toml", [target], people=project / "older.parquet", confirm=0, optimise=False

@@ -163,12 +163,23 @@ def _show_budgets(answer: TopDownTuning) -> None:
 
 
 def _show_errors(errors: tuple[ExpectedChange, ...], *, with_best: bool) -> None:
+    confirmed = any(row.present_after is not None for row in errors)
     rows = [
-        (row.kind, row.query, f"{row.now:,.2f}", _number(row.present), *([_number(row.best)] if with_best else []))
+        (
+            row.kind,
+            row.query,
+            f"{row.now:,.2f}",
+            _number(row.present),
+            *([_number(row.present_after)] if confirmed else []),
+            *([_number(row.best)] if with_best else []),
+            *([_number(row.best_after)] if with_best and confirmed else []),
+        )
         for row in errors
     ]
-    columns = ["in", "query", "now ", "present shares ", *(["best shares "] if with_best else [])]
-    table(columns, rows, title="Expected absolute errors of a figure, by least squares before non-negativity")
+    records = ["records "] if confirmed else []
+    columns = ["in", "query", "now ", "present shares ", *records, *(["best shares ", *records] if with_best else [])]
+    title = "Expected absolute errors of a figure, by least squares before non-negativity"
+    table(columns, rows, title=title + ("; of records, in the runs below" if confirmed else ""))
     out.print()
 
 

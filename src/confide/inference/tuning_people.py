@@ -1,7 +1,8 @@
 """People who are not confidential, for tuning: made up, of an older census, or public figures of areas.
 
-The confidential records are never looked at, and a file that is theirs is refused, by its path and by its fingerprint:
-shares that were chosen by them would give something away that no budget pays for.
+The confidential records are looked at for one purpose: a file that is theirs, or a part of them, is refused, by its
+path, by its bytes, and by its people, in whatever order and format. Shares that were chosen by them would give
+something away that no budget pays for.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ MADE_UP = "made-up"
 PERSONS = 100_000
 PER_DWELLING = Fraction(5, 2)
 """How many people are made up for a dwelling, where the block table counts dwellings and nobody says how many."""
+SAME = 0.9
+"""Of so many people of a file somebody of the same kind is in the same block of the records: then it is a copy. Two
+censuses agree in far fewer, since a block has few people of each kind."""
 PEOPLE_COLUMNS = ("persons", "population", "inhabitants", "size")
 
 
@@ -100,17 +104,21 @@ class PublicFigures:
 
 
 def refuse_confidential(file: Path, loaded: LoadedSpec) -> None:
-    """Raises if a file is the confidential records of a spec, by path or by content."""
+    """Raises if a file is the confidential records of a spec, by path or by its bytes."""
     records = loaded.resolve(loaded.spec.data.records)
     if records.exists() and (file.samefile(records) or records_fingerprint(file) == records_fingerprint(records)):
-        raise InputError(
-            "confidential-people",
-            "these are the confidential records of the spec: shares chosen by them would give something away",
-            where=Place(path="--people"),
-            found="the file of records, or a copy of it",
-            expected="made-up people, an older census, or public figures",
-            remedy="leave --people out, or name a file that is published",
-        )
+        raise _confidential("the file of records, or a copy of it")
+
+
+def _confidential(found: str) -> InputError:
+    return InputError(
+        "confidential-people",
+        "these are the confidential records of the spec: shares chosen by them would give something away",
+        where=Place(path="--people"),
+        found=found,
+        expected="made-up people, an older census, or public figures",
+        remedy="leave --people out, or name a file that is published",
+    )
 
 
 @dataclass(eq=False)
@@ -190,6 +198,7 @@ class PeopleForTuning:
         except ConfideError as error:
             raise InputError(replace(f, where=Place(file=file.name)) for f in error.findings) from None
         rows = pq.read_table(histogram)
+        self._refuse_the_same_people(rows)
         codes = pa.array(problem.spine.block_codes.tolist())
         place = pc.fill_null(pc.index_in(rows.column("code").cast(pa.string()), value_set=codes), -1).to_numpy()
         cell, count = (rows.column(name).to_numpy(zero_copy_only=False) for name in ("cell", "n"))
@@ -213,6 +222,24 @@ class PeopleForTuning:
         self.said = f"{everybody - outside:,} people of an older census ({file.name})"
         columns = {"unit": place[inside].astype(np.int64), "cell": cell[inside].astype(np.int64), "n": count[inside]}
         return CountedPeople(problem, pa.table(columns), kinds_known=True)
+
+    def _refuse_the_same_people(self, people: pa.Table) -> None:
+        """Raises if nearly all people of a file are among the confidential records, in whatever order and format: by
+        their counts by block and kind. No count of the records goes any further."""
+        records = find_source(self.loaded, "records")
+        if not isinstance(records, Source) or not records.path.exists():
+            return
+        counted = self.scratch / "confidential.parquet"
+        try:
+            write_histogram(MECHANISMS["topdown"].with_records(self.problem, records), self.engine, counted)
+        except ConfideError:
+            return  # what cannot be read as records is not what was read as people
+        keys = ["code", "cell"]
+        both = people.select([*keys, "n"]).join(pq.read_table(counted).select([*keys, "n"]), keys, right_suffix="_own")
+        counted.unlink()
+        alike = pc.sum(pc.min_element_wise(both.column("n"), pc.fill_null(both.column("n_own"), 0))).as_py() or 0
+        if alike >= SAME * (pc.sum(people.column("n")).as_py() or 1):
+            raise _confidential("the same people, in another file")
 
 
 def _read_figures(file: Path) -> PublicFigures | None:

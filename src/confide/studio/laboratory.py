@@ -78,7 +78,7 @@ class Slider(Part):
         return Fraction(f"{10**place:.3g}") if self.powers else Fraction(f"{place:g}")
 
 
-class Choice(Part):
+class OfferedChoice(Part):
     """One of several, by name: listed, or the countries of the programme, or the files of the folder."""
 
     name: str
@@ -119,7 +119,7 @@ class ExperimentPart(Part):
     proof: str
     more: str
     sliders: list[Slider] = Field(default_factory=list)
-    choices: list[Choice] = Field(default_factory=list)
+    choices: list[OfferedChoice] = Field(default_factory=list)
     lists: list[TypedList] = Field(default_factory=list)
     pictures: list[PicturePart] = Field(default_factory=list)
 
@@ -373,7 +373,7 @@ def _groups() -> dict[str, list[ExperimentPart]]:
     return groups
 
 
-def _options(choice: Choice, folder: OpenedFolder) -> dict[str, str]:
+def _options(choice: OfferedChoice, folder: OpenedFolder) -> dict[str, str]:
     if choice.options == "countries":
         programme = load_programme(PROGRAMME)
         return {"": f"{programme.country}: that of the programme"} | {code: code for code in programme.countries or ()}

@@ -350,11 +350,13 @@ def _leaving_room(problem: TopDownProblem, evidence: Evidence) -> LevelLimits:
 def _descend(problem: TopDownProblem, job: Job, evidence: Evidence, limits: LevelLimits) -> None:
     below_of: Mapping[str, LevelLaws] = {}
     if problem.evidence_levels:
-        from confide.mechanisms.topdown.from_below import gather
+        from confide.mechanisms.topdown.from_below import gather, with_limited_first
 
         below_of = gather(problem, job, evidence)
     # The root has no parent: every cell may be positive, and its total may be an invariant.
     (asked_root, root), *below = problem.levels()
+    if below_of:
+        asked_root = with_limited_first(problem.strategy, asked_root)
     into = estimates_folder(job.workspace, root)
     with job.progress.stage(f"Estimating {root.name}", 1) as advance:
         if not (into / "00000000.parquet").exists():

@@ -17,7 +17,8 @@ Proof: ``docs/proofs/topdown.md``, section 6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,7 +37,7 @@ from confide.estimation.tree_gls import TreeEstimates
 from confide.mechanisms.topdown.constraints import told_totals
 from confide.mechanisms.topdown.node import UnitLaws
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, Strategy
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, Pass, Strategy
 from confide.mechanisms.topdown.whole_tree import possible_cells, sectors_of, with_known_totals
 from confide.releases.mechanism import Job
 from confide.schema import TOTAL
@@ -189,7 +190,8 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
     sectors, queries = sectors_of(strategy)
     folder = private_folder(job.workspace.measured / FOLDER)
     from_below = {level.name: position + 1 < len(used) for position, level in enumerate(spine.levels[:-1])}
-    passes = {name: law_passes(strategy.level(name), from_below[name]) for name in from_below}
+    made = {name: with_limited_first(strategy, strategy.level(name)) for name in from_below}
+    passes = {name: law_passes(made[name], from_below[name]) for name in from_below}
     result = {name: LevelLaws(folder, name, sectors, passes[name]) for name in from_below}
     if all(laws.totals.exists() for laws in result.values()):
         return result
@@ -213,9 +215,29 @@ def gather(problem: Any, job: Job, evidence: MeasuredInFull) -> dict[str, LevelL
         estimates = TreeEstimates(covariances, vectors, tree.totals(known), from_below=True)
         for name, position in zip(used, tree.position, strict=True):
             if name in result:
-                _write(result[name], strategy.level(name), covariances, estimates, position, queries)
+                _write(result[name], made[name], covariances, estimates, position, queries)
         advance(1)
     return result
+
+
+LEAST_SLACK = Fraction(1, 100)
+
+
+def with_limited_first(strategy: Strategy, level: LevelStrategy) -> LevelStrategy:
+    """The level with the passes that are made: under tree evidence, the root has one more before its last.
+
+    It settles the groups of the query that the frame limits, such as the types of group quarters, from what is told of
+    them alone. All cells at once would settle them from thousands of cells that are mostly zero: none of these can be
+    estimated below zero, so that small groups come out too large, the more so the more precisely cells are known.
+    """
+    *before, last = level.estimation.least_squares
+    limited = [name for name in strategy.constraints.limited if any(query.name == name for query in level.queries)]
+    settled = {name for step in before for name in step.constrain}
+    if strategy.evidence != TREE or level is not strategy.levels[0] or not limited or settled & {*limited}:
+        return level
+    steps = (*before, *(Pass((name,), (name,)) for name in limited), last)
+    estimation = replace(level.estimation, least_squares=steps, slack=max(level.estimation.slack, LEAST_SLACK))
+    return replace(level, estimation=estimation)
 
 
 def law_passes(level: LevelStrategy, from_below: bool) -> tuple[int, ...]:

@@ -172,8 +172,10 @@ class ProductFolder:
 def find_product(path: Path, where: Place) -> ProductFolder:
     """The folder that holds the folders of levels: this one, its ``measurements``, or the only one in it that does."""
     if not path.is_dir():
-        remedy = "correct the path"
-        raise InputError("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy)
+        what, remedy = (
+            ("this is a file", "give the folder") if path.exists() else ("there is no such folder", "correct it")
+        )
+        raise InputError("no-such-folder", what, where, path.name, "a folder of measurements, or a release", remedy)
     inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
     candidates = [product for folder in (path, *inside) if (product := _levels_in(folder)).folders]
     if len(candidates) == 1:
