@@ -229,7 +229,7 @@ def test_what_withstands_attacks_is_shown_where_it_stands(boards: dict[str, Any]
     assert best is not None
     chosen = board.chosen({"js": "0", "D": str(best.risk.row.bound), "V": str(best.variance)})
     assert shield_of(chosen.claim, Fraction(1, 100)).figures[0].text == "yes"
-    weak = board.chosen({"js": "0", "D": "1", "V": "0.1"})
+    weak = board.chosen({"js": "0", "D": "4", "V": "0.1"})
     assert shield_of(weak.claim, Fraction(1, 100)).figures[0].text == "no"
     picture = shield_of(chosen.claim, Fraction(1, 100)).region
     assert picture is not None
