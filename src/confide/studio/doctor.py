@@ -274,13 +274,13 @@ def _edited(
     column: ColumnProposal, values: Mapping[str, int], reading: ColumnReading, form: Mapping[str, str]
 ) -> ColumnProposal:
     """The column as a form has it."""
-    whole = bool(column.levels) and all(isinstance(code, int) for code, _ in column.levels)
+    numbered = bool(column.levels) and all(isinstance(code, int) for code, _ in column.levels)
     levels: list[tuple[Code, str]] = []
     for at, (code, label) in enumerate(column.levels):
         if form.get(f"gone-{at}") != "yes":
             levels.append((code, form.get(f"label-{at}", label).strip() or str(code)))
     if new := form.get("new-code", "").strip():
-        levels.append((_as_code(new, whole=whole), form.get("new-label", "").strip() or new))
+        levels.append((_as_code(new, numbered=numbered), form.get("new-label", "").strip() or new))
     kept = {str(code) for code, _ in levels}
     aliases: dict[str, list[str]] = {
         str(code): list(texts) for code, texts in column.aliases.items() if column.bounds or str(code) in kept
@@ -296,7 +296,7 @@ def _edited(
         if means == MISSING:
             absent.append(text)
         elif means == OWN and text not in kept:
-            levels.append((_as_code(text, whole=whole), text))
+            levels.append((_as_code(text, numbered=numbered), text))
         elif means.isdecimal() and int(means) < len(codes) and codes[int(means)] != text:
             aliases.setdefault(codes[int(means)], []).append(text)
     bounds = column.bounds
@@ -315,8 +315,8 @@ def _edited(
     )
 
 
-def _as_code(text: str, *, whole: bool) -> Code:
-    return int(text) if whole and text.lstrip("-").isdecimal() and str(int(text)) == text else text
+def _as_code(text: str, *, numbered: bool) -> Code:
+    return int(text) if numbered and text.lstrip("-").isdecimal() and str(int(text)) == text else text
 
 
 def _as_categories(name: str, values: Mapping[str, int]) -> ColumnProposal:

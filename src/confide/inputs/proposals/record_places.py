@@ -206,9 +206,10 @@ def record_tree(records: FileLook, engine: LocalEngine, place: str | None = None
     """
     values = {column: records.values(engine, column) for column in records.columns}
     place, usable = _area_columns(records, values, place)
-    found = [_upper(records, engine, place, column) for column in usable if column != place]
+    uppers = [_upper(records, engine, place, column) for column in usable if column != place]
     above = sorted(
-        (each for each in found if each.follows or each.nearly_follows), key=lambda each: len({*each.of_place.values()})
+        (each for each in uppers if each.follows or each.nearly_follows),
+        key=lambda each: len({*each.of_place.values()}),
     )
     units = [
         AreaUnit(

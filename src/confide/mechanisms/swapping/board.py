@@ -185,10 +185,10 @@ class SwappingBoard(Board):
         return TunedValues(changed)
 
 
-def _share(text: str, name: str, whole: int = 1) -> Fraction:
+def _share(text: str, name: str, most: int = 1) -> Fraction:
     share = exact(text.strip().rstrip("%").strip(), name)
-    if not 0 <= share <= whole:
-        raise out_of_range(name, text, f"a number from 0 to {whole}")
+    if not 0 <= share <= most:
+        raise out_of_range(name, text, f"a number from 0 to {most}")
     return share
 
 
