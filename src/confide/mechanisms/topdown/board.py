@@ -228,7 +228,7 @@ class BoardNoise:
 
     def variances(self, rows: Sequence[RowName], parts: Parts) -> dict[RowName, float]:
         """The same for several rows."""
-        scales = self._scales(parts)
+        scales = self.scales(parts)
         model, within, means = self._noise(parts), dict[str, Floats](), dict[tuple[str, bool], Floats]()
         result: dict[RowName, float] = {}
         for row in rows:
@@ -240,7 +240,7 @@ class BoardNoise:
                 within[query] = model.within(self.groups[query]).mean(axis=1)
             way = (kind, query == TOTAL and self.theory.together)
             if way not in means:
-                means[way] = self._contributions(*way, scales)
+                means[way] = self.contributions(*way, scales)
             own, mean = within[query], means[way]
             value = float(mean @ own)
             if value != value:  # what a level leaves open matters where areas have a part of its noise
@@ -248,7 +248,7 @@ class BoardNoise:
             result[row] = value
         return result
 
-    def _scales(self, parts: Parts) -> tuple[tuple[float, ...], ...]:
+    def scales(self, parts: Parts) -> tuple[tuple[float, ...], ...]:
         """For each level and class of its units the share of the level by the unit's."""
         sums = [sum(parts[level.name, query.name] for query in level.queries) for level in self._levels]
         return tuple(
@@ -256,7 +256,7 @@ class BoardNoise:
             for place, runs in enumerate(self._runs)
         )
 
-    def _contributions(self, kind: str, total: bool, scales: tuple[tuple[float, ...], ...]) -> Floats:
+    def contributions(self, kind: str, total: bool, scales: tuple[tuple[float, ...], ...]) -> Floats:
         """k of each level, the mean over the areas of a kind (:func:`.evaluate.contributions`)."""
         key = (kind, total, scales)
         known = self._means.get(key)
