@@ -163,6 +163,7 @@ VALUES: dict[str, Any] = {
     "unit": "rho",
     "quantity": "variance V",
     "error_title": "error, persons",
+    "risk_title": "share recognised",
     "divisor": "records",
     "least": -2,
     "lowest": 0.1,

@@ -99,6 +99,22 @@ def test_errors_are_those_of_the_files(
     assert sum(part["areas"] for part in small) == (total < 1_000).sum(), "classes are by the total of the area"
 
 
+def test_who_is_alone_with_all_attributes_is_counted_by_hand(runs: list[Path], found: dict[str, Any]) -> None:
+    cells = [f"work = {work} AND tongue = '{tongue}'" for work in (0, 1) for tongue in "abc"]
+    pairs = [counts(runs[0], "block", condition) for condition in cells]
+    truth, released = (np.stack(each) for each in zip(*pairs, strict=True))
+    by_level = {each["level"]: each for each in found["risk_by_area"]["levels"]}
+    assert list(by_level) == ["land", "county", "block"]
+    listed = by_level["block"]["by_area"]
+    for name, chosen in (
+        ("lone", truth == 1),
+        ("shown", (truth == 1) & (released == 1)),
+        ("published_as_1", released == 1),
+    ):
+        assert [each[name] for each in listed] == chosen.sum(axis=0).tolist()
+    assert 0 < by_level["block"]["shown"] < by_level["block"]["lone"]
+
+
 def test_geographies_are_levels_and_areas_that_have_units(found: dict[str, Any]) -> None:
     assert found["geographies"] == [
         {"name": "land", "kind": "level", "units": 1},
@@ -326,7 +342,9 @@ def test_nothing_is_left_and_nothing_is_shown(runs: list[Path]) -> None:
     page = evaluated.dossier.read_text()
     assert page.count(BANNER) == 2, "on the screen, and on every printed page"
     assert "Small country, trial r0" in page
-    assert page.count("<svg") == (5 if charts.available() else 0), "two levels as tiles with them"
+    assert page.count("<svg") == (6 if charts.available() else 0), (
+        "two levels as tiles with them, and the risk of blocks"
+    )
 
 
 def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +359,7 @@ def test_without_the_extra_the_page_has_no_pictures(runs: list[Path], monkeypatc
 def test_a_geometry_gives_a_map(land: Path, runs: list[Path]) -> None:
     file = write_squares(land / "counties.geojson", [square(n, GEOID=code) for n, code in enumerate(CODES[:5])])
     page = api.evaluate(runs[0], geometry={"county": file}, processes=1).dossier.read_text()
-    assert page.count("<svg") == 5, "and the other level as tiles"
+    assert page.count("<svg") == 6, "and the other level as tiles, and its risk"
     assert "The error of the total by county, in per cent" in page
     assert "5 areas; 1 without geometry" in page
 

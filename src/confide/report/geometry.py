@@ -188,7 +188,11 @@ TILE = 56
 
 
 def area_chart(
-    names: Mapping[str, str], values: Mapping[str, float | None], title: str, outlines: Geometry | None
+    names: Mapping[str, str],
+    values: Mapping[str, float | None],
+    title: str,
+    outlines: Geometry | None,
+    domain: tuple[float, float] | None = None,
 ) -> charts.Chart:
     """Areas, coloured by a number.
 
@@ -197,7 +201,10 @@ def area_chart(
         values: By code its number; None where there is none.
         title: What the colours mean.
         outlines: Where the areas are; without it they are tiles, in the order of ``names``.
+        domain: The numbers that the colours begin and end with; by default the smallest and the largest.
     """
+    known = [value for value in values.values() if value is not None] or [0.0]
+    low, high = domain or (min(known), max(known))
     if outlines is not None:
         features = [
             {
@@ -208,9 +215,7 @@ def area_chart(
             }
             for outline in outlines.outlines
         ]
-        return charts.chart("explore-map", features, title=title)
-    known = [value for value in values.values() if value is not None]
-    low, high = min(known), max(known)
+        return charts.chart("explore-map", features, title=title, domain=[low, high])
     rows: list[dict[str, Any]] = []
     for number, code in enumerate(list(names)[:MOST_TILES]):
         value = values[code]
@@ -219,7 +224,7 @@ def area_chart(
             {"name": names[code], "line": number // ACROSS, "place": number % ACROSS, "value": value, "dark": dark}
             | {"shown": "" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"}
         )
-    return charts.chart("explore-tiles", rows, height=TILE * -(-len(rows) // ACROSS), title=title)
+    return charts.chart("explore-tiles", rows, height=TILE * -(-len(rows) // ACROSS), title=title, domain=[low, high])
 
 
 @dataclass(frozen=True)
@@ -231,6 +236,8 @@ class AreaMeasure:
     levels: Mapping[str, Mapping[str, float | None]]
     names: Mapping[str, Mapping[str, str]]
     """By level and code what areas are called, where they have names."""
+    domain: tuple[float, float] | None = None
+    """The numbers that the colours begin and end with; by default the smallest and the largest of a level."""
 
 
 class AreaSums:
@@ -301,14 +308,15 @@ def area_maps(measure: AreaMeasure, geometry: Mapping[str, Path]) -> list[dict[s
         names = {code: measure.names.get(level, {}).get(code) or code for code in values}
         if level in geometry:
             outlines = read_geometry(geometry[level], level, values)
-            svg, how = area_chart(names, values, measure.what, outlines).svg(), f"{len(outlines.outlines):,} areas"
+            svg = area_chart(names, values, measure.what, outlines, measure.domain).svg()
+            how = f"{len(outlines.outlines):,} areas"
             how += f", {outlines.missing:,} without an outline" if outlines.missing else ""
         elif 1 < len(values) <= MOST_TILES:
-            svg = area_chart(names, values, measure.what, None).svg()
+            svg = area_chart(names, values, measure.what, None, measure.domain).svg()
             how = f"areas as tiles; --geometry {level}=FILE, or geometry in the spec, draws a map"
         else:
             continue
         caption = f"{measure.what[0].upper()}{measure.what[1:]}, by {level} ({how})."
         listed = [(names[code], value) for code, value in list(values.items())[:MOST_TILES]]
-        drawn.append({"svg": svg, "caption": caption, "level": level, "what": measure.what, "rows": listed})
+        drawn.append({"svg": svg, "caption": caption, "level": level, "what": measure.what, "rows": listed, "more": []})
     return drawn

@@ -32,6 +32,7 @@ from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
+from confide.report.lone_figures import LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility.metrics import bin_label, bin_of
 
@@ -194,11 +195,13 @@ def evaluate(
     engine: Engine,
     progress: Progress,
     by_area: AreaSums | None = None,
+    geometry: Mapping[str, Path] | None = None,
 ) -> Confidential[dict[str, Any]]:
     """Every released figure against the true one, for each table with its margins and for the programme as a whole;
-    ``by_area`` is told how far the figures of each area are off."""
+    ``by_area`` is told how far the figures of each area are off. Of levels with geometry, all areas are listed."""
     coded = _coded(problem, workspace, engine, progress)
     by_query: dict[str, ComparedCells] = {}
+    lone = LoneFigures()
     tables = []
     unit = 1 if problem.magnitude is None else problem.magnitude.unit
     with progress.stage("Comparing with the truth", len(problem.tables) + len(problem.given)) as advance:
@@ -207,10 +210,13 @@ def evaluate(
             for margin in table.margins:
                 cells = ComparedCells(margin.true, margin.published, margin.cells - len(margin.cell), unit)
                 geolevel = problem.level(margin.level)
-                if by_area is not None and geolevel is not None and margin.name not in by_query:
+                if geolevel is not None and margin.name not in by_query:
                     figures = margin.cells // len(geolevel.codes)
-                    off = np.abs(margin.published - margin.true) / unit
-                    by_area.add(geolevel.name, geolevel.codes, margin.cell // figures, off, figures)
+                    area, off = margin.cell // figures, np.abs(margin.published - margin.true) / unit
+                    if by_area is not None:
+                        by_area.add(geolevel.name, geolevel.codes, area, off, figures)
+                    if problem.magnitude is None:
+                        lone.add(geolevel.name, geolevel.codes, area, margin.true, margin.published)
                 by_query[margin.name] = cells
                 parts.append(cells)
             together = join_cells(parts, unit)
@@ -224,6 +230,7 @@ def evaluate(
             "programme": _accuracy(problem, programme),
             "tables": tables,
             "sizes": list(_by_size(problem, programme)) if problem.magnitude is None else [],
+            "risk_by_area": lone.as_dict(geometry or {}),
         }
     )
 
@@ -381,13 +388,24 @@ def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     run, problem = only_run(asked, refusal), asked.question
     require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
     by_area = AreaSums()
-    accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area)
+    accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area, asked.geometry)
     maps = area_maps(by_area.measure("mean absolute error of the figures", problem.area_names), asked.geometry)
     threshold = asked.question.spec.cellkey.threshold
-    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, threshold, maps))
+
+    def page(numbers: Row) -> str:
+        risks = risk_pictures(numbers["risk_by_area"], problem.area_names, asked.geometry, RISK_WORDS)
+        return _page(numbers, run.title, threshold, maps, risks)
+
+    return write_dossier(run, accuracy, page)
 
 
-def _page(numbers: Row, title: str, threshold: int | None, maps: list[dict[str, Any]]) -> str:
+RISK_WORDS = (
+    "A 1 may also be a larger count that noise has moved; from a single figure nobody can tell. The same records have "
+    "the same noise in every table, so that seeing their count again adds nothing."
+)
+
+
+def _page(numbers: Row, title: str, threshold: int | None, maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
     programme = numbers["programme"]
     return render(
         "cellkey_dossier.html.j2",
@@ -402,6 +420,7 @@ def _page(numbers: Row, title: str, threshold: int | None, maps: list[dict[str, 
         sizes=numbers["sizes"],
         figures=_figures(numbers) if charts.available() else [],
         maps=maps,
+        risks=risks,
         pictures=charts.available(),
     )
 

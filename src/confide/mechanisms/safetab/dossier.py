@@ -25,6 +25,7 @@ from confide.report.dossier import (
     write_over_keys,
 )
 from confide.report.geometry import AreaSums, area_maps, require_levels
+from confide.report.lone_figures import ALIKE, LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility.metrics import bin_label
 
@@ -42,28 +43,36 @@ def evaluate_safetab(request: Evaluating) -> Evaluated:
     require_levels(request.geometry, dict.fromkeys(level.settings.region_type for level in request.question.levels))
     for run in request.runs:
         require_sealed(run.workspace)
-    evaluations, maps = [], list[list[dict[str, Any]]]()
+    evaluations, maps, risks = [], list[list[dict[str, Any]]](), list[dict[str, Any]]()
     with request.progress.stage(
         "Comparing with the truth", len(request.question.levels) * len(request.runs)
     ) as advance:
         for run in request.runs:
-            by_area = AreaSums()
-            compared = evaluate(request.question, run.workspace, advance, by_area)
+            by_area, lone = AreaSums(), LoneFigures()
+            compared = evaluate(request.question, run.workspace, advance, by_area, lone)
             evaluations.append(reveal(compared))
             measure = by_area.measure("mean absolute error of the published totals of groups, in persons", None)
             maps.append(area_maps(measure, request.geometry))
+            risks.append(lone.as_dict(request.geometry))
     written = []
-    for run, evaluation, drawn in zip(request.runs, evaluations, maps, strict=True):
-        numbers = evaluation.as_dict()
-        written.append((numbers, write(run.workspace.dossier, numbers, _page(numbers, run.title, drawn))))
+    for run, evaluation, drawn, risk in zip(request.runs, evaluations, maps, risks, strict=True):
+        numbers = evaluation.as_dict() | {"risk_by_area": risk}
+        page = _page(numbers, run.title, drawn, risk_pictures(risk, None, request.geometry, RISK_WORDS))
+        written.append((numbers, write(run.workspace.dossier, numbers, page)))
     if len(request.runs) == 1:
         return Evaluated(Confidential(written[0][0]), written[0][1])
     pooled = pool(evaluations).as_dict()
     named = {"runs": [run.name for run in request.runs]} | pooled
-    return write_over_keys(request, pooled, _page(named, request.runs[0].title, []))
+    return write_over_keys(request, pooled, _page(named, request.runs[0].title, [], {}))
 
 
-def _page(numbers: Row, title: str, maps: list[dict[str, Any]]) -> str:
+RISK_WORDS = (
+    "Here a figure is the total of a population group, and a group that is left out is not shown. For each level the "
+    f"groups of all its kinds are looked at. {ALIKE}"
+)
+
+
+def _page(numbers: Row, title: str, maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
     curve = curve_points(numbers["suppression"])
     return render(
         "safetab_dossier.html.j2",
@@ -80,6 +89,7 @@ def _page(numbers: Row, title: str, maps: list[dict[str, Any]]) -> str:
         biased=[row for row in numbers["classes"] if row["mean_error_of_totals"] is not None],
         figures=_figures(numbers, curve) if charts.available() else [],
         maps=maps,
+        risks=risks,
         pictures=charts.available(),
         theory=all(row["expected_share_suppressed"] is not None for row in numbers["classes"]),
     )

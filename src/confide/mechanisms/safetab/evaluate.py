@@ -46,6 +46,7 @@ from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
 from confide.releases.workspace import Workspace
 from confide.report.geometry import AreaSums
+from confide.report.lone_figures import LoneFigures
 from confide.utility.metrics import bin_of
 
 # What the plan's laws say of a group with n persons, for many n at once, in double precision.
@@ -175,10 +176,14 @@ _CELLS = np.array(CELLS_OF_LEVEL)
 
 
 def evaluate(
-    problem: SafeTabProblem, workspace: Workspace, advance: Callable[[int], None], by_area: AreaSums | None = None
+    problem: SafeTabProblem,
+    workspace: Workspace,
+    advance: Callable[[int], None],
+    by_area: AreaSums | None = None,
+    lone: LoneFigures | None = None,
 ) -> Confidential[SafeTabEvaluation]:
     """A sealed release against the truth. The result tells of the truth and stays with the curator; ``by_area`` is told
-    how far the totals of each area are off."""
+    how far the totals of each area are off, and ``lone`` of groups of one person."""
     tables = released_tables(workspace.release, read_manifest(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
@@ -190,6 +195,9 @@ def evaluate(
         if by_area is not None:
             codes = problem.regions.areas[level.settings.region_type]
             by_area.add(level.settings.region_type, codes, *compared.off_by_area())
+        if lone is not None:
+            codes = problem.regions.areas[level.settings.region_type]
+            lone.add(level.settings.region_type, codes, *compared.totals_by_area())
         theory.append(own)
         advance(1)
     return Confidential(SafeTabEvaluation(problem.levels, tallies, theory))
@@ -259,6 +267,14 @@ class _Level:
         """For each published total the place of its area, and how far it is off."""
         off = np.abs(self._totals - self._size_of(self._released))
         return self._released // len(self._level.iterations), off
+
+    def totals_by_area(self) -> tuple[Integers, Integers, Integers]:
+        """For each group with anybody, or a published total: the place of its area, its true and its published total.
+        What is left out is -1."""
+        groups = np.union1d(self._occupied, self._released)
+        published = np.full(len(groups), -1, np.int64)
+        published[np.searchsorted(groups, self._released)] = self._totals
+        return groups // len(self._level.iterations), self._size_of(groups), published
 
     def tally(self) -> LevelTally:
         true, total_only = self._size_of(self._released), self._is_total_only(self._released)

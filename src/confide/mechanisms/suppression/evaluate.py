@@ -36,6 +36,7 @@ from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps
+from confide.report.lone_figures import LoneFigures, risk_pictures
 from confide.report.render import render
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
@@ -152,10 +153,14 @@ def _quantiles(values: Floats) -> dict[str, float]:
 
 
 def evaluate(
-    problem: SuppressionProblem, workspace: Workspace, engine: Engine, progress: Progress
+    problem: SuppressionProblem,
+    workspace: Workspace,
+    engine: Engine,
+    progress: Progress,
+    geometry: Mapping[str, Path] | None = None,
 ) -> Confidential[dict[str, Any]]:
     """Cells and figures lost by table, level, margin and group, and the intervals of suppressed cells against the
-    truth."""
+    truth. Of levels with geometry, the risk of all areas is listed."""
     fingerprint = fingerprint_of(problem)
     require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
@@ -185,9 +190,49 @@ def evaluate(
                 "drawn": drawn(pattern_problem, intervals, suppressed & primary, relative=magnitude),
                 "relative": magnitude,
             },
+            "risk_by_area": _lone(problem, pattern_problem, suppressed, intervals).as_dict(geometry or {}),
         }
         | ({"insiders": insider_statistics(pattern_problem, suppressed)} if magnitude else {})
     )
+
+
+def _lone(
+    problem: SuppressionProblem, pattern_problem: PatternProblem, suppressed: Flags, intervals: Intervals
+) -> LoneFigures:
+    """Figures of one record, each distinct cell once; a suppressed one is shown if its interval is one figure alone.
+    Magnitudes count nothing, so that there are none."""
+    lone = LoneFigures()
+    if problem.value is not None:
+        return lone
+    known = ~suppressed | (intervals.high - intervals.low <= PRECISION)
+    published = np.where(known, pattern_problem.value, HIDDEN)
+    seen: dict[str, Flags] = {}
+    for level, areas, area, place, cells in _area_cells(problem):
+        numbers, first = np.unique(problem.programme.linked.numbers[place][cells], return_index=True)
+        so_far = seen.setdefault(level, np.zeros(len(published), np.bool_))
+        new = ~so_far[numbers]
+        so_far[numbers] = True
+        lone.add(level, areas, area[first[new]], pattern_problem.value[numbers[new]], published[numbers[new]])
+    return lone
+
+
+HIDDEN = -1
+"""Stands for a count that nobody can work out."""
+
+
+def _area_cells(problem: SuppressionProblem) -> Iterator[tuple[str, list[str], Integers, int, Integers]]:
+    """For each table with areas and each of its levels: the level, the codes of its areas, and for each row of the
+    table the place of its area, the table and the cell of its layout."""
+    codes: dict[str, list[str]] = {}
+    for place, table in enumerate(problem.programme.tables):
+        if AREA not in table.columns:
+            continue
+        at, (labels, cells) = table.columns.index(LEVEL), table.lines
+        for level in dict.fromkeys(label[at] for label in labels):
+            rows = [number for number, label in enumerate(labels) if label[at] == level]
+            areas = codes.setdefault(level, list(dict.fromkeys(labels[number][at + 1] for number in rows)))
+            index = {area: number for number, area in enumerate(areas)}
+            yield level, areas, np.array([index[labels[row][at + 1]] for row in rows], np.int64), place, cells[rows]
 
 
 def _released(problem: SuppressionProblem, release: Path) -> Flags:
@@ -373,31 +418,38 @@ def evaluate_suppression(asked: Evaluating) -> Evaluated:
     run = only_run(asked, Finding("same-pattern", what, remedy="give one run"))
     hidden = hidden_by_area(asked.question, run.workspace.release)
     maps = area_maps(hidden, asked.geometry)
-    accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress)
+    accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress, asked.geometry)
     titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
-    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, titles, maps))
+
+    def page(numbers: Row) -> str:
+        risks = risk_pictures(numbers["risk_by_area"], asked.question.area_names, asked.geometry, RISK_WORDS)
+        return _page(numbers, run.title, titles, maps, risks)
+
+    return write_dossier(run, accuracy, page)
+
+
+RISK_WORDS = (
+    "A hidden figure counts as shown where an attacker can work it out from all that is published. A figure of one "
+    "record is in view only where the rules and decisions of the office call it safe."
+)
 
 
 def hidden_by_area(problem: SuppressionProblem, release: Path) -> AreaMeasure:
     """Which share of the figures of each area is left out, in per cent, as the published tables show it."""
-    sums, codes = AreaSums(), dict[str, list[str]]()
-    for table in problem.programme.tables:
-        if AREA not in table.columns:
-            continue
-        file, format_ = released_file(release, table.name, problem.spec.output.formats)
-        unit = problem.spec.data.figure_unit
-        _, flags = read_table(file, format_, table, magnitude=problem.value is not None, unit=unit)
-        at, (labels, cells) = table.columns.index(LEVEL), table.lines
-        for level in dict.fromkeys(label[at] for label in labels):
-            rows = [number for number, label in enumerate(labels) if label[at] == level]
-            areas = codes.setdefault(level, list(dict.fromkeys(labels[number][at + 1] for number in rows)))
-            place = {area: number for number, area in enumerate(areas)}
-            area = np.array([place[labels[number][at + 1]] for number in rows], np.int64)
-            sums.add(level, areas, area, 100 * flags[cells[rows]].astype(np.int64))
+    sums, flags_of = AreaSums(), dict[int, Flags]()
+    for level, areas, area, place, cells in _area_cells(problem):
+        if place not in flags_of:
+            table = problem.programme.tables[place]
+            file, format_ = released_file(release, table.name, problem.spec.output.formats)
+            unit = problem.spec.data.figure_unit
+            _, flags_of[place] = read_table(file, format_, table, magnitude=problem.value is not None, unit=unit)
+        sums.add(level, areas, area, 100 * flags_of[place][cells].astype(np.int64))
     return sums.measure("share of the figures that is left out, in per cent", problem.area_names)
 
 
-def _page(numbers: Row, title: str, titles: Mapping[str, str], maps: list[dict[str, Any]]) -> str:
+def _page(
+    numbers: Row, title: str, titles: Mapping[str, str], maps: list[dict[str, Any]], risks: dict[str, Any]
+) -> str:
     pictures = charts.available()
     return render(
         "suppression_dossier.html.j2",
@@ -408,6 +460,7 @@ def _page(numbers: Row, title: str, titles: Mapping[str, str], maps: list[dict[s
         pictures=pictures,
         figures=figures(numbers, titles) if pictures else {},
         maps=maps,
+        risks=risks,
         most=MOST_GROUPS,
     )
 

@@ -40,6 +40,7 @@ from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
+from confide.report.lone_figures import LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility import tally
 
@@ -174,19 +175,20 @@ def evaluate(
     engine: Engine,
     progress: Progress,
     by_area: AreaSums | None = None,
+    geometry: Mapping[str, Path] | None = None,
 ) -> Confidential[dict[str, Any]]:
     """Every released count against the true one, what stays counted again, and the swap itself; ``by_area`` is told how
-    far the figures of each area are off."""
+    far the figures of each area are off. Of levels with geometry, all areas are listed."""
     require_records(workspace, problem.fingerprint(), "records or settings are not those of the release")
     with progress.stage("Reading records", 1) as advance:
         people = read_people(problem, engine)
         advance(1)
     swap = swap_of(workspace) if moved_file(workspace).exists() else None
     rows = []
-    finest = {table.query.name for table in problem.tables}
+    finest, lone = {table.query.name for table in problem.tables}, LoneFigures()
     with progress.stage("Comparing with the truth", max(1, len(problem.tables))) as advance:
         for table in problem.tables:
-            rows += list(_compared(problem, people, table, workspace.release, by_area or AreaSums()))
+            rows += list(_compared(problem, people, table, workspace.release, by_area or AreaSums(), lone))
             advance(1)
     return Confidential(
         {
@@ -196,12 +198,13 @@ def evaluate(
             "kept": _kept(problem, people, swap),
             "exact": [row for row in rows if row["said_to_stay"]],
             "swap": None if swap is None else _swap(problem, people, swap),
+            "risk_by_area": lone.as_dict(geometry or {}),
         }
     )
 
 
 def _compared(
-    problem: SwappingProblem, people: People, table: QueryTable, release: Path, by_area: AreaSums
+    problem: SwappingProblem, people: People, table: QueryTable, release: Path, by_area: AreaSums, lone: LoneFigures
 ) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
     released = _released(problem, table, release)
@@ -211,6 +214,8 @@ def _compared(
             unit, one, other = _both(true, published, number, margin.cells)
             codes = problem.spine.level(level).codes
             by_area.add(level, codes, unit, np.abs(one - other), margin.cells)
+            if lone.takes(level, "*".join(sorted(variable.name for variable in margin.variables)), table.name):
+                lone.add(level, codes, unit, one, other)
             if not len(one):
                 continue
             said = _stays(problem, table, level, number)
@@ -332,14 +337,25 @@ def evaluate_swapping(asked: Evaluating) -> Evaluated:
     run, problem = only_run(asked, refusal), asked.question
     require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
     by_area = AreaSums()
-    accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area)
+    accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area, asked.geometry)
     measure = by_area.measure("mean absolute error of the figures, in persons", problem.area_names)
     maps = area_maps(measure, asked.geometry)
     levels = [level.name for level in asked.question.spine.levels]
-    return write_dossier(run, accuracy, lambda numbers: _page(numbers, run.title, levels, maps))
+
+    def page(numbers: Row) -> str:
+        risks = risk_pictures(numbers["risk_by_area"], problem.area_names, asked.geometry, RISK_WORDS)
+        return _page(numbers, run.title, levels, maps, risks)
+
+    return write_dossier(run, accuracy, page)
 
 
-def _page(numbers: Row, title: str, levels: list[str], maps: list[dict[str, Any]]) -> str:
+RISK_WORDS = (
+    "A 1 may be somebody who was moved there; as long as rates and partners stay secret, nobody can tell. On levels "
+    "that nobody left, and for what stays unchanged, every figure is shown as it is."
+)
+
+
+def _page(numbers: Row, title: str, levels: list[str], maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
     swap = numbers["swap"]
     pictures = charts.available()
     return render(
@@ -356,6 +372,7 @@ def _page(numbers: Row, title: str, levels: list[str], maps: list[dict[str, Any]
         smallest=levels[-1],
         figures=_figures(numbers, levels) if pictures else [],
         maps=maps,
+        risks=risks,
         pictures=pictures,
     )
 

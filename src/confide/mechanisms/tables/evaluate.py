@@ -24,6 +24,7 @@ from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps, require_levels
+from confide.report.lone_figures import ALIKE, LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
 
@@ -55,8 +56,11 @@ class CellErrors:
         } | self.sums.as_dict()
 
 
-def evaluate(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Confidential[list[CellErrors]]:
-    """Compares every released count with the true one. The result tells of the truth and stays with the curator."""
+def evaluate(
+    programme: TablesProblem, plan: Plan, workspace: Workspace, lone: LoneFigures | None = None
+) -> Confidential[list[CellErrors]]:
+    """Compares every released count with the true one. The result tells of the truth and stays with the curator;
+    ``lone`` is told of figures of one record."""
     require_sealed(workspace)
     rows = []
     for table in programme.tables:
@@ -66,7 +70,7 @@ def evaluate(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Conf
             length = level.units * table.rows_per_unit
             counts = released[position : position + length].reshape(level.units, table.rows_per_unit)
             position += length
-            rows += _evaluate_level(programme, plan, workspace, table, level.name, counts)
+            rows += _evaluate_level(programme, plan, workspace, table, level.name, counts, lone or LoneFigures())
     return Confidential(rows)
 
 
@@ -77,6 +81,7 @@ def _evaluate_level(
     table: MeasuredTable,
     level: str,
     counts: np.ndarray[Any, Any],
+    lone: LoneFigures,
 ) -> list[CellErrors]:
     geolevel = programme.spine.level(level)
     file = counts_file(workspace, table, geolevel)
@@ -95,6 +100,9 @@ def _evaluate_level(
             true = margin_counts(truth, summed_axes(table.query, margin), units)
             noisy = counts[first : first + units, start : start + margin.cells].ravel()
             start += margin.cells
+            if lone.takes(level, programme.query_key(table, margin), table.name):
+                area = np.repeat(np.arange(first, first + units), margin.cells)
+                lone.add(level, geolevel.codes, area, true, noisy)
             for size_class, part in by_size_class(true, noisy, margins[margin.name]).items():
                 key = (margin.name, size_class)
                 sums[key] = sums.get(key, ErrorSums()) + part
@@ -165,13 +173,15 @@ def evaluate_tables(asked: Evaluating) -> Evaluated:
     results = []
     with asked.progress.stage("Comparing with the truth", 2 * len(asked.runs)) as advance:
         for run in asked.runs:
-            cells = evaluate(asked.question, asked.plan, run.workspace)
+            lone = LoneFigures()
+            cells = evaluate(asked.question, asked.plan, run.workspace, lone)
             advance(1)
-            rows = reveal(cells)
-            results.append({"cells": [row.as_dict() for row in rows]})
+            rows, risk = reveal(cells), lone.as_dict(asked.geometry)
+            results.append({"cells": [row.as_dict() for row in rows], "risk_by_area": risk})
             by_area = errors_by_area(asked.question, asked.plan, run.workspace)
             maps = area_maps(by_area, asked.geometry) if charts.available() else []
-            write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title, maps))
+            risks = risk_pictures(risk, asked.question.area_names, asked.geometry, ALIKE)
+            write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title, maps, risks))
             advance(1)
     if len(results) == 1:
         return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
@@ -188,7 +198,7 @@ def errors_by_area(programme: TablesProblem, plan: Plan, workspace: Workspace) -
     return sums.measure("mean absolute error of the figures, in persons", programme.area_names)
 
 
-def _page(rows: Sequence[CellErrors], plan: Plan, title: str, maps: list[dict[str, Any]]) -> str:
+def _page(rows: Sequence[CellErrors], plan: Plan, title: str, maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
     by_level = [
         _summary(part) | {"table": table, "level": level}
         for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
@@ -211,6 +221,7 @@ def _page(rows: Sequence[CellErrors], plan: Plan, title: str, maps: list[dict[st
         sizes=by_size,
         figures=_figures(by_level, by_size, levels, order) if charts.available() else [],
         maps=maps,
+        risks=risks,
     )
 
 

@@ -22,6 +22,7 @@ from confide.report import charts
 from confide.report.charts import VERY_FEW
 from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
 from confide.report.geometry import MOST_TILES, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
+from confide.report.lone_figures import ALIKE, LoneFigures, risk_pictures
 from confide.report.render import fixed, render, signed
 from confide.utility import combine
 from confide.utility.metrics import SIZE_BINS, bin_label
@@ -222,28 +223,34 @@ def evaluate_topdown(request: Evaluating) -> Evaluated:
     tiled = _tiled(request)
     comparison = TruthComparison(request.question)
     evaluations: list[TopDownEvaluation] = []
+    risks: list[dict[str, Any]] = []
     steps = len(comparison.geographies) * len(request.runs)
     with request.progress.stage("Comparing with the truth", steps) as advance:
         for run in request.runs:
+            lone = LoneFigures()
             truth_comparison = evaluate(
                 comparison,
                 run.workspace,
                 request.engine,
                 plan=request.plan,
                 totals_of=frozenset((*outlines, *tiled)),
+                lone=lone,
                 advance=advance,
             )
             evaluations.append(reveal(truth_comparison))
+            risks.append(lone.as_dict(request.geometry))
     numbers = [evaluation.as_dict() for evaluation in evaluations]
-    written = [
-        write(run.workspace.dossier, values, _page(values, run.title, 1, _pictures(outlines, tiled, [evaluation])))
-        for run, values, evaluation in zip(request.runs, numbers, evaluations, strict=True)
-    ]
+    written = []
+    for run, values, evaluation, risk in zip(request.runs, numbers, evaluations, risks, strict=True):
+        pictures = _pictures(outlines, tiled, [evaluation])
+        drawn = risk_pictures(risk, None, request.geometry, RISK_WORDS, (*outlines, *tiled))
+        page = _page(values, run.title, 1, pictures, drawn)
+        written.append(write(run.workspace.dossier, values | {"risk_by_area": risk}, page))
     if len(request.runs) == 1:
-        return Evaluated(Confidential(numbers[0]), written[0])
+        return Evaluated(Confidential(numbers[0] | {"risk_by_area": risks[0]}), written[0])
     combined = combine(numbers, FIXED)
     named = {"runs": [run.name for run in request.runs]} | combined
-    page = _page(named, request.runs[0].title, len(request.runs), _pictures(outlines, tiled, evaluations))
+    page = _page(named, request.runs[0].title, len(request.runs), _pictures(outlines, tiled, evaluations), {})
     return write_over_keys(request, combined, page)
 
 
@@ -254,6 +261,10 @@ def _geometry(request: Evaluating) -> dict[str, Geometry]:
     return {name: read_geometry(Path(file), name, codes_of[name]) for name, file in request.geometry.items()}
 
 
+RISK_WORDS = (
+    "Here a figure is a count of released records that are alike in all attributes, in an area of a level. "
+    f"{ALIKE} Released records are made from noisy counts: none of them is the record of anybody."
+)
 MOST_LEVELS_OF_TILES = 2
 
 
@@ -333,7 +344,9 @@ def _percent(totals: Sequence[AreaTotals]) -> dict[str, float | None]:
     }
 
 
-def _page(numbers: dict[str, Any], title: str, keys: int, areas: dict[str, list[dict[str, Any]]]) -> str:
+def _page(
+    numbers: dict[str, Any], title: str, keys: int, areas: dict[str, list[dict[str, Any]]], risks: dict[str, Any]
+) -> str:
     page = Page(numbers, keys)
     return render(
         "topdown_dossier.html.j2",
@@ -343,6 +356,7 @@ def _page(numbers: dict[str, Any], title: str, keys: int, areas: dict[str, list[
         figures=_figures(page) if charts.available() else [],
         maps=areas["maps"],
         tiles=areas["tiles"],
+        risks=risks,
         pictures=charts.available(),
     )
 

@@ -60,6 +60,7 @@ from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import Job, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
+from confide.report.lone_figures import LoneFigures
 from confide.schema import DETAILED
 from confide.utility import LargestGroup, LargestGroups
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of
@@ -554,6 +555,7 @@ def evaluate(
     *,
     plan: Plan | None = None,
     totals_of: Collection[str] = (),
+    lone: LoneFigures | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Confidential[TopDownEvaluation]:
     """Compares the released records with the true ones. The result tells of the truth and stays with the curator.
@@ -564,6 +566,8 @@ def evaluate(
         engine: What counts records.
         plan: The plan of the release, where a run on made-up people is to say what to expect of records.
         totals_of: Geographies whose totals are kept area by area.
+        lone: Is told of records that are alone with all their attributes in an area of an official level, or of one of
+            those geographies.
         advance: Called once for each geography.
     """
     require_sealed(workspace)
@@ -586,6 +590,8 @@ def evaluate(
         ((true_total, total),) = counts.cells_of(looked_at[0])
         if geography.name in totals_of:
             totals[geography.name] = AreaTotals(geography.codes, true_total, total)
+        if lone is not None and (geography.kind == "level" or geography.name in totals_of):
+            lone.add(geography.name, geography.codes, counts.area, counts.truth, counts.released)
         population = bin_of(POPULATION_BINS, true_total)
         for one in looked_at:
             sums = None if made_up is None else made_up.sums[geography.name, one.name]
