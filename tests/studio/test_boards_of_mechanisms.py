@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ from confide.mechanisms.cellkey.board import CellKeyBoard, noise_margin
 from confide.mechanisms.safetab.board import SafeTabBoard
 from confide.mechanisms.suppression.board import SuppressionBoard
 from confide.mechanisms.swapping.board import SwappingBoard
-from confide.mechanisms.topdown.board import TopDownBoard, Z
+from confide.mechanisms.topdown.board import BoardNoise, TopDownBoard, Z
 from confide.mechanisms.topdown.expected_errors import accuracy_table
 from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
@@ -174,6 +175,38 @@ def test_a_place_beside_the_spine_gets_its_margin_by_the_budget(boards: dict[str
     shares = [now.budgets[row] / now.total / (board.budgets[row] / board.total) for row in board.budgets]
     assert max(shares) / min(shares) < 1 + Fraction(1, 10**4), "all parts in their proportions"
     assert not rows["place:total"].lockable
+
+
+def test_a_board_that_has_worked_out_much_says_what_a_new_one_says(boards: dict[str, Any]) -> None:
+    board = boards["topdown"]
+    moves = [
+        ("margin:county:hispanic*cenrace", "12"),
+        ("part:tract:total", "0.3"),
+        ("part:tract:total", "0.3001"),
+        ("margin:block:total", "9"),
+        ("budget", "2.5"),
+    ]
+    for name, text in moves:
+        now = board.moved(name, text, Moving())
+        parts = {row: float(part) for row, part in now.budgets.items()}
+        known, anew = (noise.variances(list(parts), parts) for noise in (board.noise, BoardNoise(board.problem)))
+        for row, variance in anew.items():
+            assert known[row] == pytest.approx(variance, rel=1e-8), (name, text, row)
+
+
+def test_areas_that_are_alike_have_the_noise_that_each_of_them_has(boards: dict[str, Any]) -> None:
+    noise, problem, compared = boards["topdown"].noise, boards["topdown"].problem, 0
+    scales = noise.scales({row: float(part) for row, part in boards["topdown"].budgets.items()})
+    assert any(len(set(own)) > 1 for own in scales), "units of several classes"
+    frame = problem.frame.spine
+    for level in (*frame.levels, *frame.areas):
+        for total in (True, False):
+            each = noise.theory.contributions(level.unit_of_block, level.units, total=total)
+            there = np.unique(level.unit_of_block[problem.spine.rows])
+            mean = each[there[there >= 0]].mean(axis=0)
+            assert noise.contributions(level.name, total, scales) == pytest.approx(mean, rel=1e-9, abs=1e-9), level.name
+            compared += 1
+    assert compared >= 10
 
 
 # SafeTab-P.

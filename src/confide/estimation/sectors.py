@@ -263,10 +263,15 @@ class Sectors:
         """M of each sector for queries measured with these precisions: sectors x core x core."""
         result = np.zeros((len(self.sectors), self.size, self.size))
         for query, precision in queries:
-            alike = (query.members / query.sizes[:, None]).T @ query.members
-            for number, sector in enumerate(self.sectors):
-                result[number] += precision * self._factor(query.kept, sector) * alike
+            factors, alike = self.information_of(query)
+            for number, factor in enumerate(factors):
+                result[number] += precision * factor * alike
         return result
+
+    def information_of(self, query: SectorQuery) -> tuple[Floats, Floats]:
+        """What a query tells at a precision of one: in each sector so many times a matrix of core x core."""
+        factors = np.array([self._factor(query.kept, sector) for sector in self.sectors])
+        return factors, (query.members / query.sizes[:, None]).T @ query.members
 
     def _factor(self, kept: Sequence[bool], sector: Sequence[bool]) -> float:
         of_axes = zip(self.free_shape, kept, sector, strict=True)

@@ -214,11 +214,11 @@ class BudgetBoard(Board):
             )
         step = self._step(total)
         before = sum((self.budgets[row] for row in others), Fraction(0))
-        parts = dict(kept)
+        factor, parts, taken = remaining / before / step if others else 0, dict(kept), 0
         for place, row in enumerate(others):
-            part = self.budgets[row] * remaining / before // step * step
-            if place == len(others) - 1:
-                part = remaining - sum((parts[each] for each in others[:-1]), Fraction(0))
+            steps = math.floor(self.budgets[row] * factor)
+            part = remaining - taken * step if place == len(others) - 1 else steps * step
+            taken += steps
             if part <= 0:
                 raise too_little(row)
             parts[row] = part
@@ -259,8 +259,8 @@ class BudgetBoard(Board):
         return ()
 
     @cached_property
-    def _largest(self) -> Fraction:
-        return max(self.budgets.values())
+    def _largest(self) -> float:
+        return float(max(self.budgets.values()))
 
     def _row(self, row: RowName, part: Fraction) -> BoardRow:
         name, facts = ":".join(row), self.facts(row)
@@ -273,8 +273,10 @@ class BudgetBoard(Board):
         if self.persons:
             entries["share"] = share_text(facts.size, self.persons, facts.areas)
         entries |= dict(facts.more)
-        entries[PART] = BoardEntry(f"{PART}:{name}", f"Part of the budget: {what}", part_text(part))
-        return BoardRow(name, facts.group, facts.title, entries, float(part / self._largest))
+        entries[PART] = BoardEntry(
+            f"{PART}:{name}", f"Part of the budget: {what}", short_text(self._exact_parts[row], part)
+        )
+        return BoardRow(name, facts.group, facts.title, entries, float(part) / self._largest)
 
     @property
     def settings(self) -> tuple[BoardEntry, ...]:
@@ -296,8 +298,12 @@ class BudgetBoard(Board):
         return self._choices
 
     @cached_property
+    def _exact_parts(self) -> dict[RowName, str]:
+        return {row: exact_text(part) for row, part in self.budgets.items()}
+
+    @cached_property
     def _choices(self) -> dict[str, str]:
-        parts = {f"{PART}:{':'.join(row)}": exact_text(part) for row, part in self.budgets.items()}
+        parts = {f"{PART}:{':'.join(row)}": text for row, text in self._exact_parts.items()}
         return parts | {PERSONS: "" if self.persons is None else str(self.persons)} | self.other_choices()
 
     def chosen(self, choices: Choices) -> Self:
@@ -356,10 +362,13 @@ def first_that_fits(fits: Callable[[int], bool], guess: int) -> int:
     return high
 
 
-@lru_cache(maxsize=65536)
 def part_text(part: Fraction) -> str:
     """A part as it is shown: exactly where it has few digits, otherwise to eight of them."""
-    text = exact_text(part)
+    return short_text(exact_text(part), part)
+
+
+def short_text(text: str, part: Fraction) -> str:
+    """The same, where its exact text is known."""
     return text if "/" not in text and len(text) <= 12 else f"{float(part):.8g}"
 
 

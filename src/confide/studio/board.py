@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class OpenedBoard(TypedAnswer):
         """The other side."""
         return shield_of(self.now.claim, self.prior)
 
-    @property
+    @cached_property
     def differing(self) -> dict[str, str]:
         """The choices that are not those of the spec."""
         return differing_choices(self.start, self.now)
@@ -193,7 +193,12 @@ def differing_choices(start: Board, now: Board) -> dict[str, str]:
 
 def as_text(start: Board, now: Board) -> str:
     """The choices of a board, for an address."""
-    return BETWEEN.join(f"{name}={text}" for name, text in differing_choices(start, now).items())
+    return choices_text(differing_choices(start, now))
+
+
+def choices_text(choices: Choices) -> str:
+    """Choices as an address has them."""
+    return BETWEEN.join(f"{name}={text}" for name, text in choices.items())
 
 
 @lru_cache(maxsize=512)

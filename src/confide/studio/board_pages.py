@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,10 +13,11 @@ from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 from pydantic import BaseModel
 
-from confide.releases.boards import Board, BoardEntry, Moving
-from confide.report.render import exact_text
+from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving
+from confide.report.render import environment, exact_text
 from confide.studio import board as boards
 from confide.studio.board import PINS, OpenedBoard
 from confide.studio.explorer import Folder
@@ -121,7 +124,13 @@ def _opened(folder: OpenedFolder, name: str) -> OpenedBoard:
 
 @lru_cache(maxsize=16)
 def _kept(path: Path, stamp: int) -> OpenedBoard:  # noqa: ARG001 - a spec that has changed is opened anew
-    return boards.opened_board(path)
+    opened = boards.opened_board(path)
+    list(opened.start.entries())
+    # What is there by now stays: a collection that looks at all of it would keep everybody waiting for 200 ms.
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # else libraries complain at the end of what they find there
+    return opened
 
 
 def _address(board: OpenedBoard, spec: str) -> str:
@@ -129,7 +138,7 @@ def _address(board: OpenedBoard, spec: str) -> str:
     return address(
         "/board",
         spec=spec,
-        at=boards.as_text(board.start, board.now),
+        at=boards.choices_text(board.differing),
         lock=sorted(board.moving.locked),
         budget_follows="" if board.moving.keep_total else "true",
         prior="" if board.prior == boards.PRIOR else exact_text(board.prior),
@@ -155,13 +164,14 @@ def _values(board: OpenedBoard, spec: str) -> dict[str, Any]:
         "moving": board.moving,
         "spec": spec,
         "columns": now.columns,
-        "rows": list(zip(now.rows, _before(board), strict=True)),
+        "rows": now.rows,
+        "lines": _lines(board),
         "settings": list(zip(now.settings, board.start.settings, strict=True)),
         "dials": list(zip(now.dials, board.start.dials, strict=True)),
         "prior": exact_text(board.prior),
         "asks_prior": shield.asks_prior,
         "shield": shield,
-        "at_text": boards.as_text(board.start, now),
+        "at_text": boards.choices_text(board.differing),
         "alternatives": [
             (letter, other, protects, _address(replace(board, now=other), spec)) for letter, other, protects in pins
         ],
@@ -178,9 +188,35 @@ def _values(board: OpenedBoard, spec: str) -> dict[str, Any]:
     }
 
 
-def _before(board: OpenedBoard) -> list[Any]:
-    """For each row what it was in the spec, by columns."""
-    return [row.entries for row in board.start.rows]
+def _lines(board: OpenedBoard) -> list[tuple[str, BoardRow, bool, list[_Cell]]]:
+    """The rows as they are drawn: the group where another one begins, the row, whether it is locked, and its cells."""
+    columns, locked, lines, last = board.now.columns, board.moving.locked, [], ""
+    for row, start in zip(board.now.rows, board.start.rows, strict=True):
+        cells = [_cell(row, start, column, column is columns[-1]) for column in columns]
+        lines.append(("" if row.group == last else row.group, row, row.name in locked, cells))
+        last = row.group
+    return lines
+
+
+_Cell = tuple[bool, str, Markup | None, str, str]
+"""Whether it is a number; the width of a bar; a field up to its value, if it is one; the text, and what it was."""
+
+
+def _cell(row: BoardRow, start: BoardRow, column: BoardColumn, is_last: bool) -> _Cell:
+    entry, before = row.entries.get(column.name, ""), start.entries.get(column.name)
+    text = _text(entry)
+    same = not column.compared or before is None or isinstance(before, str) is not isinstance(entry, str)
+    was = "" if same or before is None or _text(before) == text else _text(before)
+    if isinstance(entry, str):
+        return column.numeric, "", None, text, was
+    width = f"{100 * row.amount:.1f}" if is_last and row.amount is not None else ""
+    return column.numeric, width, _field(entry.name, entry.title, entry.kind), text, was
+
+
+@lru_cache(maxsize=16384)
+def _field(name: str, title: str, kind: str) -> Markup:
+    """A field of a row up to its value, which is all of it that changes."""
+    return Markup(environment().get_template("studio_field.html.j2").render(name=name, title=title, kind=kind))  # noqa: S704 - a template escapes
 
 
 def _compared(board: OpenedBoard, pins: list[tuple[str, Board, Shield]]) -> list[tuple[str, list[str]]]:

@@ -74,63 +74,121 @@ class _Kind:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """From the parts of areas in units of a level to those in the units above: what does not depend on noise."""
+    """From the parts of areas in units of a level to those in the units above: what does not depend on noise.
+
+    Parts that are alike are one: areas are alike by the thousand, as what counts are the classes of their units, and
+    of the units beside these.
+    """
 
     position: int
-    unit: Integers
-    """Of each part of an area its unit."""
-    pair: Integers
-    """And what it becomes a part of."""
-    parents: Integers
-    """The units above that areas have parts in."""
-    group: Integers
-    """For each unit of the level the one above."""
+    below: Integers
+    """Of each kind of part what it was on the level below, and"""
+    unit_class: Integers
+    """the class of its unit, and"""
+    number: Integers
+    """how many there are."""
+    above: Integers
+    """Line by line a kind of part of a unit above,"""
+    inside: Integers
+    """a kind of part that it is made of, and"""
+    times: Integers
+    """how many of these it has."""
+    beside: Integers
+    """For each kind of part above how many units of each class the unit above has in all, and"""
+    number_above: Integers
+    """how many there are."""
 
 
 @dataclass(frozen=True, eq=False)
 class _WaysUp:
     """The steps from the blocks to the root, for the areas of a kind."""
 
-    problem: TopDownProblem
+    levels: int
     steps: tuple[_Step, ...]
-    last: _Step | None
-    """The root, where nothing above has a known sum."""
+    at_root: bool
+    """Whether the last step is the root, where nothing above has a known sum."""
 
     def means(self, scales: Sequence[Floats]) -> Floats:
         """The sum of k over areas, level by level."""
-        levels = self.problem.spine.levels
-        result = np.zeros(len(levels))
-        part: Floats = np.ones(len(self.steps[0].unit) if self.steps else 1)
+        result = np.zeros(self.levels)
+        part: Floats = np.ones(1)
         for step in self.steps:
-            scale = scales[step.position][levels[step.position].shares.index]
-            group_scale, own = np.bincount(step.group, scale), part * scale[step.unit]
-            first = np.bincount(step.pair, own)
-            above = group_scale[step.parents]
-            result[step.position] = max(0.0, float(part @ own - (first * first / above).sum()))
-            part = first / above
-        if self.last is not None:
-            scale = scales[0][levels[0].shares.index]
-            result[0] = float((part * part * scale[self.last.unit]).sum())
+            before, scale = part[step.below], scales[step.position]
+            own = before * scale[step.unit_class]
+            result[step.position] = own * before @ step.number
+            if step.position or not self.at_root:
+                first = np.bincount(step.above, step.times * own[step.inside])
+                part = first / (step.beside @ scale)
+                result[step.position] = max(0.0, float(result[step.position] - first * part @ step.number_above))
         return np.where(result < ROUNDING, 0.0, result)
 
 
 def _ways_up(problem: TopDownProblem, kind: _Kind, together: tuple[int, Integers] | None) -> _WaysUp:
     inside = kind.area != OUTSIDE
     unit, area = np.flatnonzero(inside), kind.area[inside]
+    alike = np.zeros(len(unit), np.int64)
     steps: list[_Step] = []
-    for position in range(len(problem.spine.levels) - 1, -1, -1):
+    levels = problem.spine.levels
+    for position in range(len(levels) - 1, -1, -1):
         stops = together is not None and together[0] == position
+        index, classes = levels[position].shares.index, len(levels[position].shares.table)
+        kinds, own, number = np.unique(alike * classes + index[unit], return_inverse=True, return_counts=True)
+        below, unit_class = np.divmod(kinds, classes)
         if position == 0 and not stops:
             nothing = np.zeros(0, np.int64)
-            return _WaysUp(problem, tuple(steps), _Step(0, unit, nothing, nothing, nothing))
-        group = together[1] if together is not None and stops else problem.spine.levels[position].parent
+            steps.append(_Step(0, below, unit_class, number, *[nothing] * 5))
+            return _WaysUp(len(levels), tuple(steps), at_root=True)
+        group = together[1] if together is not None and stops else levels[position].parent
         key, pair = np.unique(group[unit] * kind.areas + area, return_inverse=True)
         parents, next_area = np.divmod(key, kind.areas)
-        steps.append(_Step(position, unit, pair.reshape(-1), parents, group))
+        beside = np.bincount(group * classes + index, minlength=(int(group.max()) + 1) * classes).reshape(-1, classes)
+        lines, times = np.unique(pair.reshape(-1) * len(kinds) + own.reshape(-1), return_counts=True)
+        line, part = np.divmod(lines, len(kinds))
+        of_parts = _alike(line, np.stack([part, times], axis=1), len(key))
+        unit_kinds = np.unique(beside, axis=0, return_inverse=True)[1].reshape(-1)
+        _, first, alike, number_above = np.unique(
+            of_parts * len(beside) + unit_kinds[parents], return_index=True, return_inverse=True, return_counts=True
+        )
+        place = np.full(len(key), -1, np.int64)
+        place[first] = np.arange(len(first))
+        kept = place[line] >= 0
+        steps.append(
+            _Step(
+                position,
+                below,
+                unit_class,
+                number,
+                place[line[kept]],
+                part[kept],
+                times[kept],
+                beside[parents[first]],
+                number_above,
+            )
+        )
         if stops:
             break
-        unit, area = parents, next_area
-    return _WaysUp(problem, tuple(steps), None)
+        unit, area, alike = parents, next_area, alike.reshape(-1)
+    return _WaysUp(len(levels), tuple(steps), at_root=False)
+
+
+def _alike(row: Integers, lines: Integers, rows: int) -> Integers:
+    """For each row a number that rows with the same lines share; rows are in order, and so are the lines of each.
+
+    >>> _alike(np.array([0, 0, 1, 2, 2]), np.array([[1, 1], [2, 1], [1, 1], [1, 1], [2, 1]]), 3).tolist()
+    [1, 0, 1]
+    """
+    entry = np.unique(lines, axis=0, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(row, minlength=rows)
+    start = np.cumsum(sizes) - sizes
+    result: Integers = sizes.astype(np.int64)
+    for place in range(int(sizes.max(initial=0))):
+        longer = np.flatnonzero(sizes > place)
+        result[longer] = _numbered(result[longer] * len(lines) + entry[start[longer] + place])
+    return _numbered(result * (int(sizes.max(initial=0)) + 1) + sizes)
+
+
+def _numbered(keys: Integers) -> Integers:
+    return np.asarray(np.unique(keys, return_inverse=True)[1], np.int64).reshape(-1)
 
 
 class BoardNoise:
@@ -170,7 +228,7 @@ class BoardNoise:
 
     def variances(self, rows: Sequence[RowName], parts: Parts) -> dict[RowName, float]:
         """The same for several rows."""
-        scales = self._scales(parts)
+        scales = self.scales(parts)
         model, within, means = self._noise(parts), dict[str, Floats](), dict[tuple[str, bool], Floats]()
         result: dict[RowName, float] = {}
         for row in rows:
@@ -182,7 +240,7 @@ class BoardNoise:
                 within[query] = model.within(self.groups[query]).mean(axis=1)
             way = (kind, query == TOTAL and self.theory.together)
             if way not in means:
-                means[way] = self._contributions(*way, scales)
+                means[way] = self.contributions(*way, scales)
             own, mean = within[query], means[way]
             value = float(mean @ own)
             if value != value:  # what a level leaves open matters where areas have a part of its noise
@@ -190,7 +248,7 @@ class BoardNoise:
             result[row] = value
         return result
 
-    def _scales(self, parts: Parts) -> tuple[tuple[float, ...], ...]:
+    def scales(self, parts: Parts) -> tuple[tuple[float, ...], ...]:
         """For each level and class of its units the share of the level by the unit's."""
         sums = [sum(parts[level.name, query.name] for query in level.queries) for level in self._levels]
         return tuple(
@@ -198,15 +256,16 @@ class BoardNoise:
             for place, runs in enumerate(self._runs)
         )
 
-    def _contributions(self, kind: str, total: bool, scales: tuple[tuple[float, ...], ...]) -> Floats:
+    def contributions(self, kind: str, total: bool, scales: tuple[tuple[float, ...], ...]) -> Floats:
         """k of each level, the mean over the areas of a kind (:func:`.evaluate.contributions`)."""
         key = (kind, total, scales)
-        if key not in self._means:
+        known = self._means.get(key)
+        if known is None:
             if len(self._means) > MOST_KEPT:
                 self._means.clear()
             summed = self._ways(kind, total).means([np.array(scale) for scale in scales])
-            self._means[key] = summed / self.kinds[kind].areas
-        return self._means[key]
+            self._means[key] = known = summed / self.kinds[kind].areas
+        return known
 
     def _ways(self, kind: str, total: bool) -> _WaysUp:
         if (kind, total) not in self._known_ways:
@@ -218,23 +277,29 @@ class BoardNoise:
         if self._model is None:
             strategy = with_parts(self.problem.strategy, {row: Fraction(part) for row, part in parts.items()})
             return MeansOfQueries(replace(self.problem, strategy=strategy), self.theory)
-        levels = []
-        for place, level in enumerate(self._levels):
-            variances = {query.name: _variance(parts[level.name, query.name]) for query in level.queries}
-            of_total = variances.pop(TOTAL) if self._alone[place] else None
-            levels.append((*self._covariance(place, variances), of_total))
-        return self._model.with_levels(levels)
+        measured = [
+            {query.name: _variance(parts[level.name, query.name]) for query in level.queries} for level in self._levels
+        ]
+        of_totals = [own.pop(TOTAL) if alone else None for own, alone in zip(measured, self._alone, strict=True)]
+        covariances = self._covariances_of(measured)
+        return self._model.with_levels([(*own, total) for own, total in zip(covariances, of_totals, strict=True)])
 
-    def _covariance(self, place: int, variances: Mapping[str, float]) -> tuple[Floats, Floats]:
+    def _covariances_of(self, levels: Sequence[Mapping[str, float]]) -> list[tuple[Floats, Floats]]:
+        """C of each level, and what it leaves open: the same but for a factor where proportions are the same."""
         assert self._model is not None
-        scale = next(iter(variances.values()))
-        key = (place, tuple(round(each / scale, 10) for each in variances.values()))
-        if key not in self._covariances:
-            if len(self._covariances) > MOST_KEPT:
-                self._covariances.clear()
-            self._covariances[key] = self._model.covariance({name: each / scale for name, each in variances.items()})
-        covariance, rest = self._covariances[key]
-        return covariance * scale, rest
+        scales = [next(iter(variances.values())) for variances in levels]
+        relative = [{name: v / scale for name, v in own.items()} for own, scale in zip(levels, scales, strict=True)]
+        keys = [(place, tuple(round(v, 10) for v in own.values())) for place, own in enumerate(relative)]
+        found_before = ((key, self._covariances.get(key)) for key in keys)  # others may be clearing it
+        known = {key: own for key, own in found_before if own is not None}
+        new = [place for place, key in enumerate(keys) if key not in known]
+        if len(self._covariances) + len(new) > MOST_KEPT:
+            self._covariances.clear()
+        if new:
+            found = self._model.covariances([relative[place] for place in new])
+            known |= {keys[place]: own for place, own in zip(new, found, strict=True)}
+            self._covariances |= known
+        return [(known[key][0] * scale, known[key][1]) for key, scale in zip(keys, scales, strict=True)]
 
 
 def _kinds(problem: TopDownProblem) -> list[tuple[str, _Kind]]:

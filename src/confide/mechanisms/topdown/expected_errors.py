@@ -182,6 +182,7 @@ class InSectors:
         self._queries = queries
         self._cells: dict[Hashable, SectorCells] = {}
         self._opened: dict[SectorCells, Booleans] = {}
+        self._information: dict[str, tuple[Floats, Floats]] = {}
         shape = (len(levels), len(self.sectors.sectors), self.sectors.size, self.sectors.size)
         # For each level C in sectors, and what of each core vector the measurements leave open.
         self._covariance, self._rest = np.zeros(shape), np.zeros(shape)
@@ -198,13 +199,28 @@ class InSectors:
 
     def covariance(self, variances: Mapping[str, float]) -> tuple[Floats, Floats]:
         """C of a level with these variances of its measurements, and what of each core vector they leave open."""
-        shape = (len(self.sectors.sectors), self.sectors.size, self.sectors.size)
+        return self.covariances([variances])[0]
+
+    def covariances(self, levels: Sequence[Mapping[str, float]]) -> list[tuple[Floats, Floats]]:
+        """The same for several levels at once."""
+        information = np.zeros((len(levels), len(self.sectors.sectors), *[len(self._possible)] * 2))
+        for place, variances in enumerate(levels):
+            for name, variance in variances.items():
+                factors, alike = self._told(name)
+                information[place] += (1 / variance * factors)[:, None, None] * alike
+        shape = (len(levels), len(self.sectors.sectors), self.sectors.size, self.sectors.size)
         covariance, rest = np.zeros(shape), np.zeros(shape)
-        inner = np.ix_(np.arange(shape[0]), self._possible, self._possible)
-        information = self.sectors.information((self._queries[name], 1 / v) for name, v in variances.items())[inner]
-        covariance[inner] = np.linalg.pinv(information, rcond=1e-12, hermitian=True)
-        rest[inner] = np.eye(len(self._possible)) - covariance[inner] @ information
-        return covariance, rest
+        inner = np.ix_(*map(np.arange, shape[:2]), self._possible, self._possible)
+        covariance[inner] = inverse = np.linalg.pinv(information, rcond=1e-12, hermitian=True)
+        rest[inner] = np.eye(len(self._possible)) - inverse @ information
+        return list(zip(covariance, rest, strict=True))
+
+    def _told(self, name: str) -> tuple[Floats, Floats]:
+        """What a query tells of possible cells, worked out once: it does not depend on noise."""
+        if name not in self._information:
+            factors, alike = self.sectors.information_of(self._queries[name])
+            self._information[name] = factors, alike[np.ix_(self._possible, self._possible)]
+        return self._information[name]
 
     def with_levels(self, levels: Sequence[tuple[Floats, Floats, float | None]]) -> InSectors:
         """The same with other noise: for each level its covariance, what is left open, and the variance of a total

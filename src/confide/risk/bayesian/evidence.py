@@ -195,6 +195,7 @@ def unusable_noise(what: str, found: str, expected: str) -> ParameterError:
     return ParameterError("bad-noise", what, found=found, expected=expected, remedy="correct the noise")
 
 
+_ROUNDED_OFF = 42.0  # a term exp(-42) times the largest is below the last bit
 _DUAL_UP_TO = Fraction(1)
 _FEW = 4
 _OVERFLOWS = 354
@@ -298,13 +299,14 @@ class LawEvidence(CountEvidence):
         if rho is None or rho > _DUAL_UP_TO:
             return super().transform(z)
         # Poisson summation: exp(rho z (z + 1)) sum_n exp(-pi**2 n**2 / rho + 2 pi i n z), over the same sum at z = 0.
+        # Terms fall off as exp(-pi**2 (n - n*)**2 / rho) from n* = -rho Im(z) / pi: those beyond rounding are left out.
         rate = float(rho)
-        reach = int(np.ceil(rate * np.max(np.abs(z.imag)) / np.pi + 4)) if z.size else 4
-        n = np.arange(-reach, reach + 1, dtype=np.float64)
-        dual = -((np.pi * n) ** 2) / rate
+        reach = int(np.ceil(np.sqrt(_ROUNDED_OFF * rate) / np.pi + 0.5))
+        near = np.arange(-reach, reach + 1, dtype=np.float64)
         at = np.ravel(z)[:, None]
-        sums = np.exp(rate * at * (at + 1) + dual + 2j * np.pi * n * at).sum(axis=1)
-        return np.asarray(sums / np.exp(dual).sum()).reshape(np.shape(z))
+        n = np.round(-rate * at.imag / np.pi) + near
+        sums = np.exp(rate * at * (at + 1) - (np.pi * n) ** 2 / rate + 2j * np.pi * n * at).sum(axis=1)
+        return np.asarray(sums / np.exp(-((np.pi * near) ** 2) / rate).sum()).reshape(np.shape(z))
 
     def _two_valued(self, z: Complexes) -> Complexes:
         rate = float(self._decay.first)

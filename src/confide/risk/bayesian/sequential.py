@@ -30,7 +30,7 @@ import numpy as np
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive
 from confide.privacy import Neighbours
-from confide.risk.bayesian.evidence import Complexes, CountEvidence, Floats, evidence_of, gaussian_for
+from confide.risk.bayesian.evidence import Complexes, CountEvidence, Floats, Integers, evidence_of, gaussian_for
 from confide.risk.bayesian.one_level import assess, checked_priors, log_ratios, ratio_for, risk_at
 
 _REACH, _STEP = 14.0, 1 / 128
@@ -265,13 +265,17 @@ class JointDecision:
         threshold = log(1 - p) - log(p)
         ratio, with_target, without = self._first
 
-        def right(at: float) -> tuple[float, float]:
-            place = np.searchsorted(self._sorted, at - ratio, side="right")
-            return float(with_target @ self._above[place]), float(without @ self._up_to[place])
+        def places(at: float) -> Integers:
+            return np.asarray(np.searchsorted(self._sorted, at - ratio, side="right"), np.int64)
 
         hair = _HAIR * (1 + abs(threshold))
-        cautious, bold = right(threshold + hair), right(threshold - hair)
-        return (*cautious, max(bold[0] - cautious[0], cautious[1] - bold[1]))
+        cautious, bold = places(threshold + hair), places(threshold - hair)
+        right = float(with_target @ self._above[cautious]), float(without @ self._up_to[cautious])
+        # Few combinations are so even that they are decided otherwise.
+        even = np.flatnonzero(cautious != bold)
+        more = with_target[even] @ (self._above[bold[even]] - self._above[cautious[even]])
+        less = without[even] @ (self._up_to[cautious[even]] - self._up_to[bold[even]])
+        return (*right, max(float(more), float(less)))
 
 
 def _product(parts: Sequence[Half]) -> Half:

@@ -151,8 +151,7 @@ LEAST_ORDER = "1.0001"
 
 _ORDERS = 201  # looked at at once; a round narrows the best order down fifty times
 _ROUNDS = 3
-_COARSE, _FINE = 32, 64  # halvings of the interval of logits
-_MARGIN = 2.0
+_EPSILON = 2.0**-52
 _LARGEST_LOGIT = 745.0  # beyond, 1 − w is below the smallest float
 _DIGITS = 60
 
@@ -194,58 +193,56 @@ def _best(rho: float, level: float, least: float, directions: tuple[bool, ...]) 
     if level == 1:
         return _LARGEST_LOGIT, 0.0, True
     coins = math.log(level), math.log1p(-level)
-    forward = np.array(directions)[:, None]
-    limits = np.zeros((len(directions), 1))
-    candidates = (
-        [] if least else _sorted(_crossing(rho, coins, limits, forward, _LARGEST_LOGIT, _FINE), limits, directions)
-    )
-    below = np.full(len(directions), least or min(1.0, math.sqrt(-coins[1] / rho)) * 1e-3)
-    above = np.full(len(directions), max(2 * below[0], max(1.0, math.sqrt(-coins[0] / rho)) * 1e3))
-    for _ in range(_ROUNDS):
-        highest = min(_LARGEST_LOGIT, candidates[0][0] + _MARGIN) if candidates else _LARGEST_LOGIT
-        orders = np.geomspace(below, above, _ORDERS, axis=1)
-        logits = _crossing(rho, coins, orders, forward, highest, _COARSE)
-        candidates = sorted(candidates + _sorted(logits, orders, directions))
-        rows, best = np.arange(len(directions)), logits.argmin(axis=1)
-        below, above = orders[rows, np.maximum(best - 2, 0)], orders[rows, np.minimum(best + 2, _ORDERS - 1)]
-    logit, order, way = candidates[0]
-    if order:
-        final = _crossing(rho, coins, np.array([[order]]), np.array([[way]]), _LARGEST_LOGIT, _FINE)
-        logit = float(final[0, 0])
-    return logit, order, way
+    candidates = []
+    for forward in directions:
+        if not least:
+            candidates.append((_crossing(rho, coins, np.zeros(1), forward)[0], 0.0, forward))
+        below = least or min(1.0, math.sqrt(-coins[1] / rho)) * 1e-3
+        above = max(2 * below, max(1.0, math.sqrt(-coins[0] / rho)) * 1e3)
+        for _ in range(_ROUNDS):
+            orders = np.geomspace(below, above, _ORDERS)
+            logit, first = _crossing(rho, coins, orders, forward)
+            candidates.append((logit, float(orders[first]), forward))
+            below, above = float(orders[max(first - 2, 0)]), float(orders[min(first + 2, _ORDERS - 1)])
+    return min(candidates)
 
 
-def _sorted(logits: Array, orders: Array, directions: tuple[bool, ...]) -> list[tuple[float, float, bool]]:
-    best = logits.argmin(axis=1)
-    return sorted((float(logits[row, at]), float(orders[row, at]), directions[row]) for row, at in enumerate(best))
+def _crossing(rho: float, coins: tuple[float, float], orders: Array, forward: bool) -> tuple[float, int]:
+    """The logit of w at which the inequality of one of these α − 1 begins to fail, and which of them it is.
 
-
-def _crossing(
-    rho: float, coins: tuple[float, float], orders: Array, forward: npt.NDArray[np.bool_], highest: float, halvings: int
-) -> Array:
-    """For each α − 1 the logit of w at which the inequality begins to fail, by bisection; a row for each direction."""
-    low = np.full(orders.shape, coins[0] - coins[1])
-    high = np.full(orders.shape, highest)
+    The largest excess over what is allowed is a continuous function of the logit that rises through zero once.
+    """
     allowed = rho * (1 + orders)
-    for _ in range(halvings):
-        middle = (low + high) / 2
-        fails = _divergence(*coins, middle, orders, forward) > allowed
-        low, high = np.where(fails, low, middle), np.where(fails, middle, high)
-    return high
+
+    def excess(logit: float) -> Array:
+        return _divergence(*coins, logit, orders, forward) - allowed
+
+    def largest(logit: float) -> float:
+        return float(excess(logit).max())
+
+    logit = _LARGEST_LOGIT
+    if largest(logit) > 0:
+        from scipy.optimize import brentq
+
+        logit, beyond = float(brentq(largest, coins[0] - coins[1], logit, xtol=1e-300, rtol=4 * _EPSILON)), 0.0
+        while largest(logit + beyond) <= 0:  # a root may lie a last bit below: it has to fail
+            beyond = 2 * beyond or float(np.spacing(abs(logit)))
+        logit += beyond
+    return logit, int(excess(logit).argmax())
 
 
-def _divergence(rejected: float, kept: float, logit: Array, orders: Array, forward: npt.NDArray[np.bool_]) -> Array:
+def _divergence(rejected: float, kept: float, logit: float, orders: Array, forward: bool) -> Array:
     """The Rényi divergence of order 1 + ``orders`` between the two coins; for zero, that of Kullback and Leibler."""
-    power, rest = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
-    first, second = np.where(forward, rejected, power), np.where(forward, kept, rest)
-    sign = np.where(forward, 1.0, -1.0)
-    one, other = sign * (rejected - power), sign * (kept - rest)
+    power, rest = -float(np.logaddexp(0, -logit)), -float(np.logaddexp(0, logit))
+    first, second = (rejected, kept) if forward else (power, rest)
+    sign = 1.0 if forward else -1.0
+    ratio, other_ratio = sign * (rejected - power), sign * (kept - rest)
     if not orders.any():
-        return np.asarray(np.exp(first) * one + np.exp(second) * other)
-    one, other = orders * one, orders * other
+        return np.full(len(orders), math.exp(first) * ratio + math.exp(second) * other_ratio)
+    one, other = orders * ratio, orders * other_ratio
     # Near order 1 the sum is close to 1, and its logarithm is taken of the difference.
-    near = np.maximum(np.abs(one), np.abs(other)) < 0.5
-    small = np.exp(first) * np.expm1(np.where(near, one, 0)) + np.exp(second) * np.expm1(np.where(near, other, 0))
+    near = orders * max(abs(ratio), abs(other_ratio)) < 0.5
+    small = math.exp(first) * np.expm1(np.where(near, one, 0)) + math.exp(second) * np.expm1(np.where(near, other, 0))
     return np.asarray(np.where(near, np.log1p(small), np.logaddexp(first + one, second + other)) / orders)
 
 
