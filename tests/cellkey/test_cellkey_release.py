@@ -195,7 +195,7 @@ def test_no_true_count_key_or_noise_is_in_any_released_file(release: Path) -> No
     total = cells["work"]["_T", "_T"]
     assert noise_of(PTABLE, total)
     texts = [path for path in release.rglob("*") if path.is_file() and path.suffix != ".parquet"]
-    assert len(texts) == 3 * len(TABLES) + 6, "tables, cells and SDMX; manifest, statement, and what explains them"
+    assert len(texts) == 3 * len(TABLES) + 7, "tables, cells and SDMX; manifest, statement, and what explains them"
     for path in texts:
         numbers = set(re.findall(r"\d+", path.read_text()))
         assert not numbers & long

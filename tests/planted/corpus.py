@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -42,18 +44,21 @@ class Bug:
         path = self.path(root)
         if not path.is_file():
             raise CorpusError(f"{self.name}: there is no file {SOURCE}/{self.file}")
-        text = path.read_text(encoding="utf-8")
-        times = text.count(self.old)
-        if times != 1:
-            raise CorpusError(f"{self.name}: the old text occurs {times} times in {SOURCE}/{self.file}, not once")
-        if self.old.split() == self.new.split():
-            raise CorpusError(f"{self.name}: the new text says what the old text says")
-        changed = text.replace(self.old, self.new)
+        changed = self.changed(path.read_text(encoding="utf-8"))
         try:
             ast.parse(changed if path.suffix == ".py" else "")
         except SyntaxError as error:
             raise CorpusError(f"{self.name}: the new text is no Python: {error}") from None
         return changed
+
+    def changed(self, text: str) -> str:
+        """A text with the bug in it, whatever it is then; raises where the bug does not fit it."""
+        times = text.count(self.old)
+        if times != 1:
+            raise CorpusError(f"{self.name}: the old text occurs {times} times in {SOURCE}/{self.file}, not once")
+        if self.old.split() == self.new.split():
+            raise CorpusError(f"{self.name}: the new text says what the old text says")
+        return text.replace(self.old, self.new)
 
 
 def read_corpus(folder: Path = FOLDER) -> list[Bug]:
@@ -68,6 +73,35 @@ def read_corpus(folder: Path = FOLDER) -> list[Bug]:
     return bugs
 
 
+def misfits(bugs: Sequence[Bug], root: Path) -> list[str]:
+    """Which bugs do not fit the source, and why. Bugs of one file are planted together, and parsed once.
+
+    Where that is no Python, or where one changes what another one needs, they are planted one by one.
+    """
+    problems = []
+    for file in dict.fromkeys(bug.file for bug in bugs):
+        of_file = [bug for bug in bugs if bug.file == file]
+        try:
+            path = of_file[0].path(root)
+            original = together = path.read_text(encoding="utf-8")
+            for bug in of_file:
+                bug.changed(original)
+                together = bug.changed(together)
+            ast.parse(together if path.suffix == ".py" else "")
+        except (CorpusError, OSError, SyntaxError):
+            for bug in of_file:
+                try:
+                    bug.planted(root)
+                except CorpusError as error:
+                    problems.append(str(error))
+    return problems
+
+
+@lru_cache(maxsize=1024)
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def missing_test(root: Path, node: str) -> str | None:
     """Why there is no such test, or none if there is; without importing it."""
     file, *names = node.partition("[")[0].split("::")
@@ -75,7 +109,7 @@ def missing_test(root: Path, node: str) -> str | None:
         return f"{node}: there is no file {file}"
     if not names:
         return f"{node}: a bug is killed by single tests, file.py::test_name"
-    inside: list[ast.stmt] = ast.parse((root / file).read_text(encoding="utf-8")).body
+    inside: list[ast.stmt] = _parsed(root / file).body
     for name in names:
         item = next((i for i in inside if isinstance(i, ast.FunctionDef | ast.ClassDef) and i.name == name), None)
         if item is None:

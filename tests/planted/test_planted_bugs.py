@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.planted.__main__ import chosen, summary, table
-from tests.planted.corpus import ROOT, Bug, CorpusError, missing_test, read_corpus
+from tests.planted.corpus import ROOT, Bug, CorpusError, misfits, missing_test, read_corpus
 from tests.planted.running import try_all, verdict
 
 CORPUS = read_corpus()
@@ -28,13 +28,7 @@ SURVIVORS = {
 
 def test_every_bug_still_applies() -> None:
     """`make planted` plants them; this says at once which of them a change of the source has left behind."""
-    problems = []
-    for bug in CORPUS:
-        try:
-            bug.planted(ROOT)
-        except CorpusError as error:
-            problems.append(str(error))
-    assert problems == []
+    assert misfits(CORPUS, ROOT) == []
 
 
 def test_every_bug_names_tests_that_exist() -> None:
@@ -94,6 +88,19 @@ def little_project(tmp_path: Path) -> Path:
         '[tool.pytest.ini_options]\nmarkers = ["slow: s", "costly: c", "statistical: s", "process: p"]\n'
     )
     return root
+
+
+def test_what_does_not_fit_is_named_whatever_else_is_planted_in_the_file(little_project: Path) -> None:
+    right = [bug("a", "2 * x", "2 + x", "test_doubled"), bug("b", "3 * x", "3 + x", "test_tripled")]
+    crossing = bug("c", "return 2 * x", "return x", "test_doubled")
+    wrong = [
+        bug("not-once", "return", "yield", "test_doubled"),
+        bug("no-python", "return 2 * x", "return 2 *", "test_doubled"),
+        bug("no-change", "return 2 * x", "return  2 *  x", "test_doubled"),
+    ]
+    assert misfits([*right, crossing], little_project) == []
+    assert [text.partition(":")[0] for text in misfits([*right, *wrong], little_project)] == [one.name for one in wrong]
+    assert len(misfits([Bug("numbers", "d", "gone.py", "", "a", "b", ())], little_project)) == 1
 
 
 @pytest.mark.process

@@ -206,6 +206,12 @@ def test_deltas_are_rounded_up_and_barely(rho: Fraction, epsilon: Fraction) -> N
         assert_just_above(cks_delta(rho, epsilon), oracle_cks_delta(rho, epsilon))
 
 
+@pytest.mark.parametrize("rho", [1000, 10**6])
+def test_a_delta_where_no_order_is_small_enough(rho: int) -> None:
+    """An epsilon far below rho: the best order is closer to 1 than is looked at, and delta is next to 1."""
+    assert 1 - 1e-9 < cks_delta(rho, 1) <= 1
+
+
 @given(rhos, rhos, deltas, deltas)
 @settings(max_examples=18, deadline=None)
 def test_monotone(r1: Fraction, r2: Fraction, d1: Fraction, d2: Fraction) -> None:

@@ -339,7 +339,7 @@ def test_validate_and_execute_from_the_command_line(tmp_path: Path) -> None:
     printed = confide("safetab", "execute", *made, out, "--processes", 1)
     assert "a new one; to charge the ledger of the data set" in printed
     assert all(tables(out))
-    explained = {"README.txt", "codebook.html", "datapackage.json", "areas.csv", "cells"}
+    explained = {"README.txt", "codebook.html", "datapackage.json", "explore.html", "areas.csv", "cells"}
     expected = {"t1", "t2", "tables", "manifest.json", "certificate.html"} | explained
     assert {path.name for path in out.iterdir()} == expected
     assert not [name for name in tree(out) if "confidential" in name or name.endswith(".ledger")]

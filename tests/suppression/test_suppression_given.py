@@ -69,7 +69,7 @@ def test_the_command_as_it_is_typed(tmp_path: Path) -> None:
     for line in csv.DictReader(JOBS.splitlines()):
         cell = tuple("_T" if line[name] == "Total" else line[name] for name in ("region", "sex"))
         assert table[cell] in (None, int(line["count"]))
-    explained = {"README.txt", "cells", "codebook.html", "datapackage.json"}
+    explained = {"README.txt", "cells", "codebook.html", "datapackage.json", "explore.html"}
     assert {path.name for path in release.iterdir()} == {"manifest.json", "statement.html", "tables"} | explained
     assert run_json("verify", release)["ok"]
     audited = run_json("audit", "suppression", release)
@@ -107,7 +107,7 @@ def test_what_is_confidential_stays_in_its_zone(tmp_path: Path) -> None:
         path.read_bytes() for path in done.release.rglob("*") if path.suffix in (".json", ".html", ".csv")
     )
     assert b"decision of" not in public
-    assert b"unsafe" not in public
+    assert b"unsafe" not in public.replace(b"'unsafe-inline'", b""), "but for the rule of the page for its own script"
     assert b'"decided"' not in public
     question = json.loads((done.release / "manifest.json").read_text())["plan"]["question"]
     assert question["given"] == {"statuses": True, "costs": False, "levels": False}

@@ -124,7 +124,10 @@ def test_a_run_in_which_nobody_moved_is_released_like_any_other(tmp_path: Path) 
 
 
 def test_how_many_moved_is_nowhere_in_the_release(sealed: Path) -> None:
-    public = b"".join(tree(sealed).values())
+    script = (Path(confide.__file__).parent / "data/studio/explore.js").read_bytes().strip()
+    page = (sealed / "explore.html").read_bytes()
+    assert script in page
+    public = b"".join(tree(sealed).values()).replace(page, page.replace(script, b""))
     tally = json.loads((sealed.parent / "confidential/measured/swap-confidential.json").read_text())
     for word in (b"moved", b"wanted", b"by_stage", tally["people"].encode()):
         assert word not in b"".join(line for line in public.split(b"\n") if b"<" not in line), word

@@ -247,6 +247,8 @@ def _root(rising: Callable[[Decimal], Decimal], high: Decimal) -> Decimal:
     low = high
     while rising(low) > 0 and low > _NEXT_TO_ZERO:
         high, low = low, low / 4
+    if rising(low) > 0:
+        return low  # the zero is closer to 0 than any order that is worth looking at
     # The Illinois method: where the straight line through both ends meets zero; an end that stays twice counts half.
     at_low, at_high, guess = rising(low), rising(high), high
     for _ in range(100):
