@@ -106,7 +106,7 @@ def test_rhode_island_with_maps_over_two_keys(tmp_path: Path) -> None:
     assert mean["block"] > mean["block_group (made)"]
     tract = row(found, "tract", "total", "total")
     ratio = tract["root_mean_squared_error"]["mean"] / tract["noise_alone"]["root_mean_squared_error"]
-    assert ratio == pytest.approx(1, abs=0.2), "tracts are large, so their totals have the noise alone"
+    assert 1 < ratio < 1.5, "the noise alone, and what the descent does not learn from below: about a quarter more"
     kept = {
         one["geography"]: one["share_within"]["mean"]
         for one in found["largest_group"]
