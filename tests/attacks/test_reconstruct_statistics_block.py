@@ -6,20 +6,26 @@ import time
 from itertools import combinations_with_replacement
 
 import pytest
-from tests.attacks.statistics_blocks import Statistic, age_lists, solutions, twice_median
+from tests.attacks.statistics_blocks import solutions
 
 from confide.attacks import reconstruct_statistics
-from confide.attacks.reconstruction.age_statistics import MOST
+from confide.attacks.reconstruction.age_statistics import MOST, AgeStatistic, age_lists, twice_median
 from confide.errors import ConfideError, ParameterError
+from confide.exact import Exact, exact
+
+
+def published(count: int, median: Exact, mean: Exact, digits: int = 1) -> AgeStatistic:
+    return AgeStatistic.of(count, exact(median, "median"), exact(mean, "mean"), digits)
+
 
 PUBLISHED = {
-    "total": Statistic.of(7, 30, 38),
-    "female": Statistic.of(4, 30, "33.5"),
-    "male": Statistic.of(3, 30, 44),
-    "black": Statistic.of(4, 51, "48.5"),
-    "white": Statistic.of(3, 24, 24),
-    "married_adult": Statistic.of(4, 51, 54),
-    "black_female": Statistic.of(3, 36, "36.7"),
+    "total": published(7, 30, 38),
+    "female": published(4, 30, "33.5"),
+    "male": published(3, 30, 44),
+    "black": published(4, 51, "48.5"),
+    "white": published(3, 24, 24),
+    "married_adult": published(4, 51, 54),
+    "black_female": published(3, 36, "36.7"),
 }
 
 
@@ -40,14 +46,14 @@ def test_exactly_one_block_has_the_published_statistics() -> None:
 
 
 def test_rounding_to_whole_means_would_leave_more() -> None:
-    coarse = PUBLISHED | {"white": Statistic.of(3, 24, 24, digits=0), "total": Statistic.of(7, 30, 38, digits=0)}
-    coarse |= {"male": Statistic.of(3, 30, 44, digits=0)}
+    coarse = PUBLISHED | {"white": published(3, 24, 24, digits=0), "total": published(7, 30, 38, digits=0)}
+    coarse |= {"male": published(3, 30, 44, digits=0)}
     assert len(solutions(coarse)) > 1
 
 
 @pytest.mark.parametrize(("count", "median", "mean"), [(3, 30, 44), (4, 6, "7.5"), (2, "2.5", "2.5"), (1, 7, 7)])
-def test_age_lists_are_all_there_are(count: int, median: object, mean: object) -> None:
-    statistic = Statistic.of(count, median, mean)  # type: ignore[arg-type]
+def test_age_lists_are_all_there_are(count: int, median: Exact, mean: Exact) -> None:
+    statistic = published(count, median, mean)
     oldest = 125 if count < 4 else 20
     every = [ages for ages in combinations_with_replacement(range(oldest + 1), count) if statistic.holds(ages)]
     assert sorted(age_lists(statistic, oldest)) == every
@@ -58,7 +64,7 @@ def test_medians() -> None:
     assert twice_median([3, 1, 2]) == 4
     assert twice_median([4, 1, 2, 3]) == 5
     with pytest.raises(ParameterError):
-        Statistic.of(4, "1/3", 2)
+        published(4, "1/3", 2)
 
 
 def of(found, step=-1):
