@@ -29,28 +29,6 @@ def project(tmp_path: Path) -> Project:
     return lay_out("tables", tmp_path / "office")
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs are done at once, in this process."""
-
-    class AtOnce:
-        def __init__(self, *_: Any, **__: Any):
-            self.stdin = self
-
-        def write(self, text: bytes) -> None:
-            work(json.loads(text))
-
-        def close(self) -> None:
-            return
-
-        def poll(self) -> int:
-            return 0
-
-        wait = poll
-
-    monkeypatch.setattr(jobs.subprocess, "Popen", AtOnce)
-
-
 def do(browser: Visitor, action: str, **wanted: str) -> dict[str, Any]:
     answer = browser.post(
         f"/api/cockpit/{action}", params=SPEC, headers=ORIGIN | {"content-type": "application/json"},

@@ -16,7 +16,7 @@ from confide.comparison.page import MADE_UP
 from confide.errors import ConfideError
 from confide.report.dossier import BANNER
 from confide.studio import comparisons, jobs
-from confide.studio.jobs import Jobs, work
+from confide.studio.jobs import Jobs
 
 SPEC = """
 [comparison]
@@ -46,28 +46,6 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def own(compared: Path, tmp_path: Path) -> Path:
     return shutil.copytree(compared, tmp_path / "own")
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs are done at once, in this process."""
-
-    class AtOnce:
-        def __init__(self, *_: Any, **__: Any):
-            self.stdin = self
-
-        def write(self, text: bytes) -> None:
-            work(json.loads(text))
-
-        def close(self) -> None:
-            return
-
-        def poll(self) -> int:
-            return 0
-
-        wait = poll
-
-    monkeypatch.setattr(jobs.subprocess, "Popen", AtOnce)
 
 
 def ask(browser: Visitor, **wanted: str) -> Any:
