@@ -314,3 +314,24 @@ def test_a_share_of_hidden_cells_gives_the_largest_threshold(boards: dict[str, A
     for bad in ({"threshold": ""}, {"threshold": "0"}, {"zeros": "never"}):
         with pytest.raises(ConfideError):
             board.chosen(bad)
+
+
+def test_a_row_that_is_not_there_is_not_locked_in_silence() -> None:
+    """Whoever misspells a row would believe that its figure stays, and see it move."""
+    spec = EXAMPLES / "tables" / "spec.toml"
+    for named in ("nosuch", "age-by-sex:nosuch"):
+        with pytest.raises(ConfideError) as caught:
+            tune_board(spec, moves={"budget": "2"}, locked=[named])
+        (finding,) = caught.value.findings
+        assert (finding.code, finding.found) == ("no-row", named)
+        assert "age-by-sex:nation" in str(finding.expected)
+    kept = tune_board(spec, moves={"budget": "2"}, locked=["age-by-sex:nation"])
+    before = tune_board(spec)
+    assert kept.now.choices()["part:age-by-sex:nation"] == before.now.choices()["part:age-by-sex:nation"]
+    assert kept.now.choices()["part:age-by-sex:state"] != before.now.choices()["part:age-by-sex:state"]
+
+
+def test_an_entry_that_is_no_choice_is_said_to_be_one_to_type() -> None:
+    with pytest.raises(ConfideError) as caught:
+        tune_board(EXAMPLES / "tables" / "spec.toml", choices={"budget": "2"})
+    assert "--move budget=" in str(caught.value.findings[0].remedy)

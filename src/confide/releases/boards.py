@@ -15,7 +15,7 @@ What is typed into an entry is a **move** (``--move``): other rows may follow, a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -220,14 +220,35 @@ class Board(TypedAnswer):
 
     def no_entry(self, name: str) -> ParameterError:
         """The error for a name that the board does not have."""
-        names = [each.name for each in self.entries()]
+        beside = [each.name for each in (*self.settings, *self.dials)]
+        names = [*beside, *(each.name for each in self.entries() if each.name not in beside)]
+        if name in names:  # it was to be set exactly, and moves others
+            return ParameterError(
+                "no-entry",
+                "this entry is no choice by itself: what it means follows from choices",
+                found=name,
+                expected="one of " + ", ".join([*self.choices()][:12]),
+                remedy=f"type it, and let others follow: --move {name}=...",
+            )
         return ParameterError(
             "no-entry",
             "the board has no such entry",
             found=name[:80],
             expected="one of " + ", ".join(names[:12]) + (", …" if len(names) > 12 else ""),
-            remedy="`confide tune board SPEC --json` lists all choices",
+            remedy="`confide tune board SPEC --json` lists `choices`, for --set, and `entries` and rows, for --move",
         )
+
+    def require_rows(self, names: Iterable[str]) -> None:
+        """Raises where a row that should keep its part is not on the board, or cannot be locked."""
+        known = [row.name for row in self.rows if row.lockable]
+        for name in sorted(set(names) - set(known)):
+            raise ParameterError(
+                "no-row",
+                "the board has no such row that can be locked",
+                found=name[:80],
+                expected="one of " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "no lock",
+                remedy="give the name of a row as `confide tune board SPEC --json` has it",
+            )
 
 
 def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded: LoadedSpec) -> P:

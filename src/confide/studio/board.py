@@ -134,6 +134,7 @@ def tune_board(
     opened = opened_board(spec)
     now = opened.start.chosen(choices or {})
     moving = Moving(frozenset(locked), keep_total)
+    now.require_rows(moving.locked)
     asked = replace(opened, now=now, moving=moving, prior=probability(prior, "prior"))
     board, findings = moved(asked, list((moves or {}).items()))
     if findings:
