@@ -1,9 +1,9 @@
 """Tree evidence against own measurements: ``python -m benchmarks.evidence [--spec FILE] [--keys N] [--json FILE]``.
 
 Estimates one and the same noise twice, ``evidence = "own"`` and ``evidence = "tree"``, under several keys, and prints
-for each geography and query the mean absolute errors and their ratio with its standard error. Without a spec, it makes
-up people of a state. Measurements are drawn from true counts with keys that everybody knows: for data that are public
-or made up. ``--seconds`` prints the processor time of each descent besides.
+for each geography and query the mean absolute errors and their ratio with its standard error, and for totals what the
+noise alone would make of both. Without a spec, it makes up people of a state. Measurements are drawn from true counts
+with keys that everybody knows: for data that are public or made up. The last lines say how long a descent takes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from benchmarks.processes import processor_time
 from confide.engines import LocalEngine
 from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.descent import descend, estimates_folder
+from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.noise import ReleaseKey
@@ -181,6 +182,23 @@ def table(rows: Sequence[Compared], mode: str = "tree") -> str:
     return "\n".join(lines)
 
 
+def expected_totals(problems: dict[str, TopDownProblem]) -> str:
+    """What theory expects of totals: mean absolute errors of the noise alone, before non-negativity and rounding."""
+    frame = problems["own"].frame.spine
+    noise = {mode: ReleasedNoise(problem) for mode, problem in problems.items()}
+    lines = ["| totals, by the noise alone | own | tree | ratio |", "|---|---|---|---|"]
+    for level in (*frame.levels, *frame.areas):
+        there = np.unique(level.unit_of_block[problems["own"].spine.rows])
+        errors = {}
+        for mode, of_mode in noise.items():
+            variances = of_mode.variances({}, level.unit_of_block, level.units)[there[there >= 0]]
+            errors[mode] = float(np.sqrt(2 / np.pi * np.maximum(variances, 0.0)).mean())
+        if errors["own"]:
+            ratio = errors["tree"] / errors["own"]
+            lines.append(f"| {level.name} | {errors['own']:.2f} | {errors['tree']:.2f} | {ratio:.3f} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Compare and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence", description="Tree evidence against own.")
@@ -198,7 +216,8 @@ def main(arguments: list[str] | None = None) -> int:
             problems = {mode: comparison.with_evidence(mode) for mode in ("own", "tree")}
             print("evidence from", ", ".join(problems["tree"].evidence_levels))
             rows, lines = compare(comparison, options.keys, problems)
-    print(table(rows), *lines, sep="\n")
+            expected = expected_totals(problems)
+    print(table(rows), expected, *lines, sep="\n")
     if options.json:
         options.json.write_text(json.dumps([vars(row) for row in rows], indent=1), encoding="utf-8")
     return 0
