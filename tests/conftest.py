@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     killers = {node for bug in read_corpus() for node in bug.killed_by}
     left_out = set(SLOW.read_text(encoding="utf-8").splitlines())
     for item in items:
-        if item.nodeid in left_out and not killers & {item.nodeid, name_of(item.nodeid)}:
+        if left_out & {item.nodeid, name_of(item.nodeid)} and not killers & {item.nodeid, name_of(item.nodeid)}:
             item.add_marker("slow")
         if CONTRACT in item.path.parents:
             item.add_marker("costly")
