@@ -296,8 +296,8 @@ class BoardNoise:
         if len(self._covariances) + len(new) > MOST_KEPT:
             self._covariances.clear()
         if new:
-            found = self._model.covariances([relative[place] for place in new])
-            known |= {keys[place]: own for place, own in zip(new, found, strict=True)}
+            made = self._model.covariances([relative[place] for place in new])
+            known |= {keys[place]: own for place, own in zip(new, made, strict=True)}
             self._covariances |= known
         return [(known[key][0] * scale, known[key][1]) for key, scale in zip(keys, scales, strict=True)]
 
