@@ -19,7 +19,7 @@ from confide.inference.asked import AskedQuery
 
 BLOCKS_AT_ONCE = 2_048
 MOST_KEPT = 1 << 23
-"""So many covariances of core cells of areas are kept."""
+"""So many covariances of core cells of areas are kept, and so many variances of a query in kinds of units."""
 
 
 class TreeAnswers:
@@ -45,8 +45,7 @@ class TreeAnswers:
         for level in np.unique(placed.level[areas]).tolist():
             rows = np.flatnonzero(placed.level[areas] == level)
             if level >= 0:
-                kind, of_kind = self._of_kinds(level, query)
-                result[rows] = of_kind[kind[placed.unit[areas[rows]]]]
+                result[rows] = self._of_units(level, placed.unit[areas[rows]], query)
                 continue
             rows = rows[placed.pieces[areas[rows]] > 0]
             if len(rows):
@@ -76,12 +75,18 @@ class TreeAnswers:
         forms = self.covariances.area_forms(block, area, areas, probes)
         return asked.arranged(np.einsum("aspp->aps", forms)[:, probe.reshape(-1)] @ asked.weights.T)
 
-    def _of_kinds(self, level: int, query: AskedQuery) -> tuple[Integers, Floats]:
-        key = (level, id(query))
-        if key not in self._kinds:
-            answers = self.covariances.evaluate(level, self._query(query).variances)
-            self._kinds[key] = (answers.kind, answers.values)
-        return self._kinds[key]
+    def _of_units(self, level: int, units: Integers, query: AskedQuery) -> Floats:
+        """Variances in units of a level. Those of all kinds are kept if they are few: a State has kinds by the ten
+        thousand in its block groups, and most of them have one unit."""
+        key, asked = (level, id(query)), self._query(query)
+        if key in self._kinds:
+            kind, values = self._kinds[key]
+            return np.asarray(values[kind[units]], np.float64)
+        if len(self.covariances.downward[level].upward) * asked.cells > MOST_KEPT:
+            return self.covariances.evaluate(level, asked.variances, units).of_units
+        answers = self.covariances.evaluate(level, asked.variances)
+        self._kinds[key] = (answers.kind, answers.values)
+        return np.asarray(answers.values[answers.kind[units]], np.float64)
 
     def figures(self, placed: PlacedAreas, areas: Integers, query: AskedQuery) -> Floats:
         """The estimates of the cells of a query in some areas: areas x cells."""
