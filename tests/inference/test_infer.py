@@ -30,6 +30,7 @@ from confide.inference.replicates import ReplicatedRelease
 from confide.inference.writing import write_inference
 from confide.mechanisms.topdown.evaluate import NoiseTheory
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise, expected_absolute_error
+from confide.mechanisms.topdown.measurements.measured_tree import read_totals
 
 
 @pytest.fixture(scope="module")
@@ -384,6 +385,20 @@ BAD: dict[str, Callable[[Path], None]] = {
     "a total twice": lambda f: _totals(f, "code,total\n44,5\n44,6\n"),
     "no totals": lambda f: (f / "totals.csv").unlink(),
     "ids of another width": lambda f: changed(f, "Tract", lambda row: row | {"geocode": row["geocode"][:-1]}),
+    "variances in lists": lambda f: _column(f, "variance", lambda value: [value]),
+    "yes and no for variances": lambda f: _column(f, "variance", bool),
+    "one value for each row": lambda f: _column(f, "value", len),
+    "values as text": lambda f: _column(f, "value", str),
+    "a shape that is a number": lambda f: _column(f, "query_shape", len),
+    "geocodes that are numbers": lambda f: _column(f, "geocode", int),
+    "a row without a name": lambda f: changed(f, "State", lambda row: row | {"query_name": None}),
+    "no noisy counts": lambda f: [shutil.rmtree(folder) for folder in (f / "US_Person_PL_PROD").glob("*/DPQuery")],
+    "a total below zero": lambda f: _nation(f, -5),
+    "a nation of others than its States": lambda f: _nation(f, 1_500),
+    "some States of a nation": lambda f: _without(f, "050"),
+    "States that their counties are not in": lambda f: _without(f, "050", "State"),
+    "totals with a unit in common": lambda f: _totals(f, "code,total\n44,360\n044,300\n"),
+    "totals above that of the nation": lambda f: _totals(f, "code,total\n44,36000\n"),
 }
 
 
@@ -405,6 +420,28 @@ def _text(folder: Path) -> None:
     _first(folder).write_text("not a table")
 
 
+def _column(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """The measurements of the States, with another type in one column."""
+    for file in (folder / "US_Person_PL_PROD" / "State.parquet" / "DPQuery").rglob("*.parquet"):
+        table = pq.read_table(file, partitioning=None)
+        values = pa.array([change(value) for value in table.column(name).to_pylist()])
+        pq.write_table(table.set_column(table.schema.get_field_index(name), name, values), file)
+
+
+def _nation(folder: Path, total: int) -> None:
+    (file,) = (folder / "US_Person_PL_PROD" / "US.parquet" / "Constraint").rglob("*.parquet")
+    table = pq.read_table(file, partitioning=None)
+    rows = [row | ({"value": [total]} if row["query_name"] == "total_con" else {}) for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+    _totals(folder, "code,total\n044,1\n")
+
+
+def _without(folder: Path, state: str, level: str = "*") -> None:
+    for files in (folder / "US_Person_PL_PROD").glob(f"{level}.parquet/*/State={state}"):
+        shutil.rmtree(files)
+    _totals(folder, "code,total\n44,360\n")
+
+
 def _totals(folder: Path, text: str) -> None:
     (folder / "totals.csv").write_text(text)
 
@@ -418,8 +455,36 @@ def test_bad_inputs_are_findings(public: Path, tmp_path: Path, name: str) -> Non
         infer(open_source(folder, totals=folder / "totals.csv"), ["total"], ["county"])
     for finding in caught.value.findings:
         assert finding.what
+        assert finding.found
         assert finding.remedy
         assert finding.where.file or finding.where.path
+
+
+def test_states_without_their_nation_are_estimated_from_their_own_files(public: Path, tmp_path: Path) -> None:
+    """Files come by State, and a State may be in two parts. What is known of one does not depend on the others."""
+    both, one = tmp_path / "both", tmp_path / "one"
+    for folder in (both, one):
+        shutil.copytree(public, folder)
+        shutil.rmtree(folder / "US_Person_PL_PROD" / "US.parquet")
+    _without(one, "050")
+    answers = [infer(open_source(f, totals=f / "totals.csv"), ["votingage"], ["state", "county"]) for f in (both, one)]
+    assert not any(fit.suspicious for answer in answers for fit in answer.fits)
+    for kind in ("state", "county"):
+        listed = [{(r["code"], r["votingage"]): r for r in answer.table(kind).to_pylist()} for answer in answers]
+        assert {code for code, _ in listed[1]} < {code for code, _ in listed[0]}
+        for key, row in listed[1].items():
+            assert row["gls"] == pytest.approx(listed[0][key]["gls"], abs=1e-9)
+            assert row["gls_sd"] == pytest.approx(listed[0][key]["gls_sd"], abs=1e-9)
+    total = infer(open_source(one, totals=one / "totals.csv"), ["total"], ["state"]).table("state").to_pylist()
+    assert [(row["code"], row["estimate"], row["method"]) for row in total] == [("44", 360.0, "exact")]
+
+
+def test_totals_need_no_header(public: Path, tmp_path: Path) -> None:
+    text = (public / "totals.csv").read_text()
+    (tmp_path / "bare.csv").write_text(text.partition("\n")[2])
+    (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert read_totals(tmp_path / "bare.csv") == read_totals(tmp_path / "excel.csv")
+    assert read_totals(tmp_path / "bare.csv") == read_totals(public / "totals.csv")
 
 
 @pytest.mark.parametrize(

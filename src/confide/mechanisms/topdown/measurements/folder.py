@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,6 +45,17 @@ class UnitsOfLevel:
     measured: NDArray[np.bool_]
     codes: Texts | None
     """Official codes, where the file has them."""
+
+    def numbers(self, geocodes: pa.Array | pa.ChunkedArray) -> Integers:
+        """For each geocode the number of its unit, or −1. What a search needs is made once, not for every batch."""
+        return np.fromiter(map(self._number, geocodes.to_pylist()), np.int64, len(geocodes))
+
+    def _number(self, geocode: str | None) -> int:
+        return self._places.get(geocode, -1)
+
+    @cached_property
+    def _places(self) -> dict[str | None, int]:
+        return {id_: number for number, id_ in enumerate(self.ids.tolist())}
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,8 @@ class MeasurementFolder:
                 if missing:
                     found = ", ".join(opened.schema_arrow.names)
                     raise _unlike(_place(file), f"the column {missing[0]!r} is missing", found, ", ".join(columns))
+                for name in columns:
+                    _check_type(file, name, opened.schema_arrow.field(name).type)
                 there = optional is not None and optional in opened.schema_arrow.names
                 for batch in opened.iter_batches(rows, columns=[*columns, optional] if there else columns):
                     if optional is not None and not there:
@@ -140,6 +154,22 @@ class MeasurementFolder:
 
 
 SAID = ("release", "plan_hash", "stamp", "measurement_layout")
+
+
+def _check_type(file: Path, column: str, kind: pa.DataType) -> None:
+    """Refuses a column of another type than those that files of measurements have; integers may have any width."""
+    if column in ("value", "query_shape"):
+        lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+        fits, expected = any(is_(kind) for is_ in lists), "a list of whole numbers in each row"
+    elif column == "variance":
+        kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal)
+        fits, expected = any(is_(kind) for is_ in kinds), "a number in each row"
+    else:
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+        fits, expected = any(is_(plain) for is_ in kinds), "a text in each row"
+    if not fits:
+        raise _unlike(_place(file), f"the column {column!r} has another type", str(kind), expected)
 
 
 @contextmanager
@@ -274,10 +304,13 @@ def _shares(share: Fraction, measured: NDArray[np.bool_]) -> Shares:
 
 
 def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
-    """For each unit the unit above whose id its own begins with."""
-    if len(above.ids) == 1:
-        return np.zeros(len(level.ids), np.int64)
+    """For each unit the unit above whose id its own begins with. Next to a root of another code none need to, but in a
+    file without codes either all of them do or none: otherwise the units are not all of that one unit."""
     width = int(np.strings.str_len(above.ids[0]))
+    if len(above.ids) == 1:
+        inside = np.strings.startswith(level.ids, above.ids[0])
+        if not width or level.codes is not None or not inside.any():
+            return np.zeros(len(level.ids), np.int64)
     prefix = level.ids.astype(f"U{width}")
     parent = np.minimum(np.searchsorted(above.ids, prefix), len(above.ids) - 1)
     where = Place(file=level_folder(level.name))
