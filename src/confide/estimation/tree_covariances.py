@@ -339,15 +339,15 @@ class TreeCovariances:
 
         return self.evaluate(level, ask).of_units
 
-    def unit_covariances(self, level: int, counts: Sequence[SectorCount]) -> Floats:
-        """The covariances of some counts in every unit of a level: units x counts x counts."""
+    def unit_covariances(self, level: int, counts: Sequence[SectorCount], units: Integers | None = None) -> Floats:
+        """The covariances of some counts in every unit of a level, or in some of them: units x counts x counts."""
         vectors, weights = np.stack([count.core for count in counts]), self._weights(counts)
 
         def ask(covariance: Floats) -> Floats:
             forms = np.einsum("nc,kscd,md->knms", vectors, covariance, vectors, optimize=True)
             return np.asarray(np.einsum("knms,nms->knm", forms, weights), np.float64)
 
-        return self.evaluate(level, ask).of_units
+        return self.evaluate(level, ask, units).of_units
 
     def area_covariances(
         self,

@@ -5,7 +5,7 @@ Areas that are units of the spine take V from the unit's kind; others from one r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -18,6 +18,8 @@ from confide.inference.areas import PlacedAreas
 from confide.inference.asked import AskedQuery
 
 BLOCKS_AT_ONCE = 2_048
+MOST_AT_ONCE = 1 << 16
+"""So many covariances of counts are made at once."""
 MOST_KEPT = 1 << 23
 """So many covariances of core cells of areas are kept, and so many variances of a query in kinds of units."""
 
@@ -117,6 +119,32 @@ class TreeAnswers:
         assert self.estimates is not None
         cells = self.estimates.area_histogram(blocks, np.zeros(len(blocks), np.int64), 1)[0]
         return np.array([float(_contracted(cells, levels)) for levels in counts])
+
+    def counted_in(self, placed: PlacedAreas, counts: Sequence[Mapping[int, Floats]]) -> Floats:
+        """The estimates of some counts in every area of a kind: areas x counts."""
+        assert self.estimates is not None
+        of_blocks = self.estimates.counts(len(self.covariances.levels) - 1, [self.count(levels) for levels in counts])
+        result = np.zeros((placed.areas.areas, len(counts)))
+        for number in range(len(counts)):
+            result[:, number] = np.bincount(placed.area, of_blocks[placed.block, number], len(result))
+        return result
+
+    def covariances_in(self, placed: PlacedAreas, counts: Sequence[Mapping[int, Floats]]) -> Iterator[Floats]:
+        """The covariances of some counts in every area of a kind, area by area: counts x counts."""
+        listed = [self.count(levels) for levels in counts]
+        step = max(1, MOST_AT_ONCE // len(counts) ** 2)
+        for first in range(0, placed.areas.areas, step):
+            areas = np.arange(first, min(first + step, placed.areas.areas))
+            part = np.zeros((len(areas), len(counts), len(counts)))
+            for level in np.unique(placed.level[areas]).tolist():
+                rows = np.flatnonzero(placed.level[areas] == level)
+                if level >= 0:
+                    part[rows] = self.covariances.unit_covariances(level, listed, placed.unit[areas[rows]])
+                else:
+                    rows = rows[placed.pieces[areas[rows]] > 0]
+                    block, area = _entries(placed, areas[rows])
+                    part[rows] = self.covariances.area_covariances(block, area, len(rows), listed)
+            yield from part
 
     def covariance(self, blocks: Sequence[Integers], counts: Sequence[Mapping[int, Floats]]) -> Floats:
         """The covariance of counts, each of an area of its own: counts x counts."""

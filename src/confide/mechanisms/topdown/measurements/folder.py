@@ -203,7 +203,9 @@ def find_product(path: Path, where: Place) -> ProductFolder:
     """The folder that holds the folders of levels: this one, its ``measurements``, or the only one in it that does."""
     if not path.is_dir():
         what, remedy = (
-            ("this is a file", "give the folder") if path.exists() else ("there is no such folder", "correct it")
+            ("this is a file", "give the folder; unpack an archive first")
+            if path.exists()
+            else ("there is no such folder", "correct the path")
         )
         raise InputError("no-such-folder", what, where, path.name, "a folder of measurements, or a release", remedy)
     inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
