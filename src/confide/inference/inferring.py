@@ -167,8 +167,9 @@ class Inference(TypedAnswer):
             "query": pa.repeat(query.name, number * cells),
             "label": pa.repeat(query.label, number * cells),
         }
+        of_cell = pa.array(np.tile(np.arange(cells), number))
         for name in self._attributes:
-            columns[name] = pa.array(query.labels(name) * number, pa.string())
+            columns[name] = pa.array(query.labels(name), pa.string()).take(of_cell)
         columns |= {
             "estimate": _number(taken.estimate),
             "sd": _number(taken.sd),

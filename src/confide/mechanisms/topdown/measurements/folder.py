@@ -48,10 +48,8 @@ class UnitsOfLevel:
 
     def numbers(self, geocodes: pa.Array | pa.ChunkedArray) -> Integers:
         """For each geocode the number of its unit, or −1. What a search needs is made once, not for every batch."""
-        return np.fromiter(map(self._number, geocodes.to_pylist()), np.int64, len(geocodes))
-
-    def _number(self, geocode: str | None) -> int:
-        return self._places.get(geocode, -1)
+        place = self._places
+        return np.array([place.get(geocode, -1) for geocode in geocodes.to_pylist()], np.int64)
 
     @cached_property
     def _places(self) -> dict[str | None, int]:

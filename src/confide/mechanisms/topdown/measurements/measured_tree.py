@@ -47,6 +47,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     DP_QUERY,
     KNOWN_TOTAL,
     MEASURED_SUFFIX,
+    SUMMED_OUT,
     TOGETHER,
     Words,
     level_folder,
@@ -608,7 +609,7 @@ def _check_root(
     (below,) = units[1:2] or (None,)
     if below is None or len(units[0].ids) > 1 or len(known) != 1 or not below.measured.all():
         return
-    queries = [query for query in read[below.name] if query.query.cells == 1]
+    queries = [query for query in read[below.name] if set(query.words) == {SUMMED_OUT}]
     summed, spread = 0.0, 0.0
     for _, _, values, variance in rows.rows(below, queries[:1]):
         summed, spread = summed + float(values.sum()), spread + float(variance.sum())
