@@ -156,16 +156,17 @@ SAID = ("release", "plan_hash", "stamp", "measurement_layout")
 
 def _check_type(file: Path, column: str, kind: pa.DataType) -> None:
     """Refuses a column of another type than those that files of measurements have; integers may have any width."""
+    types = pa.types
+    plain = kind.value_type if types.is_dictionary(kind) else kind
     if column in ("value", "query_shape"):
-        lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-        fits, expected = any(is_(kind) for is_ in lists), "a list of whole numbers in each row"
+        fits = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        expected = "a list of whole numbers in each row"
     elif column == "variance":
-        kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal)
-        fits, expected = any(is_(kind) for is_ in kinds), "a number in each row"
+        fits = types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)
+        expected = "a number in each row"
     else:
-        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
-        fits, expected = any(is_(plain) for is_ in kinds), "a text in each row"
+        fits = types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain)
+        fits, expected = fits or types.is_null(plain), "a text in each row"
     if not fits:
         raise _unlike(_place(file), f"the column {column!r} has another type", str(kind), expected)
 
