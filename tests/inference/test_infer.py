@@ -27,9 +27,11 @@ from confide.inference.areas import AreaSet, PlacedAreas, SpineUnits, read_areas
 from confide.inference.choosing import ClassErrors, choose
 from confide.inference.pooled_errors import QUANTILES, SIZES, size_names
 from confide.inference.replicates import ReplicatedRelease
+from confide.inference.tree_answers import TreeAnswers
 from confide.inference.writing import write_inference
 from confide.mechanisms.topdown.evaluate import NoiseTheory
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise, expected_absolute_error
+from confide.mechanisms.topdown.measurements.measured_tree import read_totals
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +150,36 @@ def test_shares_and_medians_of_an_area(source: InferenceSource) -> None:
     assert source.share(area, "total", "total").value == pytest.approx(1)
     assert source.median(area, "votingage") == ("18 and over", "18 and over")
     assert source.cells(area).shape == source.vocabulary.shape
+
+
+def test_shares_of_all_areas_are_those_of_each(source: InferenceSource) -> None:
+    """All areas of a kind at once, on the spine and off it, against each by its blocks."""
+    asked = ["hispanic=1/total", "cenrace=0|White and Asian*votingage=1/hispanic=0"]
+    answer = infer(source, ["total"], ["tract"], areas=[scattered(source)], shares=asked, levels=[0.8])
+    for kind in answer.kinds:
+        rows = list(answer.share_rows(kind))
+        assert len(rows) == 2 * kind.areas
+        for row in rows:
+            area = Area.from_blocks(source.block_codes[kind.block[kind.area == kind.codes.index(row["code"])]].tolist())
+            one = source.share(area, row["part"], row["base"], 0.8)
+            assert (row["share"], row["low"], row["high"]) == pytest.approx((one.value, one.low, one.high), abs=1e-9)
+            assert row["bounded"] == one.bounded
+
+
+def test_variances_of_many_kinds_are_made_when_they_are_asked_for(
+    source: InferenceSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of all kinds of a level are kept if they are few; otherwise the kinds of the units that are asked for."""
+    query = source.vocabulary.query("votingage*hispanic")
+    for kind in ("tract", "block"):
+        placed = source.placed(next(each for each in source.geographies if each.kind == kind))
+        there = np.flatnonzero(placed.pieces > 0)[1::3]
+        kept = TreeAnswers(source.covariances, None).variances(placed, there, query)
+        with monkeypatch.context() as patched:
+            patched.setattr("confide.inference.tree_answers.MOST_KEPT", 0)
+            made = TreeAnswers(source.covariances, None)
+            assert made.variances(placed, there, query) == pytest.approx(kept, rel=1e-12)
+            assert not made._kinds
 
 
 # --- areas on the spine ---
@@ -384,6 +416,20 @@ BAD: dict[str, Callable[[Path], None]] = {
     "a total twice": lambda f: _totals(f, "code,total\n44,5\n44,6\n"),
     "no totals": lambda f: (f / "totals.csv").unlink(),
     "ids of another width": lambda f: changed(f, "Tract", lambda row: row | {"geocode": row["geocode"][:-1]}),
+    "variances in lists": lambda f: _column(f, "variance", lambda value: [value]),
+    "yes and no for variances": lambda f: _column(f, "variance", bool),
+    "one value for each row": lambda f: _column(f, "value", len),
+    "values as text": lambda f: _column(f, "value", str),
+    "a shape that is a number": lambda f: _column(f, "query_shape", len),
+    "geocodes that are numbers": lambda f: _column(f, "geocode", int),
+    "a row without a name": lambda f: changed(f, "State", lambda row: row | {"query_name": None}),
+    "no noisy counts": lambda f: [shutil.rmtree(folder) for folder in (f / "US_Person_PL_PROD").glob("*/DPQuery")],
+    "a total below zero": lambda f: _nation(f, -5),
+    "a nation of others than its States": lambda f: _nation(f, 1_500),
+    "some States of a nation": lambda f: _without(f, "050"),
+    "States that their counties are not in": lambda f: _without(f, "050", "State"),
+    "totals with a unit in common": lambda f: _totals(f, "code,total\n44,360\n044,300\n"),
+    "totals above that of the nation": lambda f: _totals(f, "code,total\n44,36000\n"),
 }
 
 
@@ -405,6 +451,28 @@ def _text(folder: Path) -> None:
     _first(folder).write_text("not a table")
 
 
+def _column(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """The measurements of the States, with another type in one column."""
+    for file in (folder / "US_Person_PL_PROD" / "State.parquet" / "DPQuery").rglob("*.parquet"):
+        table = pq.read_table(file, partitioning=None)
+        values = pa.array([change(value) for value in table.column(name).to_pylist()])
+        pq.write_table(table.set_column(table.schema.get_field_index(name), name, values), file)
+
+
+def _nation(folder: Path, total: int) -> None:
+    (file,) = (folder / "US_Person_PL_PROD" / "US.parquet" / "Constraint").rglob("*.parquet")
+    table = pq.read_table(file, partitioning=None)
+    rows = [row | ({"value": [total]} if row["query_name"] == "total_con" else {}) for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+    _totals(folder, "code,total\n044,1\n")
+
+
+def _without(folder: Path, state: str, level: str = "*") -> None:
+    for files in (folder / "US_Person_PL_PROD").glob(f"{level}.parquet/*/State={state}"):
+        shutil.rmtree(files)
+    _totals(folder, "code,total\n44,360\n")
+
+
 def _totals(folder: Path, text: str) -> None:
     (folder / "totals.csv").write_text(text)
 
@@ -418,8 +486,42 @@ def test_bad_inputs_are_findings(public: Path, tmp_path: Path, name: str) -> Non
         infer(open_source(folder, totals=folder / "totals.csv"), ["total"], ["county"])
     for finding in caught.value.findings:
         assert finding.what
+        assert finding.found
         assert finding.remedy
         assert finding.where.file or finding.where.path
+
+
+def test_states_without_their_nation_are_estimated_from_their_own_files(public: Path, tmp_path: Path) -> None:
+    """Files come by State, and a State may be in two parts. What is known of one does not depend on the others."""
+    both, one = tmp_path / "both", tmp_path / "one"
+    for folder in (both, one):
+        shutil.copytree(public, folder)
+        shutil.rmtree(folder / "US_Person_PL_PROD" / "US.parquet")
+    _without(one, "050")
+    answers = [infer(open_source(f, totals=f / "totals.csv"), ["votingage"], ["state", "county"]) for f in (both, one)]
+    assert not any(fit.suspicious for answer in answers for fit in answer.fits)
+    for kind in ("state", "county"):
+        listed = [{(r["code"], r["votingage"]): r for r in answer.table(kind).to_pylist()} for answer in answers]
+        assert {code for code, _ in listed[1]} < {code for code, _ in listed[0]}
+        for key, row in listed[1].items():
+            assert row["gls"] == pytest.approx(listed[0][key]["gls"], abs=1e-9)
+            assert row["gls_sd"] == pytest.approx(listed[0][key]["gls_sd"], abs=1e-9)
+    total = infer(open_source(one, totals=one / "totals.csv"), ["total"], ["state"]).table("state").to_pylist()
+    assert [(row["code"], row["estimate"], row["method"]) for row in total] == [("44", 360.0, "exact")]
+
+
+def test_states_without_a_known_total_are_named(public: Path) -> None:
+    for totals, named in (({}, "2 of 2 States (44, 50)"), ({"44": 360}, None)):  # that of the nation tells the other
+        warnings = infer(open_source(public, totals=totals), ["total"], ["state"]).warnings
+        assert any(named in warning for warning in warnings) if named else not any("not known" in w for w in warnings)
+
+
+def test_totals_need_no_header(public: Path, tmp_path: Path) -> None:
+    text = (public / "totals.csv").read_text()
+    (tmp_path / "bare.csv").write_text(text.partition("\n")[2])
+    (tmp_path / "excel.csv").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert read_totals(tmp_path / "bare.csv") == read_totals(tmp_path / "excel.csv")
+    assert read_totals(tmp_path / "bare.csv") == read_totals(public / "totals.csv")
 
 
 @pytest.mark.parametrize(
@@ -535,13 +637,28 @@ def test_a_folder_with_something_else_stays(source: InferenceSource, tmp_path: P
 
 
 def test_areas_files_that_cannot_be_are_findings(source: InferenceSource, tmp_path: Path) -> None:
-    block = str(source.block_codes[0])
-    for number, text in enumerate(
-        (f"block\n{block}\n", "block,area\n000,A\n", f"block,area\n{block},A\n{block},A\n", f"block,area\n{block},\n")
+    block, other = source.block_codes[:2].tolist()
+    for number, (text, words) in enumerate(
+        {
+            f"block\n{block}\n": "no areas",
+            f"block;area\n{block};A\n": "comma",
+            "block,area\n000,A\n": "'000'",
+            f"block,area\n{block},A\n{other},A\n{block},A\n": f"row 4: .*twice(.|\n)*{block}",
+            f"block,area\n{block},\n": "no area",
+            f"{block},A\n{other},A\n": "no header",
+            f"block,area,area\n{block},A,B\n": "name each",
+            f"block,area\n{block},A\n{other}\n": "as many values",
+            "": "cannot be read",
+        }.items()
     ):
         (tmp_path / f"{number}.csv").write_text(text)
-        with pytest.raises(ConfideError):
+        with pytest.raises(ConfideError, match=words):
             read_areas(tmp_path / f"{number}.csv", source.block_codes)
+    with pytest.raises(ConfideError, match="no such file"):
+        read_areas(tmp_path / "nowhere.csv", source.block_codes)
+    (tmp_path / "excel.csv").write_text("block,area\n10010201001000,A\n10010201001001,A\n")
+    with pytest.raises(ConfideError, match="leading zeros are lost"):
+        read_areas(tmp_path / "excel.csv", np.array(["010010201001000", "010010201001001"]))
 
 
 def test_a_changed_file_of_a_release_is_refused(run: Path, tmp_path: Path) -> None:

@@ -214,6 +214,11 @@ class Sectors:
         return prod(self.core_shape)
 
     @property
+    def matrices(self) -> tuple[int, int, int]:
+        """The shape of a matrix for each sector: sectors x core x core."""
+        return len(self.sectors), self.size, self.size
+
+    @property
     def copies(self) -> int:
         """How many cells of the histogram each core cell stands for."""
         return prod(self.free_shape)

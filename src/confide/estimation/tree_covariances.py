@@ -281,7 +281,7 @@ class TreeCovariances:
                 result.covariance[part] = self._given_everything(position, result, above, part)
         return result
 
-    def _given_everything(self, position: int, kinds: Downward, parents: Downward, part: slice) -> Floats:
+    def _given_everything(self, position: int, kinds: Downward, parents: Downward, part: slice | Integers) -> Floats:
         """V of some kinds of units, from V(c⁻) and V of their parents."""
         own, above = self.upward[position], self.upward[position - 1]
         assert parents.covariance is not None
@@ -300,17 +300,25 @@ class TreeCovariances:
 
     # Answers.
 
-    def evaluate(self, level: int, ask: Evaluate) -> LevelAnswers:
-        """What is asked of the covariances of a level: from (kinds, sectors, core, core) to (kinds, …)."""
-        kinds, own = self.downward[level], self.upward[level]
-        answers = [ask(covariance) for covariance in self._covariances(level)]
-        return LevelAnswers(kinds.kind, np.concatenate(answers), own.possible[kinds.upward])
+    def evaluate(self, level: int, ask: Evaluate, units: Integers | None = None) -> LevelAnswers:
+        """What is asked of the covariances of a level: from (kinds, sectors, core, core) to (kinds, …).
 
-    def _covariances(self, level: int) -> Iterator[Floats]:
+        Of some units alone, the kinds that these have are looked at, and no others.
+        """
+        kinds, own = self.downward[level], self.upward[level]
+        used, kind = np.arange(len(kinds.upward)), kinds.kind
+        if units is not None:
+            used, kind = np.unique(kinds.kind[units], return_inverse=True)
+        answers = [ask(covariance) for covariance in self._covariances(level, used)]
+        return LevelAnswers(kind.reshape(-1), np.concatenate(answers), own.possible[kinds.upward[used]])
+
+    def _covariances(self, level: int, used: Integers) -> Iterator[Floats]:
+        """V of some kinds of a level, some at a time."""
         kinds = self.downward[level]
-        for part in _chunks(len(kinds.upward), 8 * int(np.prod(self._shape))):
-            stored, parents = kinds.covariance, self.downward[level - 1]
-            yield self._given_everything(level, kinds, parents, part) if stored is None else stored[part]
+        stored, parents = kinds.covariance, self.downward[level - 1]
+        for part in _chunks(len(used), 8 * int(np.prod(self._shape))):
+            some = used[part]
+            yield self._given_everything(level, kinds, parents, some) if stored is None else stored[some]
 
     def variances(self, level: int, counts: Sequence[SectorCount]) -> Floats:
         """The variance of some counts in every unit of a level: units x counts."""
@@ -331,15 +339,15 @@ class TreeCovariances:
 
         return self.evaluate(level, ask).of_units
 
-    def unit_covariances(self, level: int, counts: Sequence[SectorCount]) -> Floats:
-        """The covariances of some counts in every unit of a level: units x counts x counts."""
+    def unit_covariances(self, level: int, counts: Sequence[SectorCount], units: Integers | None = None) -> Floats:
+        """The covariances of some counts in every unit of a level, or in some of them: units x counts x counts."""
         vectors, weights = np.stack([count.core for count in counts]), self._weights(counts)
 
         def ask(covariance: Floats) -> Floats:
             forms = np.einsum("nc,kscd,md->knms", vectors, covariance, vectors, optimize=True)
             return np.asarray(np.einsum("knms,nms->knm", forms, weights), np.float64)
 
-        return self.evaluate(level, ask).of_units
+        return self.evaluate(level, ask, units).of_units
 
     def area_covariances(
         self,

@@ -122,12 +122,14 @@ class TreeEstimates:
             if not own.determined[kind]:
                 array[rows] = 0
                 continue
-            for sector, columns in enumerate(self.sectors.columns):
-                matrix = own.before_total[kind] if sector == 0 else own.covariance[kind, sector]
-                array[rows, :, columns] = _product(matrix[np.ix_(cells, cells)], array[rows, :, columns])
-            if own.total_gain[kind].any():
-                units = vectors.units[number][rows]
-                array[rows, :, 0] += self._missing(array[rows, :, 0], totals[units]) * own.total_gain[kind][cells]
+            for part in _parts(len(rows)):
+                chosen = rows[part]
+                for sector, columns in enumerate(self.sectors.columns):
+                    matrix = own.before_total[kind] if sector == 0 else own.covariance[kind, sector]
+                    array[chosen, :, columns] = _product(matrix[np.ix_(cells, cells)], array[chosen, :, columns])
+                if own.total_gain[kind].any():
+                    missing = self._missing(array[chosen, :, 0], totals[vectors.units[number][chosen]])
+                    array[chosen, :, 0] += missing * own.total_gain[kind][cells]
 
     def _up(self, position: int, totals: Floats) -> None:
         own, level = self.covariances.upward[position], self.covariances.levels[position]
@@ -156,7 +158,8 @@ class TreeEstimates:
         parent = self.covariances.levels[position].parent
         vectors = self.vectors[position]
         (parents,) = self.vectors[position - 1].arrays
-        gap = parents - vectors.summed(parent, len(parents))
+        gap = vectors.summed(parent, len(parents))
+        np.subtract(parents, gap, out=gap)
         openings = above.open_children[above.kind]
         beside = gap[openings > 0]  # what the open children of a unit have together
         place = np.cumsum(openings > 0) - 1

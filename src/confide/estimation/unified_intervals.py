@@ -437,7 +437,8 @@ def mixed_margin(law: NoiseDistribution, weight: float, rest: float, level: floa
 def checked_level(level: float) -> float:
     """A coverage strictly between 0 and 1."""
     if not 0 < level < 1:
-        raise _refused("this is no coverage", repr(level), "a number between 0 and 1", "give 0.9, 0.95 or another")
+        remedy = f"give {level / 100:g} for {level:g} %" if 1 < level < 100 else "give 0.9, 0.95 or another"
+        raise _refused("this is no coverage", repr(level), "a number between 0 and 1", remedy)
     return float(level)
 
 

@@ -6,7 +6,7 @@ with a + b the two together, 2 Cov(a, b) = Var(a + b) − Var(a) − Var(b).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -55,17 +55,21 @@ class AreaStatements:
         if self.source.tree is None:
             raise no_measurements(self.source.folder)
 
+    def _areas(self, counts: Sequence[Mapping[int, Floats]]) -> Iterator[tuple[str, Floats, Floats]]:
+        """Every area in which somebody can be: its code, the estimates of some counts there, and their covariances."""
+        self._estimated()
+        answers, placed = self.source.answers, self.source.placed(self.kind)
+        figures = answers.counted_in(placed, counts)
+        for area, covariance in enumerate(answers.covariances_in(placed, counts)):
+            if placed.pieces[area]:
+                yield self.kind.codes[area], figures[area], covariance
+
     def shares(self, part: str, base: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
         """The share of one count in another in every area, with Fieller's intervals, and how strongly the estimates say
         that it is more than half."""
-        self._estimated()
-        answers = self.source.answers
         counts = [self.source.vocabulary.count(part), self.source.vocabulary.count(base)]
-        for code, blocks in zip(self.kind.codes, self.blocks, strict=True):
-            if not len(blocks):
-                continue
-            x, y = answers.counted(blocks, counts).tolist()
-            v = answers.covariance([blocks, blocks], counts)
+        for code, figures, v in self._areas(counts):
+            x, y = figures.tolist()
             a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
             half = float(probability_majority([x], [y], a, b, v[0, 1])[0])
             for level in levels:
@@ -118,17 +122,12 @@ class AreaStatements:
 
     def quantiles(self, attribute: str, share: float, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
         """Between which levels of an ordered attribute the median lies in every area, or another quantile."""
-        self._estimated()
-        answers, query = self.source.answers, self.source.vocabulary.query(attribute)
+        query = self.source.vocabulary.query(attribute)
         if len(query.variables) != 1:
             raise _refused("--quantile", "a quantile is of one attribute", attribute, "the name of an ordered one")
         (variable,) = query.variables
         counts = list(query.counts())
-        for code, blocks in zip(self.kind.codes, self.blocks, strict=True):
-            if not len(blocks):
-                continue
-            figures = answers.counted(blocks, counts)
-            covariance = answers.covariance([blocks] * len(counts), counts)
+        for code, figures, covariance in self._areas(counts):
             for level in levels:
                 ends = quantile_intervals(figures, covariance, share, level)
                 yield {

@@ -158,35 +158,58 @@ def read_areas(file: Path, block_codes: NDArray[np.str_]) -> list[AreaSet]:
     Returns:
         The kinds of area by the names of their columns. Raises an :class:`InputError` with findings.
     """
-    table = _text_table(file)
-    place = Place(file=file.name)
+    table, place = _text_table(file), Place(file=file.name)
+    names = table.column_names
     if table.num_columns < 2:
-        raise InputError(_bad(place, "the file has no areas", f"{table.num_columns} columns", "a block and an area"))
-    order = np.argsort(block_codes)
+        what, found = "the file has no areas", f"one column, {names[0]!r}" if names else "no column"
+        remedy = "give a block code and an area code in each line, with a comma between them"
+        raise InputError(_bad(place, what, found, "a column of blocks, and one for each kind of area", remedy))
+    again = [name for at, name in enumerate(names) if name in names[:at] or not name.strip()]
+    if again:
+        what, found = "the columns do not have a name each", ", ".join(map(repr, names))
+        raise InputError(_bad(place, what, found, "names that differ", "give each kind of area a name of its own"))
+    if np.isin(np.array([names[0]], np.str_), block_codes).any():
+        what, found = "the first line is no header", f"the block {names[0]!r}"
+        remedy = "put a line with the names of the columns first"
+        raise InputError(_bad(Place(file=file.name, row=1), what, found, "names, such as block,district", remedy))
     codes = table.column(0).to_numpy(zero_copy_only=False).astype(str)
-    number = order[np.minimum(np.searchsorted(block_codes[order], codes), len(order) - 1)]
-    unknown = np.flatnonzero(block_codes[number] != codes)
+    number = _numbers(codes, block_codes)
+    unknown = np.flatnonzero(number < 0)
     if len(unknown):
+        one, width = str(codes[unknown[0]]), int(np.strings.str_len(block_codes).max())
+        lost = bool((_numbers(np.strings.zfill(codes[unknown], width), block_codes) >= 0).all())
         what = f"{len(unknown):,} lines have a block that the source does not have"
-        found = f"{codes[unknown[0]]!r} in the column {table.column_names[0]!r}"
         expected = f"codes such as {str(block_codes[0])!r}, with their leading zeros, in the first column"
-        raise InputError(_bad(Place(file=file.name, row=int(unknown[0]) + 2), what, found, expected))
+        remedy = (
+            "write the codes as texts: their leading zeros are lost"
+            if lost
+            else "correct these lines, or leave them out"
+        )
+        where = Place(file=file.name, row=int(unknown[0]) + 2)
+        raise InputError(_bad(where, what, f"{one!r} in the column {names[0]!r}", expected, remedy))
     result = []
-    for name in table.column_names[1:]:
+    for name in names[1:]:
         listed = table.column(name).to_numpy(zero_copy_only=False).astype(str)
         inside = np.flatnonzero(listed != "")
         areas, area = np.unique(listed[inside], return_inverse=True)
         if not len(areas):
             raise InputError(_bad(place, f"the column {name!r} has no area", "nothing", "codes of areas"))
-        result.append(_set(name, areas, number[inside], area.reshape(-1), place))
+        block, area = number[inside], area.reshape(-1)
+        _, first = np.unique(block * len(areas) + area, return_index=True)
+        twice = np.delete(inside, first)
+        if len(twice):
+            what, found = "a block is listed twice for one area", f"{str(codes[twice[0]])!r} for {listed[twice[0]]!s}"
+            where, remedy = Place(file=file.name, row=int(twice[0]) + 2), "leave out what is there twice"
+            raise InputError(_bad(where, what, found, "each block once in an area", remedy))
+        result.append(AreaSet(name, tuple(areas.tolist()), block, area))
     return result
 
 
-def _set(name: str, codes: NDArray[np.str_], block: Integers, area: Integers, place: Place) -> AreaSet:
-    pairs = block * len(codes) + area
-    if len(np.unique(pairs)) < len(pairs):
-        raise InputError(_bad(place, "a block is listed twice for one area", "a line twice", "each block once"))
-    return AreaSet(name, tuple(codes.tolist()), block, area)
+def _numbers(codes: NDArray[np.str_], block_codes: NDArray[np.str_]) -> Integers:
+    """For each code its place among those of the blocks, or −1."""
+    order = np.argsort(block_codes)
+    number = order[np.minimum(np.searchsorted(block_codes[order], codes), len(order) - 1)]
+    return np.asarray(np.where(block_codes[number] == codes, number, -1), np.int64)
 
 
 def _text_table(file: Path) -> pa.Table:
@@ -200,8 +223,11 @@ def _text_table(file: Path) -> pa.Table:
             table = pyarrow.csv.read_csv(file, convert_options=options)
         columns = [pa.array(["" if v is None else str(v) for v in column.to_pylist()]) for column in table.columns]
     except (OSError, pa.ArrowException, ValueError) as error:
-        found = type(error).__name__
-        raise InputError(_bad(Place(file=file.name), "the areas cannot be read", found, "CSV or Parquet")) from None
+        missing = isinstance(error, FileNotFoundError)
+        found = "no such file" if missing else str(error).partition("\n")[0][:120] or type(error).__name__
+        expected = "a CSV file in UTF-8 with as many values in each line, or a Parquet file"
+        remedy = "correct the path" if missing else "correct the file"
+        raise InputError(_bad(Place(file=file.name), "the areas cannot be read", found, expected, remedy)) from None
     return pa.table(columns, names=table.column_names)
 
 
@@ -221,5 +247,5 @@ def outside(area: Area, block_codes: NDArray[np.str_]) -> Booleans:
     return np.asarray(~np.isin(np.array(area.blocks, np.str_), block_codes))
 
 
-def _bad(where: Place, what: str, found: str, expected: str) -> Finding:
-    return Finding("bad-areas", what, where, found, expected, "correct the file")
+def _bad(where: Place, what: str, found: str, expected: str, remedy: str = "correct the file") -> Finding:
+    return Finding("bad-areas", what, where, found, expected, remedy)

@@ -234,7 +234,8 @@ class Vocabulary:
     def _variable(self, name: str, text: str) -> AskedVariable:
         if name not in self.variables:
             what = f"there is no variable {name!r} in {self.title!r}"
-            raise _refused("--query", what, text, f"{TOTAL}, {DETAILED}, or some of " + ", ".join(self.variables))
+            expected = f"{TOTAL}, {DETAILED}, or some of {', '.join(self.variables)}, with * between them"
+            raise _refused("--query", what, text, expected)
         return self.variables[name]
 
 

@@ -9,7 +9,7 @@ figures catch the eye, for which margins of least squares are too small, and wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -167,8 +167,9 @@ class Inference(TypedAnswer):
             "query": pa.repeat(query.name, number * cells),
             "label": pa.repeat(query.label, number * cells),
         }
+        of_cell = pa.array(np.tile(np.arange(cells), number))
         for name in self._attributes:
-            columns[name] = pa.array(query.labels(name) * number, pa.string())
+            columns[name] = pa.array(query.labels(name), pa.string()).take(of_cell)
         columns |= {
             "estimate": _number(taken.estimate),
             "sd": _number(taken.sd),
@@ -423,6 +424,7 @@ class Inference(TypedAnswer):
         if source.replicates is None and source.tree is not None and self.method == "auto":
             result.append("There are no replicates, so that every margin is that of least squares.")
         result += self._eye_warnings()
+        result += self._total_warnings()
         for fit in self.fits:
             if fit.suspicious:
                 assert source.tree is not None
@@ -441,6 +443,23 @@ class Inference(TypedAnswer):
             f"Some figures catch the eye: the release shows a small count above zero there ({'; '.join(listed)}). The "
             "margin of least squares is right for all figures together and too small for these: they are looked at "
             "because noise had moved them up. The column catches_the_eye marks them."
+        ]
+
+    def _total_warnings(self) -> list[str]:
+        """Public files do not have the totals of the States, which are published as they are."""
+        source = self.source
+        states = next((areas for areas in source.geographies if areas.kind == "state"), None)
+        if source.released is not None or states is None:
+            return []
+        total = source.vocabulary.query("total")
+        variance = source.answers.variances(self._placed(states), np.arange(states.areas), total)[:, 0]
+        codes = [states.codes[area] for area in np.flatnonzero(variance > KNOWN_SD**2).tolist()]
+        if not codes:
+            return []
+        listed = f"{', '.join(codes[:5])}{' and others' if len(codes) > 5 else ''}"
+        return [
+            f"The number of people is not known in {len(codes):,} of {states.areas:,} States ({listed}). It is "
+            "published as it was counted, and measurement files do not have it: give it with --totals FILE."
         ]
 
     def _level_name(self, position: int) -> str:
@@ -541,7 +560,10 @@ def infer(
     if method == "release" and source.released is None:
         raise _refused("--method", "a folder of measurements has no records", method, "auto or gls")
     for level in levels:
-        checked_level(level)
+        try:
+            checked_level(level)
+        except ParameterError as error:
+            raise ParameterError([replace(one, where=Place(path="--level")) for one in error.findings]) from None
     sets = [one if isinstance(one, AreaSet) else _area_set(source, one) for one in areas]
     named = list(dict.fromkeys(geographies)) or ([] if sets else source.default_geographies)
     taken = [kind for kind in sets if kind.kind in named]

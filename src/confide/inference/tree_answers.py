@@ -5,7 +5,7 @@ Areas that are units of the spine take V from the unit's kind; others from one r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -18,8 +18,10 @@ from confide.inference.areas import PlacedAreas
 from confide.inference.asked import AskedQuery
 
 BLOCKS_AT_ONCE = 2_048
+MOST_AT_ONCE = 1 << 16
+"""So many covariances of counts are made at once."""
 MOST_KEPT = 1 << 23
-"""So many covariances of core cells of areas are kept."""
+"""So many covariances of core cells of areas are kept, and so many variances of a query in kinds of units."""
 
 
 class TreeAnswers:
@@ -45,8 +47,7 @@ class TreeAnswers:
         for level in np.unique(placed.level[areas]).tolist():
             rows = np.flatnonzero(placed.level[areas] == level)
             if level >= 0:
-                kind, of_kind = self._of_kinds(level, query)
-                result[rows] = of_kind[kind[placed.unit[areas[rows]]]]
+                result[rows] = self._of_units(level, placed.unit[areas[rows]], query)
                 continue
             rows = rows[placed.pieces[areas[rows]] > 0]
             if len(rows):
@@ -76,12 +77,18 @@ class TreeAnswers:
         forms = self.covariances.area_forms(block, area, areas, probes)
         return asked.arranged(np.einsum("aspp->aps", forms)[:, probe.reshape(-1)] @ asked.weights.T)
 
-    def _of_kinds(self, level: int, query: AskedQuery) -> tuple[Integers, Floats]:
-        key = (level, id(query))
-        if key not in self._kinds:
-            answers = self.covariances.evaluate(level, self._query(query).variances)
-            self._kinds[key] = (answers.kind, answers.values)
-        return self._kinds[key]
+    def _of_units(self, level: int, units: Integers, query: AskedQuery) -> Floats:
+        """Variances in units of a level. Those of all kinds are kept if they are few: a State has kinds by the ten
+        thousand in its block groups, and most of them have one unit."""
+        key, asked = (level, id(query)), self._query(query)
+        if key in self._kinds:
+            kind, values = self._kinds[key]
+            return np.asarray(values[kind[units]], np.float64)
+        if len(self.covariances.downward[level].upward) * asked.cells > MOST_KEPT:
+            return self.covariances.evaluate(level, asked.variances, units).of_units
+        answers = self.covariances.evaluate(level, asked.variances)
+        self._kinds[key] = (answers.kind, answers.values)
+        return np.asarray(answers.values[answers.kind[units]], np.float64)
 
     def figures(self, placed: PlacedAreas, areas: Integers, query: AskedQuery) -> Floats:
         """The estimates of the cells of a query in some areas: areas x cells."""
@@ -112,6 +119,32 @@ class TreeAnswers:
         assert self.estimates is not None
         cells = self.estimates.area_histogram(blocks, np.zeros(len(blocks), np.int64), 1)[0]
         return np.array([float(_contracted(cells, levels)) for levels in counts])
+
+    def counted_in(self, placed: PlacedAreas, counts: Sequence[Mapping[int, Floats]]) -> Floats:
+        """The estimates of some counts in every area of a kind: areas x counts."""
+        assert self.estimates is not None
+        of_blocks = self.estimates.counts(len(self.covariances.levels) - 1, [self.count(levels) for levels in counts])
+        result = np.zeros((placed.areas.areas, len(counts)))
+        for number in range(len(counts)):
+            result[:, number] = np.bincount(placed.area, of_blocks[placed.block, number], len(result))
+        return result
+
+    def covariances_in(self, placed: PlacedAreas, counts: Sequence[Mapping[int, Floats]]) -> Iterator[Floats]:
+        """The covariances of some counts in every area of a kind, area by area: counts x counts."""
+        listed = [self.count(levels) for levels in counts]
+        step = max(1, MOST_AT_ONCE // len(counts) ** 2)
+        for first in range(0, placed.areas.areas, step):
+            areas = np.arange(first, min(first + step, placed.areas.areas))
+            part = np.zeros((len(areas), len(counts), len(counts)))
+            for level in np.unique(placed.level[areas]).tolist():
+                rows = np.flatnonzero(placed.level[areas] == level)
+                if level >= 0:
+                    part[rows] = self.covariances.unit_covariances(level, listed, placed.unit[areas[rows]])
+                else:
+                    rows = rows[placed.pieces[areas[rows]] > 0]
+                    block, area = _entries(placed, areas[rows])
+                    part[rows] = self.covariances.area_covariances(block, area, len(rows), listed)
+            yield from part
 
     def covariance(self, blocks: Sequence[Integers], counts: Sequence[Mapping[int, Floats]]) -> Floats:
         """The covariance of counts, each of an area of its own: counts x counts."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,6 +45,15 @@ class UnitsOfLevel:
     measured: NDArray[np.bool_]
     codes: Texts | None
     """Official codes, where the file has them."""
+
+    def numbers(self, geocodes: pa.Array | pa.ChunkedArray) -> Integers:
+        """For each geocode the number of its unit, or −1. What a search needs is made once, not for every batch."""
+        place = self._places
+        return np.array([place.get(geocode, -1) for geocode in geocodes.to_pylist()], np.int64)
+
+    @cached_property
+    def _places(self) -> dict[str | None, int]:
+        return {id_: number for number, id_ in enumerate(self.ids.tolist())}
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,8 @@ class MeasurementFolder:
                 if missing:
                     found = ", ".join(opened.schema_arrow.names)
                     raise _unlike(_place(file), f"the column {missing[0]!r} is missing", found, ", ".join(columns))
+                for name in columns:
+                    _check_type(file, name, opened.schema_arrow.field(name).type)
                 there = optional is not None and optional in opened.schema_arrow.names
                 for batch in opened.iter_batches(rows, columns=[*columns, optional] if there else columns):
                     if optional is not None and not there:
@@ -142,6 +154,23 @@ class MeasurementFolder:
 SAID = ("release", "plan_hash", "stamp", "measurement_layout")
 
 
+def _check_type(file: Path, column: str, kind: pa.DataType) -> None:
+    """Refuses a column of another type than those that files of measurements have; integers may have any width."""
+    types = pa.types
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    if column in ("value", "query_shape"):
+        fits = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        expected = "a list of whole numbers in each row"
+    elif column == "variance":
+        fits = types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind)
+        expected = "a number in each row"
+    else:
+        fits = types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain)
+        fits, expected = fits or types.is_null(plain), "a text in each row"
+    if not fits:
+        raise _unlike(_place(file), f"the column {column!r} has another type", str(kind), expected)
+
+
 @contextmanager
 def _opened(file: Path) -> Iterator[pq.ParquetFile]:
     """A Parquet file; a finding if it, or a part of it, cannot be read."""
@@ -173,7 +202,9 @@ def find_product(path: Path, where: Place) -> ProductFolder:
     """The folder that holds the folders of levels: this one, its ``measurements``, or the only one in it that does."""
     if not path.is_dir():
         what, remedy = (
-            ("this is a file", "give the folder") if path.exists() else ("there is no such folder", "correct it")
+            ("this is a file", "give the folder; unpack an archive first")
+            if path.exists()
+            else ("there is no such folder", "correct the path")
         )
         raise InputError("no-such-folder", what, where, path.name, "a folder of measurements, or a release", remedy)
     inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
@@ -274,10 +305,13 @@ def _shares(share: Fraction, measured: NDArray[np.bool_]) -> Shares:
 
 
 def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
-    """For each unit the unit above whose id its own begins with."""
-    if len(above.ids) == 1:
-        return np.zeros(len(level.ids), np.int64)
+    """For each unit the unit above whose id its own begins with. Next to a root of another code none need to, but in a
+    file without codes either all of them do or none: otherwise the units are not all of that one unit."""
     width = int(np.strings.str_len(above.ids[0]))
+    if len(above.ids) == 1:
+        inside = np.strings.startswith(level.ids, above.ids[0])
+        if not width or level.codes is not None or not inside.any():
+            return np.zeros(len(level.ids), np.int64)
     prefix = level.ids.astype(f"U{width}")
     parent = np.minimum(np.searchsorted(above.ids, prefix), len(above.ids) - 1)
     where = Place(file=level_folder(level.name))

@@ -47,6 +47,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     DP_QUERY,
     KNOWN_TOTAL,
     MEASURED_SUFFIX,
+    SUMMED_OUT,
     TOGETHER,
     Words,
     level_folder,
@@ -58,6 +59,8 @@ from confide.noise import DiscreteGaussian
 
 NUMBERS_AT_ONCE = 1 << 23
 ROWS_AT_ONCE = 1 << 13
+FURTHEST = 10.0
+"""So many standard deviations noise alone does not move a sum of measured totals."""
 SAME = 1e-6
 """A variance of 32 bits within this part of a planned one is that one."""
 COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "sigma2", "plb", "sign")
@@ -167,10 +170,17 @@ def read_tree(
     names = tuple(levels) if levels is not None else _levels(product.folders, known, product.path)
     folder = find_measurements(product.path, names, Place(file=path.name))
     units = tuple(folder.units(name) for name in names)
-    if len(units[0].ids) != 1:
+    several = len(units[0].ids) > 1
+    if several and levels is not None:
         what = "the root is not one unit"
         raise InputError(_finding(level_folder(names[0]), what, f"{len(units[0].ids):,} units", "one unit"))
-    parents = [np.zeros(0, np.int64), *(parents_of(above, below) for above, below in pairwise(units))]
+    if not any(level.measured.any() for level in units):
+        what, expected = "there are no noisy counts here", f"rows in {DP_QUERY} of a level"
+        raise InputError(_finding(f"{product.path.name}/*/{DP_QUERY}", what, "no rows on any level", expected))
+    parents = [
+        np.zeros(len(units[0].ids) if several else 0, np.int64),
+        *(parents_of(above, below) for above, below in pairwise(units)),
+    ]
     rows = _Rows(folder, known, study, sorted(variances))
     asked, left_out = rows.asked(units, queries)
     zeros, used, not_used = _zeros(folder, known, units[-1])
@@ -192,8 +202,14 @@ def read_tree(
     known_sums = [_known_totals(folder, level) for level in units]
     if totals:
         _add_given(known_sums, units, totals)
+    _check_root(rows, units, read, known_sums[0])
     names_used = [*used, *([KNOWN_TOTAL] if any(known_sums) else [])]
+    if several:  # States without their nation: a unit above them that nothing is measured of
+        tree_levels.insert(0, TreeLevel(np.zeros(0, np.int64), np.full(1, -1), np.zeros((0, *sectors.matrices))))
+        known_sums.insert(0, [])
     tree_levels, positions, sums = _with_totals(tree_levels, known_sums, sectors, not_used)
+    positions = positions[1:] if several else positions
+    _check_sums(tree_levels, sums, dict(zip(positions, units, strict=True)))
     for at in [at for at in range(len(tree_levels)) if at not in positions]:
         evidence.insert(at, CellVectors.dense(sectors, tree_levels[at].units))
     covariances = TreeCovariances(sectors, tree_levels, possible)
@@ -267,7 +283,10 @@ class _Rows:
             listed: dict[tuple[str, ...], str] = {}
             for file, batch in self._folder.batches(level.name, DP_QUERY, self._columns, 1 << 16):
                 for row in pa.table(batch).group_by(self._columns).aggregate([]).to_pylist():
-                    name, said = plain(row["query_name"] or ""), tuple(row[a] for a in self._words.attributes)
+                    if not row["query_name"]:
+                        where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
+                        raise InputError(_finding(where, "a row has no name", "nothing", "the name of its query"))
+                    name, said = plain(row["query_name"]), tuple(row[a] for a in self._words.attributes)
                     if wanted is not None and _parts(name) not in wanted:
                         left_out.add(name)
                         continue
@@ -300,7 +319,6 @@ class _Rows:
         """The rows of a level, some at a time: query, units, values (units x cells) and variances."""
         if not queries:
             return
-        ids = pa.array(level.ids)
         largest = max(query.query.cells for query in queries)
         at_once = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // largest))
         by_words = {query.words: query for query in queries}
@@ -316,7 +334,7 @@ class _Rows:
                 listed.append(coded.dictionary.to_pylist())
                 key = key * max(1, len(coded.dictionary)) + coded.indices.to_numpy(zero_copy_only=False)
             where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
-            unit = pc.fill_null(pc.index_in(batch.column("geocode"), value_set=ids), -1).to_numpy(zero_copy_only=False)
+            unit = level.numbers(batch.column("geocode"))
             for number in np.unique(key).tolist():
                 places = np.unravel_index(number, [max(1, len(one)) for one in listed]) if listed else ()
                 query = by_words.get(tuple(one[int(place)] for one, place in zip(listed, places, strict=True)))
@@ -328,7 +346,7 @@ class _Rows:
                 values = _integers(taken.column("value"), query, where)
                 yield (
                     query,
-                    unit[rows].astype(np.int64),
+                    unit[rows],
                     values,
                     self._variance(taken.column(noise), where, exact=exact),
                 )
@@ -413,7 +431,7 @@ def _read_level(
         sectors.information((query.query, 1 / one) for query, one in zip(queries, row, strict=True))
         for row in kinds.tolist()
     ]
-    empty = np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
+    empty = np.zeros((0, *sectors.matrices))
     return TreeLevel(parent, measured, np.stack(matrices) if matrices else empty)
 
 
@@ -436,7 +454,7 @@ def _zeros(
     """What can only be zero in the blocks; the names of the constraints that say so, and of those that are not used."""
     result: dict[tuple[str, tuple[str, ...]], _Zero] = {}
     not_used: dict[str, str] = {}
-    ids, attributes = pa.array(blocks.ids), list(words.attributes)
+    attributes = list(words.attributes)
     keys = ["query_name", *attributes, "sign"]
     columns = ["geocode", "query_name", *attributes, "value"]
     for file, batch in folder.batches(blocks.name, CONSTRAINT, columns, 1 << 15, "sign"):
@@ -459,7 +477,7 @@ def _zeros(
                 where = f"{level_folder(blocks.name)}/{CONSTRAINT}/…/{file.name}"
                 what = f"the values of {name!r} are not what its words say"
                 raise InputError(_finding(where, what, "other lengths", f"{cells:,} numbers in every unit"))
-            unit = pc.fill_null(pc.index_in(rows.column("geocode"), value_set=ids), -1).to_numpy()
+            unit = blocks.numbers(rows.column("geocode"))
             zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
             zero = zero.reshape(-1, cells)[unit >= 0]
             if sign == EQUAL and not zero.all() and name not in words.true:
@@ -537,11 +555,10 @@ def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[
             place = {str(id_): number for number, id_ in enumerate(level.ids)}
         for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
             members = [place.get(id_, -1) for id_ in geocode.split(TOGETHER)]
-            if min(members) < 0 or len(value) != 1 or value[0] is None:
+            if min(members) < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
                 where = f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}"
-                raise InputError(
-                    _finding(where, "a total is not one number of units that are there", repr(geocode), "one number")
-                )
+                what, expected = "a total is not one number of units that are there", "one number, of zero or more"
+                raise InputError(_finding(where, what, f"{value} for {geocode!r}", expected))
             result.append((np.array(members, np.int64), int(value[0])))
     listed = np.concatenate([members for members, _ in result]) if result else np.zeros(0, np.int64)
     if len(np.unique(listed)) < len(listed):
@@ -555,12 +572,18 @@ def _add_given(
 ) -> None:
     """Totals by code: of the first level that has a unit with the code."""
     unknown = []
+    code_of: dict[tuple[int, int], str] = {}
     for code, number in given.items():
         for position, level in enumerate(units):
             members = np.flatnonzero((level.ids == code) | (_codes(level) == code))
             if len(members):
                 known_sums[position] = [one for one in known_sums[position] if not np.isin(one[0], members).any()]
                 known_sums[position].append((members, number))
+                others = {code_of.setdefault((position, unit), code) for unit in members.tolist()} - {code}
+                if others:
+                    found = f"{min(others)!r} and {code!r}"
+                    what, expected = "two of the totals have a unit in common", "one total for each unit"
+                    raise InputError("bad-total", what, Place(file="totals"), found, expected, "leave one of them out")
                 break
         else:
             unknown.append(code)
@@ -573,6 +596,58 @@ def _add_given(
             "codes of States, or ids of units",
             "leave them out, or correct the codes: they are texts, with their leading zeros",
         )
+
+
+def _check_root(
+    rows: _Rows,
+    units: Sequence[UnitsOfLevel],
+    read: Mapping[str, tuple[ReadQuery, ...]],
+    known: list[tuple[Integers, int]],
+) -> None:
+    """Refuses a root whose known total is not that of the units below, as they are measured: a nation with the files of
+    some of its States alone would give these the people of the others."""
+    (below,) = units[1:2] or (None,)
+    if below is None or len(units[0].ids) > 1 or len(known) != 1 or not below.measured.all():
+        return
+    queries = [query for query in read[below.name] if set(query.words) == {SUMMED_OUT}]
+    summed, spread = 0.0, 0.0
+    for _, _, values, variance in rows.rows(below, queries[:1]):
+        summed, spread = summed + float(values.sum()), spread + float(variance.sum())
+    if queries and abs(summed - known[0][1]) > FURTHEST * spread**0.5 + 1:
+        raise InputError(
+            "not-all-units",
+            f"the units of {below.name!r} here are not all of {units[0].name!r}",
+            Place(file=level_folder(units[0].name)),
+            f"{known[0][1]:,} records in it, and about {round(summed):,} in {len(below.ids):,} units",
+            "the files of all its units, or none of its own",
+            f"add the files of the others, or take the folder {level_folder(units[0].name)} away: units without the "
+            "one above them are estimated from what is measured in them and below",
+        )
+
+
+def _check_sums(levels: Sequence[TreeLevel], sums: Sequence[Floats], named: Mapping[int, UnitsOfLevel]) -> None:
+    """Refuses known totals that contradict one another: that of a unit, and those of the units in it."""
+    least, all_told = sums[-1], ~np.isnan(sums[-1])
+    for position in range(len(levels) - 2, -1, -1):
+        own, parent = sums[position], levels[position + 1].parent
+        below = np.bincount(parent, np.nan_to_num(least), len(own))
+        missing = np.bincount(parent, ~all_told, len(own)) > 0
+        known = ~np.isnan(own)
+        wrong = np.flatnonzero(known & ((below > own) | (~missing & (below != own))))
+        if len(wrong):
+            unit = int(wrong[0])
+            id_ = repr(str(named[position].ids[unit])) if position in named else "units that are known together"
+            level = named[position].name if position in named else named[position + 1].name
+            raise InputError(
+                "bad-total",
+                "known totals contradict one another",
+                Place(file=f"{level_folder(level)}/{CONSTRAINT}, or the totals that were given"),
+                f"{own[unit]:,.0f} records in {id_}, and {below[unit]:,.0f} in units of it",
+                "the total of a unit is the sum of those in it",
+                "correct the totals; for States without all others of their nation, leave its own files out",
+            )
+        least = np.where(known, own, below)
+        all_told = known | ~missing
 
 
 def _codes(level: UnitsOfLevel) -> NDArray[np.str_]:
@@ -625,7 +700,7 @@ def _with_totals(
 
 
 def read_totals(file: Path) -> dict[str, int]:
-    """Known numbers of records from a CSV file with a header: the code of a unit, and its number.
+    """Known numbers of records from a CSV file: the code of a unit, and its number; the first line may name them.
 
     Raises an :class:`InputError` with a finding for each line that is not so.
     """
@@ -637,10 +712,10 @@ def read_totals(file: Path) -> dict[str, int]:
         raise InputError("no-totals", "the totals cannot be read", place, "no text", "a CSV file", remedy) from None
     result: dict[str, int] = {}
     findings = []
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
+    for number, line in enumerate(lines, start=1):
         code, _, total = (part.strip().strip('"') for part in line.partition(","))
+        if not line.strip() or (number == 1 and not any(letter.isdecimal() for letter in total)):
+            continue  # the header, which may be missing
         if not total.isdecimal() or not code or code in result:
             what = "a code stands twice" if code in result else "a line is not a code and a whole number"
             where = Place(file=file.name, row=number)

@@ -101,7 +101,7 @@ class LevelReader:
             raise InputError(_finding(self.units.name, what, times, "every query once in every measured unit"))
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
-        ids, names = pa.array(self.units.ids), pa.array(list(self.numbers))
+        names = pa.array(list(self.numbers))
         order = np.array(list(self.numbers.values()))
         exact = self._has_sigma2()
         noise = _Noise(exact)
@@ -111,7 +111,7 @@ class LevelReader:
             table = table.filter(pc.is_in(table.column("query_name"), value_set=names)).combine_chunks()
             if not table.num_rows:
                 continue
-            unit = pc.index_in(table.column("geocode"), value_set=ids).to_numpy().astype(np.int64)
+            unit = self.units.numbers(table.column("geocode"))
             query = order[pc.index_in(table.column("query_name"), value_set=names).to_numpy()]
             weights = noise.bits(table.column(columns[-1]), self.units.name, file)
             for number in np.unique(query).tolist():
@@ -421,12 +421,11 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
     """The values of one constraint in every unit, or none if it is not in the file."""
     result: Integers | None = None
     seen = np.zeros(len(units.ids), np.int64)
-    ids = pa.array(units.ids)
     for _, batch in folder.batches(units.name, CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE):
         rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), name)).combine_chunks()
         if not rows.num_rows:
             continue
-        unit = pc.fill_null(pc.index_in(rows.column("geocode"), value_set=ids), -1).to_numpy()
+        unit = units.numbers(rows.column("geocode"))
         listed = rows.column("value").combine_chunks()
         widths = np.unique(pc.list_value_length(listed).to_numpy())
         if len(widths) != 1 or (unit < 0).any() or (result is not None and result.shape[1] != widths[0]):
