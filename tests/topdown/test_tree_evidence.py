@@ -147,7 +147,7 @@ def test_a_second_look_brings_blocks_closer_to_the_truth(population_folder: Path
             spec = tmp_path / f"{len(errors)}"
             spec.mkdir()
             comparison = Comparison(production(spec, population_folder), spec, engine)
-            estimates, _ = comparison.descend(comparison.with_evidence("tree"), 3)
+            estimates, *_ = comparison.descend(comparison.with_evidence("tree"), 3)
             found = {(name, query): error for name, _, query, error in comparison.errors(estimates)}
             errors.append((found["block", "total"], found["block_group (made)", "total"]))
     assert errors[0][0] < 0.9 * errors[1][0]
@@ -167,7 +167,7 @@ def test_types_of_quarters_are_settled_before_the_cells_of_the_root(population_f
             tree = comparison.with_evidence("tree")
             off = 0.0
             for key in (3, 4):
-                estimates, _ = comparison.descend(tree, key)
+                estimates, *_ = comparison.descend(tree, key)
                 found = {(name, query): error for name, _, query, error in comparison.errors(estimates)}
                 off += found["state", "hhgq"]
             errors.append(off)
@@ -251,7 +251,7 @@ def test_shares_of_next_to_nothing_are_estimated_with_certificates(
         bypass = "by-query" if "queries" in extreme or "cells" in extreme else "by-level"
         problem = with_shares(comparison.with_evidence("tree"), extreme, bypass)
         comparison.plan = plan_problem(problem)
-        estimates, _ = comparison.descend(problem, 5)
+        estimates, *_ = comparison.descend(problem, 5)
     assert estimates.column("n").to_numpy().sum() == comparison.truth.column("n").to_numpy().sum()
     assert reports
     for report in reports:

@@ -69,6 +69,17 @@ def test_targets_are_read() -> None:
     assert parse_target("total<=1% in made block_group@90%", strategy, KINDS).kinds == ("block_group (made)",)
     assert parse_target("votingage * hispanic within 20 in county", strategy, KINDS).query == "votingage*hispanic"
     assert parse_target("share:hispanic<=5pp@90% in place>=500", strategy, KINDS).chance == Fraction(9, 10)
+    for text in (
+        "TOTAL < ±5 persons IN all Tracts",
+        "total =< 5.0 in tract, tract at 95 per cent",
+        "total ≤ 5 in tracts",
+    ):
+        assert replace(parse_target(text, strategy, KINDS), text=plain.text) == plain
+    several = parse_target("hispanic × cenrace ≤ 1,000 in Counties, places and block groups > 499", strategy, KINDS)
+    assert (several.query, several.limit, several.least) == ("hispanic*cenrace", 1_000, 500)
+    assert several.kinds == ("county", "place", "block_group")
+    in_points = parse_target("share of the largest hispanic group <= 5 percentage points in place", strategy, KINDS)
+    assert (in_points.limit, in_points.of_share) == (Fraction(1, 20), True)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +95,11 @@ def test_targets_are_read() -> None:
         ("share of people <= 5pp in tract", "share of the largest QUERY group"),
         ("hispanic <= 5% in tract", "a number of records"),
         ("total <= 5 in tract @100%", "less than 100"),
+        ("total <= 5 in tract @0.95", "@95%, or @0.95%"),
+        ("total <= 5 in tract @-5%", "such as @95%"),
+        ("total <= 5/0 in tract", "a number above zero"),
+        ("share of the largest total group <= 5pp in tract", "a query with groups"),
+        ("share of the largest hispanic group <= 100pp in tract", "less than 100 points"),
         ("total <= 5 in tract >= few", "a whole number"),
         ("total <= 0 in tract", "above zero"),
     ],
@@ -101,6 +117,7 @@ def test_all_mistakes_are_said_at_once(hamlet: Path) -> None:
     listed = codes("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5", "--target", "x <= 5 in tract")
     assert listed == ["bad-target", "bad-target"]
     assert codes("tune", "topdown", hamlet / "spec.toml") == ["no-target"]
+    assert codes("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5 in state") == ["nothing-needed"]
 
 
 # Budgets.
@@ -280,7 +297,8 @@ def test_an_older_census_and_public_figures_say_how_large_areas_are(project: Pat
     of_table = tune_topdown(project / "spec.toml", [target], people=project / "figures.csv", confirm=0, optimise=False)
     assert of_table.targets[0].present.binding.people == of_census.targets[0].present.binding.people
     assert of_table.targets[0].present.rho >= of_census.targets[0].present.rho
-    made_up = tune_topdown(project / "spec.toml", [target], persons=4 * people.num_rows, confirm=0, optimise=False)
+    made_up = tune_topdown(project / "spec.toml", [target], persons=4 * people.num_rows, optimise=False)
+    assert not made_up.confirmed  # nothing was proposed
     assert made_up.targets[0].present.rho < of_table.targets[0].present.rho  # larger areas need less
 
 
