@@ -44,7 +44,7 @@ from confide.inference.tuning_answer import (
     TunedTarget,
 )
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
-from confide.inputs.made_up import nobody
+from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.made_up import release_of_people
@@ -174,7 +174,8 @@ class _Tuner:
     @cached_property
     def problem(self) -> TopDownProblem:
         """The problem without its records."""
-        return prepare(self.blank, self.engine)
+        with of_nobody():
+            return prepare(self.blank, self.engine)
 
     @cached_property
     def shares(self) -> ShareDesign:
