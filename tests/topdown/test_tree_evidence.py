@@ -131,11 +131,17 @@ def test_a_second_look_expects_people_where_people_are() -> None:
     large, small, quarters = alike[0], alike[1], alike[3]
     part = np.array([10.0, 2.0]) / 12
     assert large.measured[0] == pytest.approx(9 * part)
-    assert large.weights == pytest.approx(1 / (6 * 9 * part * (1 - part) + 0.02))
+    assert large.weights == pytest.approx(1 / (4 * 9 * part * (1 - part) + 0.02))
     assert small.groups.tolist() == [-1, 0, 1, -1]
     assert small.measured == pytest.approx(np.stack([part, part]))
-    assert small.weights == pytest.approx(1 / (6 * part * (1 - part) + 0.02))
+    assert small.weights == pytest.approx(1 / (4 * part * (1 - part) + 0.02))
     assert quarters.measured[0] == pytest.approx([0, 4])
+    # Large units differ by more than chance: shares of their own show there.
+    many = replace(parent, parent=100 * np.array([9, 1, 1, 4]))
+    large = next(query for query in expected_cells(many, rules, allowed, 100 * first) if query.groups[0] >= 0)
+    sizes = np.array([950.5, 150.5])
+    wider = 1 + sizes / 8
+    assert large.weights == pytest.approx(1 / (wider * 900 * (sizes / 1_101) * (1 - sizes / 1_101) + 0.02))
 
 
 def test_a_second_look_brings_blocks_closer_to_the_truth(population_folder: Path, tmp_path: Path) -> None:
