@@ -296,6 +296,8 @@ def test_other_people_are_no_copy_whether_areas_are_small_or_large() -> None:
         assert copied(now, now)
         assert copied(draw.binomial(now.astype(int), 0.9).astype(float), now)  # nine in ten of the records
         assert copied(2 * now, now)
+        if mean < 10:
+            assert copied(now + draw.poisson(mean, 3_000), now)  # as many others among them
         for growth in (1.0, 1.3):
             then = draw.poisson(np.maximum(now, 0.1) / growth).astype(float)
             assert not copied(then, now)
