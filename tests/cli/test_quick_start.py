@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.kits.descent import lay_out
 from typer.testing import CliRunner
 
 from confide import api
@@ -19,11 +20,13 @@ from confide.releases.ledger import Ledger
 
 SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "vl_convert", "pyspark", "jinja2")
 """What takes long to import, and no list of commands and no ledger needs."""
+SOLVERS = ("numba", "scipy.optimize", "scipy.stats", "confide.inference.inferring", "confide.studio")
+"""What takes longest, and no closed form needs."""
 
 
-def loaded_by(script: str) -> set[str]:
+def loaded_by(script: str, names: tuple[str, ...] = SLOW) -> set[str]:
     """Which of the slow ones a script has imported at its end, in a process of its own."""
-    asked = f"{script}\nimport sys; print('LOADED', *[name for name in {SLOW!r} if name in sys.modules])"
+    asked = f"{script}\nimport sys; print('LOADED', *[name for name in {names!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split()[1:])
 
@@ -75,6 +78,7 @@ def test_an_import_loads_nothing_slow(script: str) -> None:
         ("attack", "--help"),
         ("attack", "reconstruct", "--help"),
         ("risk", "--help"),
+        ("tune", "--help"),
         ("check", "--help"),
     ],
     ids=" ".join,
@@ -103,6 +107,12 @@ def test_a_spec_loads_its_own_mechanism_alone(tmp_path: Path) -> None:
         "assert not {f'confide.{name}.pipeline' for name in ('topdown', 'safetab', 'suppression')} & set(sys.modules)"
     )
     assert not loaded_by(script) & {"scipy", "numba", "piqp", "vl_convert", "pyspark"}
+
+
+@pytest.mark.process
+def test_what_given_shares_need_is_found_without_solvers(population_folder: Path, tmp_path: Path) -> None:
+    target = ("--target", "hispanic<=5 in tract @95%", "--present-shares")
+    assert loaded_by(command("tune", "topdown", lay_out(tmp_path, population_folder), *target), SOLVERS) == set()
 
 
 def test_the_tree_is_whole(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:

@@ -149,6 +149,16 @@ def test_all_cells_of_a_query_are_its_cells_together(found: dict[str, Any]) -> N
     assert whole["noise_alone"]["root_mean_squared_error"] == pytest.approx(squares**0.5)
 
 
+def test_own_measurements_have_the_noise_of_a_descent_that_learns_nothing_from_below(found: dict[str, Any]) -> None:
+    """The total of the land is known, and each of six counties measures its own with the variance 1/(2 · 2/5 · 1/2):
+    five sixths of that are left. Least squares on the whole tree know more."""
+    county = row(found, "county", "total", "total")
+    assert county["noise_of_estimator"]["root_mean_squared_error"] ** 2 == pytest.approx(2.5 * 5 / 6, rel=1e-6)
+    assert county["noise_alone"]["root_mean_squared_error"] ** 2 < 2.5 * 5 / 6 * 0.99
+    for one in found["accuracy"]:
+        assert one["noise_of_estimator"]["mean_absolute_error"] >= one["noise_alone"]["mean_absolute_error"] * 0.999
+
+
 def test_the_noise_alone_is_near_what_is_realised_where_counts_are_large(each: list[dict[str, Any]]) -> None:
     """Counties have hundreds of people, so nothing is cut off: 3 keys of 6 counties, 4 characteristics."""
     for query, cell in (("total", "total"), ("work", "some"), ("work", "none"), ("tongue", "A")):

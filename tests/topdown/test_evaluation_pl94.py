@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,16 @@ def test_rhode_island_with_maps_over_two_keys(tmp_path: Path) -> None:
     assert mean["cousub"] < 5
     assert mean["block_group (made)"] < 2
     assert mean["block"] > mean["block_group (made)"]
+    # Own measurements learn nothing from below: what is realised is the noise of that estimator, within three standard
+    # errors of 482 errors, and a quarter more than that of the best one.
     tract = row(found, "tract", "total", "total")
-    ratio = tract["root_mean_squared_error"]["mean"] / tract["noise_alone"]["root_mean_squared_error"]
-    assert 1 < ratio < 1.5, "the noise alone, and what the descent does not learn from below: about a quarter more"
+    realised, own, best = (
+        tract["root_mean_squared_error"]["mean"],
+        tract["noise_of_estimator"]["root_mean_squared_error"],
+        tract["noise_alone"]["root_mean_squared_error"],
+    )
+    assert realised / own == pytest.approx(1, abs=3 / sqrt(2 * 482))
+    assert own / best == pytest.approx(1.232, abs=0.001)
     kept = {
         one["geography"]: one["share_within"]["mean"]
         for one in found["largest_group"]

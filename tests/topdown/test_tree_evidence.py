@@ -131,11 +131,17 @@ def test_a_second_look_expects_people_where_people_are() -> None:
     large, small, quarters = alike[0], alike[1], alike[3]
     part = np.array([10.0, 2.0]) / 12
     assert large.measured[0] == pytest.approx(9 * part)
-    assert large.weights == pytest.approx(1 / (6 * 9 * part * (1 - part) + 0.02))
+    assert large.weights == pytest.approx(1 / (4 * 9 * part * (1 - part) + 0.02))
     assert small.groups.tolist() == [-1, 0, 1, -1]
     assert small.measured == pytest.approx(np.stack([part, part]))
-    assert small.weights == pytest.approx(1 / (6 * part * (1 - part) + 0.02))
+    assert small.weights == pytest.approx(1 / (4 * part * (1 - part) + 0.02))
     assert quarters.measured[0] == pytest.approx([0, 4])
+    # Large units differ by more than chance: shares of their own show there.
+    many = replace(parent, parent=100 * np.array([9, 1, 1, 4]))
+    large = next(query for query in expected_cells(many, rules, allowed, 100 * first) if query.groups[0] >= 0)
+    sizes = np.array([950.5, 150.5])
+    wider = 1 + sizes / 8
+    assert large.weights == pytest.approx(1 / (wider * 900 * (sizes / 1_101) * (1 - sizes / 1_101) + 0.02))
 
 
 def test_a_second_look_brings_blocks_closer_to_the_truth(population_folder: Path, tmp_path: Path) -> None:
@@ -147,7 +153,7 @@ def test_a_second_look_brings_blocks_closer_to_the_truth(population_folder: Path
             spec = tmp_path / f"{len(errors)}"
             spec.mkdir()
             comparison = Comparison(production(spec, population_folder), spec, engine)
-            estimates, _ = comparison.descend(comparison.with_evidence("tree"), 3)
+            estimates, *_ = comparison.descend(comparison.with_evidence("tree"), 3)
             found = {(name, query): error for name, _, query, error in comparison.errors(estimates)}
             errors.append((found["block", "total"], found["block_group (made)", "total"]))
     assert errors[0][0] < 0.9 * errors[1][0]
@@ -167,7 +173,7 @@ def test_types_of_quarters_are_settled_before_the_cells_of_the_root(population_f
             tree = comparison.with_evidence("tree")
             off = 0.0
             for key in (3, 4):
-                estimates, _ = comparison.descend(tree, key)
+                estimates, *_ = comparison.descend(tree, key)
                 found = {(name, query): error for name, _, query, error in comparison.errors(estimates)}
                 off += found["state", "hhgq"]
             errors.append(off)
@@ -251,7 +257,7 @@ def test_shares_of_next_to_nothing_are_estimated_with_certificates(
         bypass = "by-query" if "queries" in extreme or "cells" in extreme else "by-level"
         problem = with_shares(comparison.with_evidence("tree"), extreme, bypass)
         comparison.plan = plan_problem(problem)
-        estimates, _ = comparison.descend(problem, 5)
+        estimates, *_ = comparison.descend(problem, 5)
     assert estimates.column("n").to_numpy().sum() == comparison.truth.column("n").to_numpy().sum()
     assert reports
     for report in reports:

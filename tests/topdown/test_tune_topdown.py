@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +21,7 @@ from tests.kits.topdown import write_small_state, write_spec
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, ParameterError
 from confide.inference.tuning import tune_topdown
-from confide.inference.tuning_people import refuse_confidential
+from confide.inference.tuning_people import copied, refuse_confidential
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import characteristic, geographies
 from confide.mechanisms.topdown.evaluate import LeastSquaresNoise
@@ -69,6 +70,17 @@ def test_targets_are_read() -> None:
     assert parse_target("total<=1% in made block_group@90%", strategy, KINDS).kinds == ("block_group (made)",)
     assert parse_target("votingage * hispanic within 20 in county", strategy, KINDS).query == "votingage*hispanic"
     assert parse_target("share:hispanic<=5pp@90% in place>=500", strategy, KINDS).chance == Fraction(9, 10)
+    for text in (
+        "TOTAL < ±5 persons IN all Tracts",
+        "total =< 5.0 in tract, tract at 95 per cent",
+        "total ≤ 5 in tracts",
+    ):
+        assert replace(parse_target(text, strategy, KINDS), text=plain.text) == plain
+    several = parse_target("hispanic × cenrace ≤ 1,000 in Counties, places and block groups > 499", strategy, KINDS)
+    assert (several.query, several.limit, several.least) == ("hispanic*cenrace", 1_000, 500)
+    assert several.kinds == ("county", "place", "block_group")
+    in_points = parse_target("share of the largest hispanic group <= 5 percentage points in place", strategy, KINDS)
+    assert (in_points.limit, in_points.of_share) == (Fraction(1, 20), True)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +96,11 @@ def test_targets_are_read() -> None:
         ("share of people <= 5pp in tract", "share of the largest QUERY group"),
         ("hispanic <= 5% in tract", "a number of records"),
         ("total <= 5 in tract @100%", "less than 100"),
+        ("total <= 5 in tract @0.95", "@95%, or @0.95%"),
+        ("total <= 5 in tract @-5%", "such as @95%"),
+        ("total <= 5/0 in tract", "a number above zero"),
+        ("share of the largest total group <= 5pp in tract", "a query with groups"),
+        ("share of the largest hispanic group <= 100pp in tract", "less than 100 points"),
         ("total <= 5 in tract >= few", "a whole number"),
         ("total <= 0 in tract", "above zero"),
     ],
@@ -101,6 +118,7 @@ def test_all_mistakes_are_said_at_once(hamlet: Path) -> None:
     listed = codes("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5", "--target", "x <= 5 in tract")
     assert listed == ["bad-target", "bad-target"]
     assert codes("tune", "topdown", hamlet / "spec.toml") == ["no-target"]
+    assert codes("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5 in state") == ["nothing-needed"]
 
 
 # Budgets.
@@ -254,33 +272,59 @@ def test_confidential_records_are_refused_by_path_and_by_content(project: Path) 
     mixed = people.take(np.random.default_rng(3).permutation(people.num_rows)[: people.num_rows * 97 // 100])
     pq.write_table(mixed, project / "mixed.parquet")
     pyarrow.csv.write_csv(people, project / "written.csv")
-    for name in ("mixed.parquet", "written.csv"):  # other bytes, the same people
-        assert codes(*arguments, project / name) == ["confidential-people"]
+    more = people.take(np.random.default_rng(4).permutation(people.num_rows)[: people.num_rows // 4])
+    pq.write_table(pa.concat_tables([people, more]), project / "more.parquet")  # they and others
+    pq.write_table(pa.concat_tables([people, people]), project / "twice.parquet")
+    other = people.set_column(people.column_names.index("cenrace"), "cenrace", pa.array([0] * people.num_rows))
+    pq.write_table(other, project / "other.parquet")  # where they are, and not what they are
+    counted = people.group_by("geocode").aggregate([("geocode", "count")])
+    figures = {"geography": ["block"] * counted.num_rows, "code": counted.column("geocode")}
+    pq.write_table(pa.table(figures | {"total": counted.column("geocode_count")}), project / "figures.parquet")
+    for name in ("mixed", "more", "twice", "other", "figures"):  # other bytes, the same people
+        assert codes(*arguments, project / f"{name}.parquet") == ["confidential-people"], name
+    assert codes(*arguments, project / "written.csv") == ["confidential-people"]
     with pytest.raises(ConfideError):
         refuse_confidential(project / "older.parquet", load_spec(project / "spec.toml", SPECS))
     assert codes(*arguments, project / "nobody.parquet") == ["no-such-file"]
+
+
+def test_other_people_are_no_copy_whether_areas_are_small_or_large() -> None:
+    """Counts of two censuses: most people of a block moved; most of a municipality did not, or it grew everywhere."""
+    draw = np.random.default_rng(6)
+    for mean in (0.3, 2.0, 40.0, 10_000.0):
+        now = draw.poisson(mean, 3_000).astype(float)
+        assert copied(now, now)
+        assert copied(draw.binomial(now.astype(int), 0.9).astype(float), now)  # nine in ten of the records
+        assert copied(2 * now, now)
+        if mean < 10:
+            assert copied(now + draw.poisson(mean, 3_000), now)  # as many others among them
+        for growth in (1.0, 1.3):
+            then = draw.poisson(np.maximum(now, 0.1) / growth).astype(float)
+            assert not copied(then, now)
 
 
 def test_an_older_census_and_public_figures_say_how_large_areas_are(project: Path) -> None:
     """An older census in which half as many people were there, in other homes; and the totals of places in a table,
     where nobody says which group is the largest, so that the worst is taken."""
     people = pq.read_table(project / "persons.parquet")
-    places, others = (people.take(list(range(first, people.num_rows, 2))[::step]) for first, step in ((0, 1), (0, -1)))
-    older = others.set_column(others.column_names.index("geocode"), "geocode", places.column("geocode"))
+    others, blocks = people.take(list(range(0, people.num_rows, 2))), sorted(set(people.column("geocode").to_pylist()))
+    homes = np.random.default_rng(8).choice(blocks, others.num_rows).tolist()
+    older = others.set_column(others.column_names.index("geocode"), "geocode", pa.array(homes))
     pq.write_table(older, project / "older.parquet")
     target = "share of the largest hispanic*cenrace group <= 5pp in county >= 5"
     of_census = tune_topdown(
         project / "spec.toml", [target], people=project / "older.parquet", confirm=0, optimise=False
     )
     assert "older census (older.parquet)" in of_census.people
-    counties = dict.fromkeys(code[:5] for code in people.column("geocode").to_pylist()[::2])
-    totals = [sum(code.startswith(county) for code in people.column("geocode").to_pylist()[::2]) for county in counties]
+    counties = dict.fromkeys(code[:5] for code in homes)
+    totals = [sum(code.startswith(county) for code in homes) for county in counties]
     figures = pyarrow.table({"geography": ["county"] * len(counties), "code": list(counties), "total": totals})
     pyarrow.csv.write_csv(figures, project / "figures.csv")
     of_table = tune_topdown(project / "spec.toml", [target], people=project / "figures.csv", confirm=0, optimise=False)
     assert of_table.targets[0].present.binding.people == of_census.targets[0].present.binding.people
     assert of_table.targets[0].present.rho >= of_census.targets[0].present.rho
-    made_up = tune_topdown(project / "spec.toml", [target], persons=4 * people.num_rows, confirm=0, optimise=False)
+    made_up = tune_topdown(project / "spec.toml", [target], persons=4 * people.num_rows, optimise=False)
+    assert not made_up.confirmed  # nothing was proposed
     assert made_up.targets[0].present.rho < of_table.targets[0].present.rho  # larger areas need less
 
 

@@ -84,7 +84,9 @@ def new(
     schema_out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="For schema: the file to write; default: print it.")
     ] = None,
-    product: Annotated[str | None, typer.Option(help="For topdown: pl94-persons (the default) or pl94-units.")] = None,
+    product: Annotated[
+        str | None, typer.Option(help="For topdown: pl94-persons (the default), pl94-persons-2026 or pl94-units.")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="For swapping: targeted (the default), enhanced or permutation.")
     ] = None,

@@ -1,4 +1,4 @@
-"""``confide tune``: what budgets buy, before any is spent."""
+"""``confide tune safetab`` and ``confide tune cellkey``: what budgets buy, before any is spent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import typer
 
 from confide.cli.risk_bounded import Alpha, Areas, Country, LeaveOut, ProgrammeName, RuleOption, Unit, own_areas
 from confide.cli.show import Json, Plots, out, show_answer, table, write
-from confide.cli.tune_tables import board, tables
-from confide.cli.tune_targets import risk, topdown
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
@@ -219,19 +217,9 @@ def _chance(probability: float) -> str:
     return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
 
 
-app = typer.Typer(
-    help="Choose budgets: what accuracy they give and what they cost. Reads no records.", no_args_is_help=True
-)
-
 _FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
 
 
-@app.callback()
-def group() -> None:
-    """Choose budgets: what accuracy they give and what they cost. Reads no records."""
-
-
-@app.command()
 def safetab(
     settings: Annotated[
         Path | None,
@@ -362,14 +350,9 @@ def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
     )
 
 
-app.command("tables")(tables)
-app.command("board")(board)
-
-
 # ``confide tune cellkey``: bound and variance of a cell key release, from what its programme would give away.
 
 
-@app.command()
 def cellkey(
     programme: ProgrammeName = "eu-2021",
     country: Country = None,
@@ -473,9 +456,3 @@ def _show_epsilon(region: ProtectedRegion) -> None:
 
 def _span(low: Fraction, high: Fraction, *, ok: bool) -> str:
     return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"
-
-
-# ``confide tune topdown`` and ``risk``: from what is wanted to budgets and shares.
-
-app.command()(topdown)
-app.command()(risk)

@@ -48,9 +48,15 @@ def topdown(
         str | None, typer.Option(help="The rho of the strategy that is written; default: the least that is enough.")
     ] = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm/--no-confirm", help="Confirm the answer by runs on people who are made up.")
-    ] = True,
-    runs: Annotated[int, typer.Option(min=1, max=20, help="How many runs confirm it.")] = 2,
+        bool | None,
+        typer.Option(
+            "--confirm/--no-confirm",
+            help="Confirm the answer by runs on people who are made up; default: if shares are looked for.",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=20, help="Confirm it, by so many runs; default: 2 where it is confirmed.")
+    ] = None,
     prices: Annotated[
         str | None, typer.Option(metavar="QUERY in AREAS", help='What margins cost there: "total in tract".')
     ] = None,
@@ -66,7 +72,7 @@ def topdown(
 
     Closed form, from spec and frame: binding areas, prices, and what else becomes more or less accurate.
     """
-    from confide.inference.tuning import tune_topdown
+    from confide.inference.tuning import RUNS, tune_topdown
 
     answer = tune_topdown(
         spec,
@@ -77,7 +83,7 @@ def topdown(
         optimise=shares,
         keep=keep,
         budget=budget,
-        confirm=runs if confirm else 0,
+        confirm=0 if confirm is False else runs if runs is not None else RUNS if confirm else None,
         prices=prices,
         delta=delta,
         out=file,

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
-from scipy.stats import binom
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
@@ -199,6 +198,8 @@ def max_z(covariance: ArrayLike, level: float, draws: int = DRAWS) -> float:
         return 0.0
     matrix, sd = matrix[np.ix_(noisy, noisy)], sd[noisy]
     largest = np.sort(np.abs(_errors(matrix, draws) / sd).max(axis=1))
+    from scipy.stats import binom  # takes longer to import than everything else here
+
     place = int(binom.ppf(SURE_DRAWS, draws, checked_level(level)))
     sidak = simultaneous_z(level, len(sd))
     return min(float(largest[place]), sidak) if place < draws else sidak

@@ -27,11 +27,9 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
 from confide.arrays import Floats, Integers
 from confide.errors import Finding, RunError
-from confide.estimation.network import Prices, build
 from confide.estimation.rounding_problem import (
     HALF,
     MILLION,
@@ -87,6 +85,8 @@ class LinearResult:
 
 def solve_linear(remainder: RoundingRemainder, *, widened: bool = False) -> LinearResult:
     """Minimise pass after pass, then the tie-breaker; check that the result is whole."""
+    from scipy.optimize import linprog
+
     program = _Program(remainder, widened)
     value: Floats | None = None
     for cost in program.costs():
@@ -315,7 +315,8 @@ def _down_or_up(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers
     if not remainder.open.any():
         ups = remainder.settled.astype(np.int64)
         return None if _broken(remainder, ups) else (RoundingOutcome.WHOLE, ups, 0)
-    from confide.estimation.network import minimise
+    # Compiled code and a solver take a while to import, and most of those who state a problem solve none.
+    from confide.estimation.network import Prices, build, minimise
 
     prices = Prices.of(remainder)
     solved = None if prices is None else minimise(build(remainder, prices))

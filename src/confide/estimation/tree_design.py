@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
@@ -507,6 +506,8 @@ def best_shares(
         value = float(np.log(largest) + np.log(((ratio / largest) ** power).sum()) / power)
         # d log‖R‖_p = Σ R^(p−1) dR / ΣR^p; the weights are R^(p−1) up to their sum, and shares fall as others rise.
         return value, np.asarray(room * x * (slope - slope @ x) / mean, np.float64)
+
+    from scipy.optimize import minimize  # not for those who ask what given shares need
 
     # Shares differ by orders of magnitude, so steps are taken on their logarithms. The problem is convex in the shares,
     # and a point without a slope in the one is without one in the other.

@@ -12,13 +12,37 @@
 Intervals for estimates by least squares are in :mod:`confide.estimation.unified_intervals`. For users:
 ``docs/concepts/inference.md`` and
 ``docs/concepts/replicates.md``.
+
+Names are loaded when they are first used: to tune a budget takes none of the readers of releases.
 """
 
-from confide.inference.areas import Area as Area
-from confide.inference.inferring import Inference as Inference
-from confide.inference.inferring import infer as infer
-from confide.inference.opened_source import AreaEstimate as AreaEstimate
-from confide.inference.opened_source import InferenceSource as InferenceSource
-from confide.inference.opened_source import open_source as open_source
-from confide.inference.replicates import Replicates as Replicates
-from confide.inference.replicates import replicate as replicate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confide.inference.areas import Area as Area
+    from confide.inference.inferring import Inference as Inference
+    from confide.inference.inferring import infer as infer
+    from confide.inference.opened_source import AreaEstimate as AreaEstimate
+    from confide.inference.opened_source import InferenceSource as InferenceSource
+    from confide.inference.opened_source import open_source as open_source
+    from confide.inference.replicates import Replicates as Replicates
+    from confide.inference.replicates import replicate as replicate
+
+_HOMES = {
+    "areas": ("Area",),
+    "inferring": ("Inference", "infer"),
+    "opened_source": ("AreaEstimate", "InferenceSource", "open_source"),
+    "replicates": ("Replicates", "replicate"),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULE_OF)

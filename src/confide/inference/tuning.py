@@ -44,7 +44,7 @@ from confide.inference.tuning_answer import (
     TunedTarget,
 )
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
-from confide.inputs.made_up import nobody
+from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.made_up import release_of_people
@@ -62,7 +62,7 @@ from confide.mechanisms.topdown.targets import (
     parse_targets,
     price_list,
 )
-from confide.mechanisms.topdown.tuned_strategy import ShareDesign, budget_above, strategy_text
+from confide.mechanisms.topdown.tuned_strategy import NOTHING, ShareDesign, budget_above, strategy_text
 from confide.noise import ReleaseKey
 from confide.releases.draft import there_already
 from confide.releases.mechanism import NoiseSource
@@ -93,7 +93,7 @@ def tune_topdown(
     optimise: bool = True,
     keep: Exact = KEEP,
     budget: Exact | None = None,
-    confirm: int = RUNS,
+    confirm: int | None = None,
     prices: str | None = None,
     delta: Exact = DELTA,
     out: str | Path | None = None,
@@ -112,7 +112,8 @@ def tune_topdown(
         optimise: Whether the best shares are looked for.
         keep: The part of its present share that every query keeps at least.
         budget: A rho for the strategy that is written; by default the least that meets the targets.
-        confirm: How many runs on made-up people confirm the answer; 0 for none.
+        confirm: How many runs on made-up people confirm the answer; 0 for none. By default two where shares are
+            proposed, and none where the present ones are kept.
         prices: A query in a kind of area, such as ``total in tract``: what margins cost there.
         delta: The delta at which epsilon is stated.
         out: A new file for the strategy with the best shares.
@@ -129,6 +130,9 @@ def tune_topdown(
         )
     if not targets and prices is None:
         raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
+    optimise = optimise and bool(targets)
+    if confirm is None:
+        confirm = RUNS if optimise else 0
     if not 0 <= confirm <= MOST_RUNS:
         raise _refused("confirm", "so many runs are not made", str(confirm), f"from 0 to {MOST_RUNS}", "give another")
     kept = probability(keep, "keep") if keep != 0 else Fraction(0)
@@ -141,7 +145,7 @@ def tune_topdown(
         tuner = _Tuner(loaded, Path(scratch), engine, people, persons, tuple(map(Path, margins)))
         return tuner.tuned(
             tuple(targets),
-            optimise=optimise and bool(targets),
+            optimise=optimise,
             keep=kept,
             budget=None if budget is None else positive(budget, "budget"),
             confirm=confirm if targets else 0,
@@ -170,7 +174,8 @@ class _Tuner:
     @cached_property
     def problem(self) -> TopDownProblem:
         """The problem without its records."""
-        return prepare(self.blank, self.engine)
+        with of_nobody():
+            return prepare(self.blank, self.engine)
 
     @cached_property
     def shares(self) -> ShareDesign:
@@ -207,7 +212,7 @@ class _Tuner:
         answer = TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
         if not limited:
             return answer
-        present = budget_above(max(_needed(each, v) for each, v in zip(limited, variances, strict=True)))
+        present = budget_above(_least(limited, variances))
         problems = {"now": self.problem, "present": replace(self.problem, strategy=now.with_budget(present))}
         answer = replace(answer, present=present, targets=_tuned_targets(limited, variances))
         if optimise:
@@ -215,7 +220,7 @@ class _Tuner:
             best = self.shares.best(counts, np.concatenate([each.limits for each in limited]), keep)
             strategy = self.shares.with_shares(best.shares, Fraction(1))
             after = self.shares.variances(strategy, *(each.counts for each in limited))
-            needed = budget_above(max(_needed(each, v) for each, v in zip(limited, after, strict=True)))
+            needed = budget_above(_least(limited, after))
             strategy = self._named(replace(strategy, budget=budget or needed), targets, out)
             file = out or self.scratch / "strategy.toml"
             write_text(file, self._text(strategy, file))
@@ -379,6 +384,20 @@ def _missed(row: ConfirmedTarget) -> Finding:
 def _needed(limited: LimitedCounts, variances: Floats) -> float:
     """The least budget with which every variance is within its limit, from those with a budget of one."""
     return float((variances / limited.limits).max())
+
+
+def _least(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> float:
+    """The least budget for all targets; refused where every budget is enough."""
+    needed = max(_needed(each, own) for each, own in zip(limited, variances, strict=True))
+    if needed < NOTHING:
+        raise _refused(
+            "nothing-needed",
+            "every budget is enough: these figures are published without noise, or the limits are very wide",
+            f"a rho of {needed:.1g}",
+            "a target that noise can miss",
+            "name areas whose figures are measured, or a smaller limit",
+        )
+    return needed
 
 
 def _on_average(limited: LimitedCounts, variances: Floats) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import pi
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from confide.inputs.made_up import block_sizes, draw
 from confide.inputs.records import records_fingerprint
 from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS
-from confide.mechanisms.topdown.characteristics import EvaluationGeography
+from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.made_up import keeping_constraints, record_form
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.records import write_histogram
@@ -42,9 +43,12 @@ MADE_UP = "made-up"
 PERSONS = 100_000
 PER_DWELLING = Fraction(5, 2)
 """How many people are made up for a dwelling, where the block table counts dwellings and nobody says how many."""
-SAME = 0.9
-"""Of so many people of a file somebody of the same kind is in the same block of the records: then it is a copy. Two
-censuses agree in far fewer, since a block has few people of each kind."""
+SAME = 0.5
+"""Counts that differ from the records' by less than this part of what chance would do are a copy of them."""
+SMALL = 0.2
+"""Where chance moves more of the people than this, counts are so small that one file within another is a copy."""
+MOST_EQUAL, FEWEST = 0.9, 3
+"""Public figures of which more than this part, and so many, are those of the records are counted from them."""
 PEOPLE_COLUMNS = ("persons", "population", "inhabitants", "size")
 
 
@@ -110,6 +114,33 @@ def refuse_confidential(file: Path, loaded: LoadedSpec) -> None:
         raise _confidential("the file of records, or a copy of it")
 
 
+def copied(given: Floats, own: Floats, part: float = SAME) -> bool:
+    """Whether counts are too like those of the records to be of other people, or of another time.
+
+    If both were drawn anew from what they have in common, a count n would exceed the other by √(n/π) on average. Counts
+    of another census differ more. Those of a copy, of a large part of it or of it several times differ far less, once
+    both have the same sum. Where counts are small, records that hold nearly all of a file, or the other way round, are
+    as unlikely.
+
+    Args:
+        given: Counts of people who are said to be others.
+        own: Those of the records, of the same cells.
+        part: How much less than by chance they differ.
+
+    >>> copied(np.array([3.0, 8, 1, 0]), np.array([3.0, 8, 1, 0])), copied(np.array([1.0, 9, 4]), np.array([3.0, 8, 1]))
+    (True, False)
+    """
+    if not given.sum() or not own.sum():
+        return False
+    scaled = given * (own.sum() / given.sum())
+    chance = float(np.sqrt((scaled + own) / (2 * pi)).sum())
+    if float(np.maximum(scaled - own, 0).sum()) < part * chance:
+        return True
+    by_chance = float(np.sqrt((given + own) / (2 * pi)).sum())
+    within = min(float(np.maximum(a - b, 0).sum()) for a, b in ((given, own), (own, given)))
+    return by_chance > SMALL * min(given.sum(), own.sum()) and within < part / 2 * by_chance
+
+
 def _confidential(found: str) -> InputError:
     return InputError(
         "confidential-people",
@@ -150,6 +181,7 @@ class PeopleForTuning:
         refuse_confidential(file, self.loaded)
         figures = _read_figures(file)
         if figures is not None:
+            self._refuse_the_same_figures(figures)
             self.said = f"public figures of {len(figures.totals):,} areas ({file.name})"
             return figures
         return self._of_file(file)
@@ -224,22 +256,58 @@ class PeopleForTuning:
         return CountedPeople(problem, pa.table(columns), kinds_known=True)
 
     def _refuse_the_same_people(self, people: pa.Table) -> None:
-        """Raises if nearly all people of a file are among the confidential records, in whatever order and format: by
-        their counts by block and kind. No count of the records goes any further."""
+        """Raises if the people of a file are the confidential records, in whatever order and format, or nearly all of
+        them, or they with some others, or each of them several times, or with other attributes in the same blocks."""
+        records = self._records()
+        if records is None:
+            return
+        # By block and kind; and by block alone, whatever became of the kinds.
+        for keys in (["code", "cell"], ["code"]):
+            tables = [rows.group_by(keys).aggregate([("n", "sum")]) for rows in (people, records)]
+            both = tables[0].join(tables[1], keys, right_suffix="_own", join_type="full outer")
+            given, own = (
+                pc.fill_null(both.column(name), 0).to_numpy().astype(np.float64) for name in ("n_sum", "n_sum_own")
+            )
+            if copied(given, own, SAME if "cell" in keys else SAME / 2):
+                raise _confidential("the same people, in another file")
+
+    def _refuse_the_same_figures(self, figures: PublicFigures) -> None:
+        """Raises if nearly all totals of areas are those of the confidential records."""
+        records = self._records()
+        if records is None:
+            return
+        codes = self.problem.frame.spine.blocks
+        row = pc.index_in(records.column("code").cast(pa.string()), value_set=pa.array(codes.codes)).to_numpy(
+            zero_copy_only=False
+        )
+        known = np.isfinite(row.astype(np.float64))
+        people = np.bincount(
+            row[known].astype(np.int64), records.column("n").to_numpy()[known], minlength=len(codes.codes)
+        )[codes.unit_of_block]
+        equal = listed = 0
+        for geography in geographies(self.problem):
+            inside = geography.unit_of_block != OUTSIDE
+            own = np.bincount(geography.unit_of_block[inside], people[inside], minlength=geography.units)
+            given = figures.total(geography)
+            stated = np.isfinite(given) & (given > 0) & (len(given) > 1)
+            listed, equal = listed + int(stated.sum()), equal + int((given[stated] == own[stated]).sum())
+        if equal >= FEWEST and equal > MOST_EQUAL * listed:
+            raise _confidential("totals of areas that are those of the records")
+
+    def _records(self) -> pa.Table | None:
+        """The confidential records, counted by block and kind, to see that others are not they; no count of them goes
+        any further."""
         records = find_source(self.loaded, "records")
         if not isinstance(records, Source) or not records.path.exists():
-            return
+            return None
         counted = self.scratch / "confidential.parquet"
         try:
             write_histogram(MECHANISMS["topdown"].with_records(self.problem, records), self.engine, counted)
         except ConfideError:
-            return  # what cannot be read as records is not what was read as people
-        keys = ["code", "cell"]
-        both = people.select([*keys, "n"]).join(pq.read_table(counted).select([*keys, "n"]), keys, right_suffix="_own")
+            return None  # what cannot be read as records is not what was read as people
+        table = pq.read_table(counted).select(["code", "cell", "n"])
         counted.unlink()
-        alike = pc.sum(pc.min_element_wise(both.column("n"), pc.fill_null(both.column("n_own"), 0))).as_py() or 0
-        if alike >= SAME * (pc.sum(people.column("n")).as_py() or 1):
-            raise _confidential("the same people, in another file")
+        return table
 
 
 def _read_figures(file: Path) -> PublicFigures | None:

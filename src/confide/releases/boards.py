@@ -24,7 +24,7 @@ from confide.answers import TypedAnswer
 from confide.engines import Engine, LocalEngine
 from confide.errors import ParameterError, Place
 from confide.exact import exact
-from confide.inputs.made_up import nobody
+from confide.inputs.made_up import nobody, of_nobody
 from confide.privacy import ZCDP, Neighbours, PureDP
 from confide.releases.check import throwaway_workspace
 from confide.releases.spec import LoadedSpec
@@ -253,7 +253,7 @@ class Board(TypedAnswer):
 
 def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded: LoadedSpec) -> P:
     """What a mechanism prepares from spec, schema and frame; in place of the records stands a file without any."""
-    with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
+    with of_nobody(), throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         return prepare(loaded.with_data(records=str(nobody(scratch.root))), engine)
 
 

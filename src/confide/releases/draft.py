@@ -271,8 +271,9 @@ def relocated_values(loaded: LoadedSpec, folder: Path) -> dict[str, Any]:
     """
     values = copy.deepcopy(dict(loaded.values))
     for path, text in named_files(loaded.spec):
-        # Only what stands in the file: a default of the model stays one.
-        if _at(values, path) == text and loaded.resolve(text).is_file():
+        # Only what stands in the file: a default of the model stays one. A name that ships has no ending; a file with
+        # one may be there later, as the records are not where shares are tuned.
+        if _at(values, path) == text and (loaded.resolve(text).is_file() or Path(text).suffix):
             place = Path(os.path.relpath(loaded.resolve(text).resolve(), folder.resolve())).as_posix()
             _at(values, path[:-1])[path[-1]] = place
     return values

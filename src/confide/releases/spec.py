@@ -204,7 +204,7 @@ class GeographyPart(Part):
 class PrivacyPart(Part):
     """What may be spent, by which definition, on which account."""
 
-    ledger: str = Field(description="The ledger of the data set, opened once by `confide ledger open`.")
+    ledger: FilePath = Field(description="The ledger of the data set, opened once by `confide ledger open`.")
     budget: ExactNumber = Field(description="What this release spends: rho for zcdp, epsilon for the others.")
     definition: Literal["zcdp", "pure", "approximate"] = Field(
         "zcdp", description="The privacy definition the budget is in; approximate has an epsilon and a delta."

@@ -4,7 +4,9 @@
     margin<=10 in county
     share of the largest hispanic*cenrace group <= 5pp in block_group, place >= 500 @95%
 
-Blanks are optional. ``≤`` and ``within`` stand for ``<=``; the probability may stand before ``in`` or at the end.
+Blanks are optional. ``≤``, ``<`` and ``within`` stand for ``<=``, and ``±5`` for ``5``; several kinds of area have
+commas or ``and`` between them; the probability may stand before ``in`` or at the end. Names are found in other cases
+and in the plural, too (:func:`meant`).
 """
 
 from __future__ import annotations
@@ -15,14 +17,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from confide.errors import ParameterError, Place
+from confide.errors import ConfideError, ParameterError, Place
 from confide.exact import exact
 
 FORM = 'such as "total <= 5 in tract @95%", or "share of the largest sex group <= 5pp in place >= 500"'
 CHANCE = Fraction(19, 20)
 """How often, where a target does not say."""
-_CHANCE = re.compile(r"@\s*([0-9.]+)\s*%?")
-_AMOUNT = re.compile(r"([0-9][0-9./_]*)\s*(pp|points?|%|persons?|people|records?)?$", re.IGNORECASE)
+_PER_CENT = r"(?:%|per\s?cent\b)"
+_CHANCE = re.compile(rf"@\s*([0-9.]+)\s*({_PER_CENT})?|\bat\s+([0-9.]+)\s*({_PER_CENT})", re.IGNORECASE)
+_LIMIT = re.compile(r"<=|=<|≤|⩽|<|\bwithin\b", re.IGNORECASE)
+_IN = re.compile(r"(?<![a-z_])in(?=\s)", re.IGNORECASE)
+_LEAST = re.compile(r"(>=|=>|≥|⩾)|>")
+_AMOUNT = re.compile(
+    rf"(?:±|\+/?-)?\s*([0-9][0-9./_,]*)\s*(pp|(?:percentage\s+)?points?|{_PER_CENT}|persons?|people|records?)?",
+    re.IGNORECASE,
+)
+_PEOPLE = re.compile(r"([0-9][0-9_,]*)\s*(?:persons?|people|records?)?", re.IGNORECASE)
+_AND = re.compile(r",\s*and\b|,|\band\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,23 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else "name one of these"
 
 
+def meant(name: str, names: Iterable[str]) -> str:
+    """The one of some names that somebody means who writes it in another case, in the plural, or with other blanks.
+
+    >>> meant("Block Groups", ["block_group", "block"]), meant("all counties", ["county"]), meant("x", ["county"])
+    ('block_group', 'county', 'x')
+    """
+    listed = list(names)
+    alike = [each for each in listed if _plain(each) == _plain(name)]
+    return alike[0] if name not in listed and len(alike) == 1 else name
+
+
+def _plain(name: str) -> str:
+    words = re.sub(r"[\s_-]+", " ", name.lower()).strip()
+    words = re.sub(r"^(?:all|any|each|every|the)\s+", "", words).replace("×", "*").replace(" * ", "*")
+    return re.sub(r"ies$", "y", words) if words.endswith("ies") else words.removesuffix("s")
+
+
 def split_target(text: str) -> TargetWords:
     """The parts of a target in words.
 
@@ -69,32 +97,72 @@ def split_target(text: str) -> TargetWords:
     >>> parts.statistic, parts.limit, parts.kinds, parts.least, parts.chance
     ('total', Fraction(5, 1), ('tract', 'place'), 500, Fraction(9, 10))
     """
-    chances = _CHANCE.findall(text)
+    chances = list(_CHANCE.finditer(text))
     if len(chances) > 1:
-        given = ", ".join(f"@{each}%" for each in chances)
+        given = ", ".join(each.group().strip() for each in chances)
         raise bad_target(text, "a target has one probability", given, "one @, or none")
-    chance = CHANCE if not chances else exact(chances[0], "probability") / 100
-    if not 0 < chance < 1:
-        raise bad_target(text, "this is not a probability", f"@{chances[0]}%", "more than 0 and less than 100 per cent")
-    rest = re.sub(r"≤|\bwithin\b", "<=", _CHANCE.sub(" ", text))
-    statistic, sign, tail = (part.strip() for part in rest.partition("<="))
-    if not sign or not statistic:
+    chance = _chance(text, chances[0]) if chances else CHANCE
+    rest = _CHANCE.sub(" ", text)
+    if "@" in rest:
+        found = rest[rest.index("@") :].strip()
+        raise bad_target(text, "this is not a probability", found, "per cent after @, such as @95%")
+    statistic, *after = (part.strip() for part in _LIMIT.split(rest, maxsplit=1))
+    if not after or not statistic:
         raise bad_target(text, "the target says no limit", text.strip() or "nothing", FORM)
-    amount, word, areas = (part.strip() for part in re.sub(r"(?<![a-z_])in(?=\s)", "\0", tail, count=1).partition("\0"))
-    if not word or not areas:
-        raise bad_target(text, "the target names no areas", tail or "nothing", f"a limit, then `in` and areas: {FORM}")
+    amount, *areas = (part.strip() for part in _IN.split(after[0], maxsplit=1))
+    if not areas or not areas[0]:
+        expected = f"a limit, then `in` and areas: {FORM}"
+        raise bad_target(text, "the target names no areas", amount or "nothing", expected)
+    limit, unit = _limit(text, amount)
+    sign = _LEAST.search(areas[0])
+    named, least = (areas[0], 0) if sign is None else (areas[0][: sign.start()].strip(), _least(text, areas[0], sign))
+    kinds = tuple(dict.fromkeys(" ".join(name.split()) for name in _AND.split(named)))
+    if not all(kinds):
+        raise bad_target(text, "the target names no areas", named or "nothing", "names of levels or areas, with commas")
+    return TargetWords(" ".join(text.split()), statistic, limit, unit, kinds, least, chance)
+
+
+def _number(text: str, name: str) -> Fraction | None:
+    try:
+        return exact(re.sub(r",(?=[0-9]{3}(?![0-9]))", "", text), name)
+    except ConfideError:
+        return None
+
+
+def _chance(text: str, given: re.Match[str]) -> Fraction:
+    number, unit = given.group(1) or given.group(3), given.group(2) or given.group(4)
+    value = _number(number, "probability")
+    if value is not None and 0 < value < 1 and not unit:
+        # 0.95 is 95 per cent for most, and less than one per cent by the letter: nobody is taken at either.
+        raise bad_target(
+            text, "a probability is in per cent", given.group().strip(), f"@{float(100 * value):g}%, or @{number}%"
+        )
+    if value is None or not 0 < value < 100:
+        expected = "more than 0 and less than 100 per cent"
+        raise bad_target(text, "this is not a probability", given.group().strip(), expected)
+    return value / 100
+
+
+def _limit(text: str, amount: str) -> tuple[Fraction, str]:
+    """The limit and its unit: ``points``, ``%`` or nothing."""
     number = _AMOUNT.fullmatch(amount)
-    limit = None if number is None else exact(number.group(1), "limit")
+    limit = None if number is None else _number(number.group(1), "limit")
     if number is None or limit is None or limit <= 0:
         expected = "a number above zero, of records or of points: 5, or 5pp"
         raise bad_target(text, "this is not a limit", amount or "nothing", expected)
-    named, sign, least = (part.strip() for part in areas.replace("≥", ">=").partition(">="))
-    if sign and not least.replace(",", "").isdigit():
-        expected = "a whole number after >=, such as 500"
-        raise bad_target(text, "this is not a number of people", least or "nothing", expected)
-    kinds = tuple(" ".join(name.split()) for name in named.split(","))
-    if not all(kinds):
-        raise bad_target(text, "the target names no areas", named or "nothing", "names of levels or areas, with commas")
     unit = (number.group(2) or "").lower()
-    unit = "points" if unit in ("pp", "point", "points") else "%" if unit == "%" else ""
-    return TargetWords(" ".join(text.split()), statistic, limit, unit, kinds, int(least.replace(",", "") or 0), chance)
+    if unit == "pp" or "point" in unit:
+        if limit >= 100:
+            raise bad_target(text, "no share is off by so much", amount, "less than 100 points")
+        return limit, "points"
+    return limit, "%" if re.fullmatch(_PER_CENT, unit) else ""
+
+
+def _least(text: str, areas: str, sign: re.Match[str]) -> int:
+    """The fewest people that an area has; ``>`` means more than so many."""
+    given = areas[sign.end() :].strip()
+    number = _PEOPLE.fullmatch(given)
+    if number is None:
+        expected = "a whole number after >=, such as 500"
+        raise bad_target(text, "this is not a number of people", given or "nothing", expected)
+    return int(re.sub("[_,]", "", number.group(1))) + (sign.group(1) is None)

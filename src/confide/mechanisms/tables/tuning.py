@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -38,7 +38,7 @@ from confide.releases.draft import relocated_values, there_already, toml_text
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.report.render import exact_text
 from confide.schema import Query
-from confide.utility.target_words import CHANCE, TargetWords, bad_target, nearest, split_target
+from confide.utility.target_words import CHANCE, TargetWords, bad_target, meant, nearest, split_target
 
 MARGIN = "margin"
 """The word for the noise margin of every table, in targets."""
@@ -367,6 +367,8 @@ def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[RowName, Tar
     for text in targets:
         try:
             words = split_target(text)
+            kinds = tuple(meant(kind, levels) for kind in words.kinds)
+            words = replace(words, statistic=meant(words.statistic, (MARGIN, *names)), kinds=kinds)
             if words.unit or words.least or words.limit.denominator != 1:
                 what, expected = "a noise margin is a whole number, and the same in all areas", "such as margin <= 10"
                 raise bad_target(text, what, words.amount, expected)

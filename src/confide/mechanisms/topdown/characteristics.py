@@ -188,6 +188,9 @@ class AreaAccuracy:
     tallies: Mapping[tuple[int, int], ErrorTally]
     """By population class of the area, and by size class of the true count."""
     noise: NoiseAlone
+    """Of the best linear estimates."""
+    noise_of_estimator: NoiseAlone
+    """Of what the release starts from: with ``evidence = "own"`` it learns nothing from below."""
     made_up: ErrorSums | None = None
     """The same cell in a run on made-up people, over all areas."""
 
@@ -218,6 +221,7 @@ class AreaAccuracy:
             | self.overall.as_dict(quantiles=True)
             | {
                 "noise_alone": self.noise.as_dict(),
+                "noise_of_estimator": self.noise_of_estimator.as_dict(),
                 "after_non_negativity": None if self.made_up is None else _mean_errors(self.made_up),
                 "by_population": [
                     {"population": bin_label(POPULATION_BINS, number)}
@@ -249,20 +253,23 @@ def accuracy(
     truth: Integers,
     released: Integers,
     population: Integers,
-    variance: Floats,
+    variances: tuple[Floats, Floats],
     made_up: ErrorSums | None = None,
 ) -> AreaAccuracy:
-    """The accuracy for counts of areas in population classes, with the variance of the noise alone in each area, and
-    the errors of a run on made-up people."""
+    """The accuracy for counts of areas in population classes, with the variances in each area of the noise alone and of
+    the estimator in use, and the errors of a run on made-up people."""
     classes = population * len(SIZE_BINS) + bin_of(SIZE_BINS, truth)
     tallies = {divmod(key, len(SIZE_BINS)): part for key, part in tally_by(truth, released, classes).items()}
     bins = len(POPULATION_BINS)
-    noise = NoiseAlone(
-        np.bincount(population, minlength=bins),
-        np.bincount(population, variance, minlength=bins).astype(np.float64),
-        np.bincount(population, np.sqrt(variance), minlength=bins).astype(np.float64),
+    noise, of_estimator = (
+        NoiseAlone(
+            np.bincount(population, minlength=bins),
+            np.bincount(population, variance, minlength=bins).astype(np.float64),
+            np.bincount(population, np.sqrt(variance), minlength=bins).astype(np.float64),
+        )
+        for variance in variances
     )
-    return AreaAccuracy(*named, tallies, noise, made_up)
+    return AreaAccuracy(*named, tallies, noise, of_estimator, made_up)
 
 
 def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
@@ -271,9 +278,9 @@ def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
     for part in parts:
         for key, one in part.tallies.items():
             tallies.setdefault(key, []).append(one)
-    noise, made_up = parts[0].noise, parts[0].made_up
+    noise, of_estimator, made_up = parts[0].noise, parts[0].noise_of_estimator, parts[0].made_up
     for part in parts[1:]:
-        noise = noise + part.noise
+        noise, of_estimator = noise + part.noise, of_estimator + part.noise_of_estimator
         made_up = None if made_up is None or part.made_up is None else made_up + part.made_up
     added = {key: add_tallies(listed) for key, listed in tallies.items()}
-    return AreaAccuracy(parts[0].geography, parts[0].query, cell, added, noise, made_up)
+    return AreaAccuracy(parts[0].geography, parts[0].query, cell, added, noise, of_estimator, made_up)

@@ -148,6 +148,11 @@ class Page:
         return [pairs[key] for key in ranked]
 
     @property
+    def learns_from_below(self) -> bool:
+        """Whether the noise of the estimator in use is that of the best linear estimates."""
+        return all(row["noise_of_estimator"] == row["noise_alone"] for row in self.rows)
+
+    @property
     def has_made(self) -> bool:
         """Whether the spine has units of its own making."""
         return "made" in self.kinds.values()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ from confide.mechanisms.topdown.measurements.layout import DP_QUERY, FOLDER, lev
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import LevelStrategy, law_of
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
 from confide.mechanisms.topdown.whole_tree import PlannedTree, grouping_of, planned_tree, sectors_of
 from confide.noise import NoiseDistribution, ReleaseKey
 from confide.releases.evaluate import no_truth, require_sealed
@@ -61,9 +61,12 @@ from confide.releases.mechanism import Job, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report.lone_figures import LoneFigures
-from confide.schema import DETAILED
+from confide.schema import DETAILED, TOTAL
 from confide.utility import LargestGroup, LargestGroups
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of
+
+if TYPE_CHECKING:
+    from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 
 # The noise alone: the variance of a count if estimates were least squares and nothing else.
 #
@@ -381,7 +384,10 @@ def _scales(level_strategy: LevelStrategy, level: TopDownLevel) -> Floats:
 
 
 FIXED = frozenset(
-    {"areas", "number_of_cells", "zeros", "mean_truth", "noise_alone", "made_up", "units", "least_people"}
+    {
+        *("areas", "number_of_cells", "zeros", "mean_truth", "noise_alone", "noise_of_estimator", "made_up"),
+        *("units", "least_people"),
+    }
 )
 """Names of what is the same for every key."""
 
@@ -547,6 +553,25 @@ class TruthComparison:
         self.characteristics = characteristics(problem.strategy, also)
         self.noise = LeastSquaresNoise(problem, self.characteristics)
 
+    @cached_property
+    def _down_the_spine(self) -> ReleasedNoise:
+        from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+
+        return ReleasedNoise(self.problem)
+
+    def noise_of_estimator(self, geography: EvaluationGeography, best: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """The variances that the estimator in use has without constraints: cells x areas. With tree evidence they are
+        the best there are; with own measurements, those of least squares that go down the spine."""
+        strategy = self.problem.strategy
+        if strategy.evidence == TREE:
+            return best
+        from confide.mechanisms.topdown.expected_errors import combined
+
+        noise, names = self._down_the_spine, [attribute.name for attribute in strategy.schema.attributes]
+        parts = {total: noise.parts(geography.unit_of_block, geography.units, total=total) for total in (True, False)}
+        groups = {one.name: grouping_of(names, strategy.query(one.name)) for one in self.characteristics}
+        return {name: combined(parts[name == TOTAL], noise.within(each)).T for name, each in groups.items()}
+
 
 def evaluate(
     comparison: TruthComparison,
@@ -587,6 +612,7 @@ def evaluate(
     for number, geography in enumerate(comparison.geographies):
         counts = _counts(engine, pairs, places, number, geography)
         noise = comparison.noise.variances(geography)
+        of_estimator = comparison.noise_of_estimator(geography, noise)
         ((true_total, total),) = counts.cells_of(looked_at[0])
         if geography.name in totals_of:
             totals[geography.name] = AreaTotals(geography.codes, true_total, total)
@@ -595,7 +621,8 @@ def evaluate(
         population = bin_of(POPULATION_BINS, true_total)
         for one in looked_at:
             sums = None if made_up is None else made_up.sums[geography.name, one.name]
-            accuracies, largest = _look_at(one, geography, counts, population, noise[one.name], sums)
+            variances = (noise[one.name], of_estimator[one.name])
+            accuracies, largest = _look_at(one, geography, counts, population, variances, sums)
             rows += accuracies
             shares += _shares(one, geography, largest, measures)
         advance(1)
@@ -716,18 +743,18 @@ def _look_at(
     geography: EvaluationGeography,
     counts: _Counts,
     population: Integers,
-    variances: Floats,
+    variances: tuple[Floats, Floats],
     made_up: Sequence[ErrorSums] | None,
 ) -> tuple[list[AreaAccuracy], LargestGroups]:
     """All cells of a query, as a whole and, if they are not many, each of them; and the largest groups."""
     parts, largest = [], LargestGroups(counts.areas)
     sums_of_cells: Sequence[ErrorSums | None] = made_up or [None] * characteristic.cells
-    for label, variance, sums, (truth, released) in zip(
-        characteristic.labels, variances, sums_of_cells, counts.cells_of(characteristic), strict=True
+    for label, best, own, sums, (truth, released) in zip(
+        characteristic.labels, *variances, sums_of_cells, counts.cells_of(characteristic), strict=True
     ):
         largest.add(truth, released)
         named = (geography.name, characteristic.name, label)
-        parts.append(accuracy(named, truth, released, population, variance, sums))
+        parts.append(accuracy(named, truth, released, population, (best, own), sums))
     single_cells = parts if characteristic.cells <= MOST_SHOWN else []
     return ([pooled(parts, ALL_CELLS), *single_cells] if characteristic.cells > 1 else single_cells), largest
 

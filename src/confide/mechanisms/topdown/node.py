@@ -155,36 +155,41 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
     return rounding.counts, tally + NodeTally(rounding=RoundingTally.of(rounding.report))
 
 
-UNLIKE = 6.0
-"""How much more the units of a parent differ in a kind of people than they would by chance."""
+UNLIKE = 4.0
+"""How many times the variance of chance the units of a parent differ by in a kind of people, at least."""
+LIKE_NEIGHBOURS = 8.0
+"""People live together as if a unit took after so many of them: the larger it is, the more it differs from others."""
 LEAST_VARIANCE = 0.02
 
 
 def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, first: Floats) -> Iterator[MeasuredQuery]:
     """What the sizes of the units, as a first estimate has them, tell of where the people of each cell are.
 
-    Of the n people that the parent has in a cell, a unit with the part p of all people is expected to have np, with the
-    variance ``UNLIKE`` · np(1 − p): the law of chance, wider because people of a kind live together. A measurement of
-    one cell is far noisier where n is small, and least squares without this would give such people to whatever unit has
-    the largest noise. Parts are of the people in the group of the limited query that the cell is in, because quarters
-    are elsewhere than homes. Cells whose n have the same power of two have one variance.
+    Of the n people that the parent has in a cell, a unit of N people, the part p of all, is expected to have np, with
+    the variance np(1 − p) · max(``UNLIKE``, 1 + N/``LIKE_NEIGHBOURS``): that of chance, wider because people of a kind
+    live together. Where each unit has shares of its own, with a Dirichlet law, counts have such a variance: the larger
+    a unit is, the more its shares show beside chance. A measurement of one cell is far noisier where n is small, and
+    least squares without this would give such people to whatever unit has the largest noise. Parts are of the people in
+    the group of the limited query that the cell is in, because quarters are elsewhere than homes. Cells whose n have
+    the same power of two have one variance.
     """
     assert node.parent is not None
     groups = np.zeros(len(node.support), np.int64)
     for limited in rules.limited.values():
         groups = limited[node.support]
-    part = np.zeros(first.shape)
+    part, wider = np.zeros(first.shape), np.zeros(first.shape)
     for group in np.unique(groups).tolist():
         own = groups == group
         sizes = allowed[own] * (first[own].sum(axis=0) + 0.5)
         part[own] = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), LEAST_VARIANCE)
+        wider[own] = np.maximum(UNLIKE, 1 + sizes / LIKE_NEIGHBOURS)
     power = np.frexp(node.parent.astype(np.float64))[1]
     for label, number in enumerate(np.unique(np.stack([groups > 0, power]), axis=1).T):
         chosen = np.flatnonzero(((groups > 0) == number[0]) & (power == number[1]))
         place = np.full(len(groups), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         expected = node.parent[chosen, None] * part[chosen]
-        variance = UNLIKE * (expected * (1 - part[chosen])).mean(axis=0) + LEAST_VARIANCE
+        variance = (wider[chosen] * expected * (1 - part[chosen])).mean(axis=0) + LEAST_VARIANCE
         yield MeasuredQuery(f"expected {label}", place, expected, 1 / variance)
 
 

@@ -37,7 +37,7 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.schema import TOTAL
-from confide.utility.target_words import CHANCE, bad_target, nearest, split_target
+from confide.utility.target_words import CHANCE, bad_target, meant, nearest, split_target
 
 _LARGEST = re.compile(r"share\s+of\s+(?:the\s+)?largest\s+(?:group\s+of\s+)?(.+?)(?:\s+group)?$", re.IGNORECASE)
 _SHORT = re.compile(r"share\s*:\s*(.+)", re.IGNORECASE)
@@ -101,6 +101,8 @@ def parse_target(text: str, strategy: Strategy, kinds: Sequence[str]) -> Target:
         expected = "share of the largest QUERY group, such as share of the largest hispanic*cenrace group"
         raise bad_target(text, "this is not a share", statistic, expected)
     query = _query(text, strategy, statistic if largest is None else largest.group(1))
+    if largest is not None and query == TOTAL:
+        raise bad_target(text, "everybody is the only group of the total", largest.group(1), "a query with groups")
     if largest is not None and not of_points:
         raise bad_target(text, "the limit of a share is in points", words.amount, f"{words.limit}pp")
     if largest is None and of_points:
@@ -121,12 +123,12 @@ def parse_target(text: str, strategy: Strategy, kinds: Sequence[str]) -> Target:
 
 
 def _query(text: str, strategy: Strategy, name: str) -> str:
-    query = "*".join(part.strip() for part in name.split("*"))
+    measured = (share.name for level in strategy.levels for share in level.queries)
+    names = dict.fromkeys((TOTAL, *strategy.schema.variables, *measured))
+    query = "*".join(meant(part.strip(), names) for part in name.replace("×", "*").split("*"))
     try:
         asked = strategy.query(query)
     except ConfideError as error:
-        measured = (share.name for level in strategy.levels for share in level.queries)
-        names = dict.fromkeys((TOTAL, *strategy.schema.variables, *measured))
         expected = "a query of the schema: " + ", ".join(names) + ", or several with *"
         raise bad_target(text, error.findings[0].what, name, expected, nearest(query, names)) from None
     if not asked.variables:
@@ -136,11 +138,12 @@ def _query(text: str, strategy: Strategy, name: str) -> str:
 
 def _kind(text: str, name: str, kinds: Sequence[str]) -> str:
     match = _MADE.fullmatch(name)
-    wanted = f"{match.group(1) or match.group(2)} (made)" if match else name
+    wanted = meant(f"{match.group(1) or match.group(2)} (made)" if match else name, kinds)
     if wanted in kinds:
         return wanted
-    if f"{name} (made)" in kinds:
-        return f"{name} (made)"
+    made = meant(f"{name} (made)", kinds)
+    if made in kinds:
+        return made
     raise bad_target(
         text, f"there is no kind of area {name!r}", name, "one of " + ", ".join(kinds), nearest(name, kinds)
     )

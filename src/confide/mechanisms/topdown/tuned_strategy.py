@@ -39,7 +39,7 @@ PARTS = 10_000
 DIGITS = 4
 """Budgets that are found have so many digits, rounded up."""
 NOTHING = 1e-9
-"""A variance below this part of the largest limit is a rounding error of a figure that is known."""
+"""Targets that need less than this need no budget: their figures are known, but for rounding, or may be anything."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from confide.arrays import Floats
 from confide.privacy.invariants.language import ANY, Invariants, Kind, World
@@ -145,6 +144,8 @@ def _solve(cost: Floats, rows: Floats, least: Floats, most: Floats) -> int:
     """The optimum; the first variable, A's own class, is at least one."""
     lower = np.zeros(len(cost))
     lower[0] = 1
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     result = milp(
         cost,
         constraints=LinearConstraint(rows, least, most) if len(rows) else (),
