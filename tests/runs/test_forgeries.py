@@ -25,7 +25,8 @@ from confide.errors import ConfideError
 from confide.mechanisms import MECHANISMS
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
-from confide.releases.folder import manifest_of
+from confide.releases.companions import companions
+from confide.releases.folder import manifest_of, manifest_text, sha256_of
 from confide.releases.plan import Plan, read_plan
 from confide.releases.verify import _plan
 
@@ -260,6 +261,34 @@ def tampered_file(release: Path) -> None:
     table.write_text(table.read_text().replace("1", "2", 1))
 
 
+def listed_otherwise(forge: Callable[[Manifest], None], *endings: str) -> Callable[[Path], None]:
+    """What the manifest lists of a table in these formats is changed; the rest follows from the manifest."""
+
+    def change(release: Path) -> None:
+        manifest = read(release)
+        for file in manifest["files"]:
+            if file["path"] in [f"tables/sex.{ending}" for ending in endings]:
+                forge(file)
+        codebook = MECHANISMS["tables"].codebook(manifest)
+        assert codebook is not None
+        for name, content in companions(release, manifest, codebook).items():
+            (release / name).write_bytes(content)
+        for file in manifest["files"]:
+            path = release / file["path"]
+            file |= {"sha256": sha256_of(path), "bytes": path.stat().st_size}
+        (release / "manifest.json").write_text(manifest_text(manifest), encoding="utf-8")
+
+    return change
+
+
+def one_row_more(file: Manifest) -> None:
+    file["rows"] += 1
+
+
+def called_exact(file: Manifest) -> None:
+    file["columns"] |= {"count": "count, exact"}
+
+
 EPSILONS = {"delta": "1/10000000000", "bun_steinke": 1.0, "canonne_kamath_steinke": 1.0, "gaussian_limit": 1.0}
 
 FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
@@ -294,6 +323,9 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "a plan that measures nothing": (nothing_measured, True),
     "the table of another release": (table_of_another, True),
     "a table that is a link": (table_elsewhere, True),
+    "more rows than there are": (listed_otherwise(one_row_more, "parquet", "csv"), True),
+    "more rows in one of the formats": (listed_otherwise(one_row_more, "csv"), True),
+    "figures called exact in one of the formats": (listed_otherwise(called_exact, "csv"), True),
     "a file more": (lambda release: (release / "more.csv").write_text("1"), True),
     "a hidden file": (lambda release: (release / "tables/.more").write_text("1"), True),
     "an empty folder": (lambda release: (release / "more").mkdir(), True),
