@@ -26,7 +26,7 @@ from confide.mechanisms import MECHANISMS
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.companions import companions
-from confide.releases.folder import manifest_of, manifest_text, sha256_of
+from confide.releases.folder import file_states, manifest_of, manifest_text, sha256_of
 from confide.releases.plan import Plan, read_plan
 from confide.releases.verify import _plan
 
@@ -332,11 +332,17 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "a linked folder": (linked_folder, True),
     "a key twice": (key_twice, True),
     "another form of the same manifest": (lambda release: _compact(release), True),
+    "entries in another order": (lambda release: _turned(release), True),
 }
 
 
 def _compact(release: Path) -> None:
     (release / "manifest.json").write_text(json.dumps(read(release)))
+
+
+def _turned(release: Path) -> None:
+    entries = list(read(release).items())
+    (release / "manifest.json").write_text(manifest_text(dict([*entries[1:], entries[0]])), encoding="utf-8")
 
 
 def agrees(release: Path, ledger: Path | None = None) -> bool:
@@ -439,3 +445,20 @@ def test_plan_hash_and_stamp_are_looked_at_by_themselves(sealed_project: Path) -
     assert wrong(plan_hash="ab" * 32) == ["plan hash"]
     assert wrong(stamp="NOT FOR RELEASE") == ["stamp"]
     assert wrong(noise=manifest["noise"] | {"key": "chosen"}) == ["stamp"]
+    nothing_promised = manifest["privacy"] | {"loss": None}
+    silent = replace(plan, has_loss=False)
+    values = manifest | {"plan": silent.as_dict(), "plan_hash": silent.hash, "privacy": nothing_promised}
+    checks = {check.name: check.ok for check in _plan(values, silent)}
+    assert checks == {"plan hash": True, "no promise of differential privacy": False, "stamp": True}
+    empty = replace(silent, measures=())
+    values |= {"plan": empty.as_dict(), "plan_hash": empty.hash}
+    assert all(check.ok for check in _plan(values, empty))
+
+
+def test_no_file_outside_of_a_release_is_read(sealed_project: Path, tmp_path: Path) -> None:
+    """A manifest of somebody else's must not make verify tell whether a file of this machine has a certain content."""
+    release = Path(shutil.copytree(sealed_project / "small/release", tmp_path / "release"))
+    (tmp_path / "outside.txt").write_text("secret")
+    for path in ("../outside.txt", str(tmp_path / "outside.txt"), "tables/../../outside.txt"):
+        listed = {"files": [{"path": path, "sha256": sha256_of(tmp_path / "outside.txt"), "bytes": 6}]}
+        assert list(file_states(release, listed)) == [(path, "the file is missing")]
