@@ -105,10 +105,9 @@ def test_what_no_rule_can_have_is_refused() -> None:
 
 def rules(**given: object) -> SimpleNamespace:
     """A problem with the rules of a spec, and nothing else."""
-    plain = {"threshold": None, "zeros": "secondary", "lower": 0, "range": Fraction(15), "dominance": None}
-    return SimpleNamespace(
-        spec=SimpleNamespace(suppression=SimpleNamespace(**{**plain, "p": None, "q": None, **given}))
-    )
+    plain = dict.fromkeys(("threshold", "dominance", "p", "q")) | {"zeros": "secondary", "lower": 0}
+    part = SimpleNamespace(**plain | {"range": Fraction(15)} | given)
+    return SimpleNamespace(spec=SimpleNamespace(suppression=part))
 
 
 def test_the_rules_of_a_spec_are_those_that_it_gives() -> None:
