@@ -74,6 +74,11 @@ def tampered_ledger(project: Path) -> None:
     (project / "people.ledger").write_bytes(data.replace(b"people", b"poeple"))
 
 
+def linked(project: Path) -> None:
+    (project / "blocks.parquet").unlink()
+    (project / "blocks.parquet").symlink_to("persons.parquet")
+
+
 RECORDS = [
     Bad("no records", removed("persons.parquet"), "no-such-file", r"spec\.toml, line 6, path data\.records", "records"),
     Bad("records that are a folder", as_folder("persons.parquet"), "no-such-file", r"path data\.records", "records"),
@@ -149,6 +154,15 @@ FRAME = [
         "no block table", removed("blocks.parquet"), "no-such-file", r"spec\.toml, line 7, path data\.blocks", "blocks"
     ),
     Bad("a block table without blocks", csv("geocode,place\n", "blocks"), "no-blocks", r"blocks\.csv"),
+    Bad("the records as the frame", spec("blocks.parquet", "persons.parquet"), "records-as-frame", r"data\.blocks"),
+    Bad("the records under another name", linked, "records-as-frame", r"data\.blocks", remedy="block table"),
+    Bad(
+        "areas that nobody can tell apart",
+        blocks(place=["A", "A ", "A", "B", "B"]),
+        "codes-alike",
+        r"blocks\.parquet, row 2",
+        remedy="trim",
+    ),
     Bad("half a block table", truncated("blocks.parquet", 0.5), "unreadable", r"blocks\.parquet"),
     Bad("a block twice", blocks(geocode=["10100", "10101", "10200", "10100", "10202"]), "duplicate-block", r"row 4"),
     Bad(

@@ -173,6 +173,8 @@ def test_the_command(tmp_path: Path) -> None:
         (lambda rows: [rows[0] | {"cell_key": ""}, *rows[1:]], "a key is not one"),
         (lambda rows: [rows[0] | {"cell_key": "1.5"}, *rows[1:]], "a cell key is not one"),
         (lambda rows: [rows[0] | {"sex": " "}, *rows[1:]], "no label"),
+        (lambda rows: [*rows, rows[0] | {"sex": rows[0]["sex"] + " "}], "nobody sees"),
+        (lambda rows: [*rows, rows[0] | {"sex": rows[0]["sex"] + "\u200b"}], "nobody sees"),
         (lambda rows: [{k: v for k, v in row.items() if k != "cell_key"} for row in rows], "no column"),
     ],
 )
@@ -188,6 +190,21 @@ def test_cells_that_cannot_be_are_found_and_not_shown(tmp_path: Path, change: ob
     if what != "no column":
         assert {finding.found for finding in found} == {CONFIDENTIAL}
     assert not (tmp_path / "out/run/release").exists()
+
+
+@pytest.mark.parametrize("other", ["qu_arter", "obs value"])
+def test_columns_that_sdmx_cannot_tell_apart_are_refused(tmp_path: Path, other: str) -> None:
+    """Two columns of one name in SDMX-CSV, or one of the name of the figures: the run ended in an internal error."""
+    (tmp_path / "cells.csv").write_text(f"qu arter,{other},count,cell_key\nN,1,3,17\nS,2,4,99\n")
+    text = (
+        '[release]\nname = "given"\nmechanism = "cellkey"\n[data]\n[cellkey]\nD = 2\nV = "1"\n'
+        f'[[tables]]\nname = "cells"\nvariables = ["qu arter", "{other}"]\ncells = "cells.csv"\n'
+    )
+    (tmp_path / "spec.toml").write_text(text + '[output]\nformats = ["csv"]\n')
+    assert not confide.check(tmp_path / "spec.toml", processes=1).errors
+    (tmp_path / "spec.toml").write_text(text + '[output]\nformats = ["csv", "sdmx-csv"]\n')
+    (finding,) = confide.check(tmp_path / "spec.toml", processes=1).errors
+    assert finding.code == "reserved-name"
 
 
 def test_the_fingerprint_is_that_of_all_files_in_their_order(tmp_path: Path) -> None:

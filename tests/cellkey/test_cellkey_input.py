@@ -93,8 +93,12 @@ def test_weights_that_cannot_be_added_up_exactly(tmp_path: Path) -> None:
     (finding,) = findings_of(write_project(tmp_path, heavy, data=WEIGHTED))
     assert finding.code == "too-heavy"
     assert PLANTED not in json.dumps(finding.as_dict())
-    just = put(people(), "weight", 3, "700000000000")
-    assert not findings_of(write_project(tmp_path / "just", just, data=WEIGHTED))
+    just = put(people(), "weight", 3, "1200000000")
+    released = confide.run(write_project(tmp_path / "just", just, data=WEIGHTED), processes=1).release
+    assert confide.verify(released).ok
+    more = put(people(), "weight", 3, "9000000000")
+    (finding,) = findings_of(write_project(tmp_path / "more", more, data=WEIGHTED))
+    assert finding.code == "too-heavy", "its figures would be published with other digits than they have"
 
 
 @pytest.mark.parametrize("name", ["record_key", "sex"])
@@ -277,3 +281,17 @@ def test_a_column_that_is_no_key_is_refused(tmp_path: Path) -> None:
     checked = confide.check(write_project(tmp_path, same))
     assert [finding.code for finding in checked.errors] == ["keys-not-drawn"]
     assert not confide.check(write_project(tmp_path / "drawn", records)).errors
+    ends = np.where(np.arange(records.num_rows) % 2, KEYS - 1, 0)
+    halves = records.set_column(records.column_names.index("record_key"), "record_key", pa.array(ends))
+    checked = confide.check(write_project(tmp_path / "halves", halves))
+    assert [finding.code for finding in checked.errors] == ["keys-not-drawn"]
+
+
+@pytest.mark.parametrize("column", ["age", "weight"])
+def test_keys_that_are_something_else_of_a_person_are_refused(tmp_path: Path, column: str) -> None:
+    """However evenly it is spread: whoever knows it knows the noise."""
+    records = people()
+    ones = records.set_column(records.column_names.index("weight"), "weight", pa.array([1] * records.num_rows))
+    data = f'{WEIGHTED}\ncolumns = {{ record_key = "{column}" }}'
+    (finding,) = findings_of(write_project(tmp_path, ones, data=data))
+    assert (finding.code, finding.found) == ("keys-not-drawn", f"the column of {column!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from tests.kits.cellkey import figures, people, question_of, write_project
 
 import confide
 from confide.errors import SpecError
+from confide.mechanisms.cellkey.mechanism import CellKey
 from confide.mechanisms.cellkey.preparing import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise.ptables import PTable, count_settings, generate, same_distribution
@@ -136,3 +138,18 @@ def test_a_drawn_order_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").unlink()
     confide.new("cellkey", tmp_path)
     assert (tmp_path / "order.secret").read_text() == order
+
+
+@pytest.mark.parametrize("part", [{"shuffle": "ab" * 32}, {"shuffle_file": "order.secret"}])
+def test_a_rehearsal_has_an_order_of_its_own(part: dict[str, str]) -> None:
+    """What is shown around must not have the secret order, which real figures have."""
+    values = {"cellkey": dict(part)}
+    CellKey().rehearsed(values)
+    order = values["cellkey"]["shuffle"]
+    assert re.fullmatch("[0-9a-f]{64}", order)
+    assert order != part.get("shuffle")
+    assert "shuffle_file" not in values["cellkey"]
+    for public in ({}, {"shuffle": "derived"}, {"shuffle": "none"}):
+        values = {"cellkey": dict(public)}
+        CellKey().rehearsed(values)
+        assert values == {"cellkey": public}

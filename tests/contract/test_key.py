@@ -41,6 +41,8 @@ def test_without_its_key_it_is_final(sealed: Project, tmp_path: Path) -> None:
     secret = (project.run_folder / "confidential" / "key").read_text().split()[1]
     confide.destroy_key(project.run_folder)
     assert [path for path, content in tree(project.run_folder).items() if secret.encode() in content] == []
+    if project.ledger is None:
+        assert not (project.run_folder / "confidential" / "measured").exists(), "it tells as much as the key"
     (finding,) = findings_of(lambda: confide.replay(project.run_folder, processes=1))
     assert finding.code == "key"
     assert "final" in str(finding.remedy)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from confide.engines import LocalEngine, Source
 from confide.errors import InputError
 from confide.geography.spine import Geolevel
-from confide.inputs.frame import AreaRule, Frame, LevelRule, read_frame
+from confide.inputs.frame import AreaRule, Frame, LevelRule, _area_codes, read_frame
 from confide.mechanisms.topdown.off_spine import off_spine_entities
 from confide.mechanisms.topdown.spine import own_parts
 
@@ -70,3 +70,11 @@ def test_a_code_with_the_sign_between_ids_is_numbered() -> None:
     codes = np.array(["1+2", "1+3", "2+1"])
     assert own_parts(np.array([0, 0, 1]), codes, None).tolist() == ["1", "2", "1"]
     assert own_parts(np.array([0, 0, 1]), np.array(["112", "113", "121"]), None).tolist() == ["112", "113", "121"]
+
+
+def test_an_empty_code_is_no_area() -> None:
+    """Also where another code means the same: blocks without one would be published as an area of their own."""
+    codes = ["", None, "99999", "1"]
+    assert _area_codes(AreaRule("place", "place", "99999"), codes, {}) == [None, None, None, "1"]
+    within = AreaRule("place", "place", "99999", within="state")
+    assert _area_codes(within, codes, {"state": ["9"] * 4}) == [None, None, None, "91"]

@@ -50,6 +50,24 @@ def test_a_block_that_stands_twice_is_named() -> None:
     assert caught.value.findings[0].where.file == "blocks.csv"
 
 
+@pytest.mark.parametrize("other", ["A ", "A\u200b", "\u00a0A"])
+def test_codes_that_nobody_can_tell_apart_are_refused(other: str) -> None:
+    """On a level and beside the spine; rows of a table would be known by the same sign."""
+    blocks = {"block": ["a", "b", "c"]}
+    for levels, areas in (({"county": ["A", other, "B"]}, None), ({}, {"place": ["A", None, other]})):
+        with pytest.raises(InputError, match="nobody sees") as caught:
+            build_spine(levels | blocks, areas, file="blocks.csv")
+        (finding,) = caught.value.findings
+        assert (finding.code, finding.where.file) == ("codes-alike", "blocks.csv")
+        assert finding.where.row == (2 if areas is None else 3)
+
+
+def test_codes_that_are_typed_in_two_ways_are_refused() -> None:
+    with pytest.raises(InputError, match="nobody sees"):
+        build_spine({"county": ["caf\u00e9", "cafe\u0301"], "block": ["a", "b"]})
+    assert build_spine({"county": ["a b", "a  b c"], "block": ["1 ", "2"]}).level("county").units == 2
+
+
 @given(st.lists(st.text("012", min_size=4, max_size=4), min_size=1, unique=True), st.randoms())
 def test_the_order_of_the_rows_does_not_matter(blocks: list[str], random) -> None:
     shuffled = list(blocks)

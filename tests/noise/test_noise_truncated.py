@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import math
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from itertools import chain, combinations, product
@@ -134,6 +135,8 @@ def test_a_law_without_symmetry_counts_the_worse_direction() -> None:
         law = probabilities(wide)
         ways = [best_event(results(law, 0), results(law, step), "1/10") for step in (-1, 1)]
         assert holds(delta_bounds(wide, "1/10"), max(ways))
+    steep = FiniteDistribution([-1, 0, 2], ["3/5", "1/10", "3/10"])
+    assert 0 <= float(steep.largest_loss) - math.log(6) < 1e-9, "from 0 to -1 it is likelier by 6, and not by 1/6"
 
 
 @settings(max_examples=60, deadline=None)

@@ -125,4 +125,5 @@ def test_factor_forms() -> None:
 
 def test_a_factor_beyond_all_numbers_is_a_power_of_ten_that_is_not_too_small() -> None:
     assert factor(Fraction(10**12)) == "10^434294482000"
+    assert factor(Fraction(2_000_003)) == "10^868591", "it is 10^868590.27, and not less"
     assert 10**12 * Fraction(4342944819, 10**10) < 434294482000

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import confide
 from confide.cli.main import app
-from confide.errors import ConfideError
+from confide.errors import ConfideError, RunError
 from confide.mechanisms.tables import mechanism as tables_mechanism
 from confide.noise import DiscreteGaussian, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric, delta_bounds
 from confide.risk.privacy_audit import audit_privacy
@@ -210,6 +210,14 @@ def test_a_record_that_counts_twice_is_caught(tmp_path: Path, monkeypatch: pytes
     answer = audit_privacy(write_spec(tmp_path, "zcdp"), runs=100, seed=1)
     assert answer.exceeded
     assert answer.at_least["rho"] > 2 * answer.stated["rho"]
+
+
+def test_noise_that_follows_no_plan_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise in the plan the same question has one answer; noise from elsewhere gives it two."""
+    real, more = tables_mechanism.perturb, iter(range(10**6))
+    monkeypatch.setattr(tables_mechanism, "perturb", lambda *given, **named: real(*given, **named) + next(more))
+    with pytest.raises(RunError, match="does not follow the plan"):
+        audit_privacy(write_spec(tmp_path, "zcdp"), runs=20, seed=1)
 
 
 def test_a_price_that_is_too_low_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,8 @@ from confide.errors import ConfideError
 from confide.mechanisms import MECHANISMS
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
-from confide.releases.folder import manifest_of
+from confide.releases.companions import companions
+from confide.releases.folder import file_states, manifest_of, manifest_text, sha256_of
 from confide.releases.plan import Plan, read_plan
 from confide.releases.verify import _plan
 
@@ -260,6 +261,34 @@ def tampered_file(release: Path) -> None:
     table.write_text(table.read_text().replace("1", "2", 1))
 
 
+def listed_otherwise(forge: Callable[[Manifest], None], *endings: str) -> Callable[[Path], None]:
+    """What the manifest lists of a table in these formats is changed; the rest follows from the manifest."""
+
+    def change(release: Path) -> None:
+        manifest = read(release)
+        for file in manifest["files"]:
+            if file["path"] in [f"tables/sex.{ending}" for ending in endings]:
+                forge(file)
+        codebook = MECHANISMS["tables"].codebook(manifest)
+        assert codebook is not None
+        for name, content in companions(release, manifest, codebook).items():
+            (release / name).write_bytes(content)
+        for file in manifest["files"]:
+            path = release / file["path"]
+            file |= {"sha256": sha256_of(path), "bytes": path.stat().st_size}
+        (release / "manifest.json").write_text(manifest_text(manifest), encoding="utf-8")
+
+    return change
+
+
+def one_row_more(file: Manifest) -> None:
+    file["rows"] += 1
+
+
+def called_exact(file: Manifest) -> None:
+    file["columns"] |= {"count": "count, exact"}
+
+
 EPSILONS = {"delta": "1/10000000000", "bun_steinke": 1.0, "canonne_kamath_steinke": 1.0, "gaussian_limit": 1.0}
 
 FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
@@ -294,17 +323,26 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "a plan that measures nothing": (nothing_measured, True),
     "the table of another release": (table_of_another, True),
     "a table that is a link": (table_elsewhere, True),
+    "more rows than there are": (listed_otherwise(one_row_more, "parquet", "csv"), True),
+    "more rows in one of the formats": (listed_otherwise(one_row_more, "csv"), True),
+    "figures called exact in one of the formats": (listed_otherwise(called_exact, "csv"), True),
     "a file more": (lambda release: (release / "more.csv").write_text("1"), True),
     "a hidden file": (lambda release: (release / "tables/.more").write_text("1"), True),
     "an empty folder": (lambda release: (release / "more").mkdir(), True),
     "a linked folder": (linked_folder, True),
     "a key twice": (key_twice, True),
     "another form of the same manifest": (lambda release: _compact(release), True),
+    "entries in another order": (lambda release: _turned(release), True),
 }
 
 
 def _compact(release: Path) -> None:
     (release / "manifest.json").write_text(json.dumps(read(release)))
+
+
+def _turned(release: Path) -> None:
+    entries = list(read(release).items())
+    (release / "manifest.json").write_text(manifest_text(dict([*entries[1:], entries[0]])), encoding="utf-8")
 
 
 def agrees(release: Path, ledger: Path | None = None) -> bool:
@@ -407,3 +445,20 @@ def test_plan_hash_and_stamp_are_looked_at_by_themselves(sealed_project: Path) -
     assert wrong(plan_hash="ab" * 32) == ["plan hash"]
     assert wrong(stamp="NOT FOR RELEASE") == ["stamp"]
     assert wrong(noise=manifest["noise"] | {"key": "chosen"}) == ["stamp"]
+    nothing_promised = manifest["privacy"] | {"loss": None}
+    silent = replace(plan, has_loss=False)
+    values = manifest | {"plan": silent.as_dict(), "plan_hash": silent.hash, "privacy": nothing_promised}
+    checks = {check.name: check.ok for check in _plan(values, silent)}
+    assert checks == {"plan hash": True, "no promise of differential privacy": False, "stamp": True}
+    empty = replace(silent, measures=())
+    values |= {"plan": empty.as_dict(), "plan_hash": empty.hash}
+    assert all(check.ok for check in _plan(values, empty))
+
+
+def test_no_file_outside_of_a_release_is_read(sealed_project: Path, tmp_path: Path) -> None:
+    """A manifest of somebody else's must not make verify tell whether a file of this machine has a certain content."""
+    release = Path(shutil.copytree(sealed_project / "small/release", tmp_path / "release"))
+    (tmp_path / "outside.txt").write_text("secret")
+    for path in ("../outside.txt", str(tmp_path / "outside.txt"), "tables/../../outside.txt"):
+        listed = {"files": [{"path": path, "sha256": sha256_of(tmp_path / "outside.txt"), "bytes": 6}]}
+        assert list(file_states(release, listed)) == [(path, "the file is missing")]

@@ -303,6 +303,27 @@ def test_csv_and_parquet_are_read_alike(folders: Callable[[str], Path], tmp_path
         assert csv.to_pylist() == parquet.to_pylist()
 
 
+@pytest.mark.parametrize(
+    ("tongue", "same"),
+    [("wo rk", "wo_rk and wo rk: both WO_RK"), ("noise margin", "NOISE_MARGIN and noise margin: both NOISE_MARGIN")],
+)
+def test_two_columns_with_one_identifier_in_sdmx_are_refused(tmp_path: Path, tongue: str, same: str) -> None:
+    """Also in two tables: a code list would have the codes of the one, and readers take them for the other's."""
+    project = lay_out("tables", tmp_path / "p")
+    names = {"work": "wo_rk", "tongue": tongue}
+    for file in (project.spec, project.folder / "schema.toml", project.folder / "persons.csv"):
+        text = file.read_text(encoding="utf-8")
+        for old, new in names.items():
+            text = text.replace(f'"{old}"', f'"{new}"').replace(f"[attributes.{old}]", f'[attributes."{new}"]')
+            text = text.replace(f",{old}", f",{new}", 1) if file.suffix == ".csv" else text
+        file.write_text(text.replace(f'name = "{tongue}"', 'name = "tongue"'), encoding="utf-8")
+    assert not confide.check(project.spec, processes=1).errors
+    spec = project.folder / SPEC
+    spec.write_text(spec.read_text(encoding="utf-8").replace('"csv"]', '"csv", "sdmx-csv"]'), encoding="utf-8")
+    (finding,) = confide.check(project.spec, processes=1).errors
+    assert (finding.code, finding.found) == ("same-column", same)
+
+
 def with_names(folder: Path) -> Path:
     """The example of tables with names of states and blocks."""
     project = lay_out("tables", folder)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +15,8 @@ from tests.contract.kit import lay_out
 from tests.kits.small import KEY
 
 import confide
+from confide import api
+from confide.engines import LocalEngine
 from confide.engines.groups import whole_file
 from confide.errors import RunError
 from confide.mechanisms import MECHANISMS
@@ -187,3 +190,20 @@ def test_folders_that_were_open_to_all_are_closed_before_anything_is_written(pro
     for zone in (confidential, result.workspace.dossier):
         for path in (zone, *zone.rglob("*")):
             assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+FREE = {"area_names", "bounds", "companions", "evidence", "frame_columns", "iterations", "measurements", "noise_margin"}
+FREE |= {"output", "tabulation_suppression"}
+"""Parts of the question of a plan that decide what is made of measurements, and nothing that is measured."""
+
+
+@pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if mechanism.accounted])
+def test_a_charged_run_may_change_nothing_that_is_measured(tmp_path: Path, name: str) -> None:
+    """How records are read, what the schema and the frame say: another one is another question, with a new charge."""
+    loaded = api.load(lay_out(name, tmp_path / name).spec)
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        plan = MECHANISMS[name].plan(MECHANISMS[name].prepare(loaded, engine))
+    other = {part: {**said, "more": 1} if isinstance(said, dict) else "another" for part, said in plan.question.items()}
+    changed = {part: replace(plan, question={**plan.question, part: said}) for part, said in other.items()}
+    assert {part for part, asked in changed.items() if asked.measured_hash == plan.measured_hash} <= FREE
+    assert all(asked.hash != plan.hash for asked in changed.values())

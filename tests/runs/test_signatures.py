@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from tests.kits.forged import rehash
 from tests.kits.small import KEY
 from typer.testing import CliRunner
@@ -66,7 +66,17 @@ def test_the_signature_is_the_documented_one(signed: Path, office: SignatureKey)
 
 
 @pytest.mark.parametrize(
-    "forgery", ["another title", "no signature", "of another key", "of another release", "of nobody", "more in it"]
+    "forgery",
+    [
+        "another title",
+        "no signature",
+        "of another key",
+        "names another key",
+        "of another release",
+        "of nobody",
+        "more in it",
+        "a link",
+    ],
 )
 def test_a_forged_release_is_not_the_offices(
     signed: Path, office: SignatureKey, tmp_path: Path, sealed_copy: Path, forgery: str
@@ -81,6 +91,13 @@ def test_a_forged_release_is_not_the_offices(
         other = confide.new_signature_key(tmp_path / "other.key")
         confide.sign_release(sealed_copy / "small", other.private)
         assert confide.verify(signed).ok
+    elif forgery == "names another key":
+        other = confide.new_signature_key(tmp_path / "other.key")
+        raw = load_pem_public_key(other.public.read_bytes()).public_bytes(Encoding.Raw, PublicFormat.Raw)
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"public_key": raw.hex()}, indent=1) + "\n")
+    elif forgery == "a link":
+        file.rename(tmp_path / "elsewhere.json")
+        file.symlink_to(tmp_path / "elsewhere.json")
     elif forgery == "of another release":
         stated = json.loads(file.read_text())
         file.write_text(json.dumps(stated | {"manifest_sha256": "00" * 32}, indent=1) + "\n")

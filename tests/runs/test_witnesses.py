@@ -105,6 +105,26 @@ def test_a_trial_neither_asks_nor_leaves_a_witness(project: Path) -> None:
     assert len(json.loads((project / WITNESS).read_text())["ledgers"]) == 1
 
 
+def test_a_run_that_died_has_left_its_witness(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise was drawn: a ledger that is put back now has forgotten it as well."""
+    shutil.copy(project / "people.ledger", project / "older")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("confide.mechanisms.tables.mechanism.Tables.publish", stop)
+    with pytest.raises(KeyboardInterrupt):
+        confide.run(project / "spec.toml")
+    monkeypatch.undo()
+    last = Ledger(project / "people.ledger").verify()
+    assert last.kind == "measured"
+    (noted,) = json.loads((project / WITNESS).read_text())["ledgers"]
+    assert (noted["hash"], noted["sequence"]) == (last.hash, last.sequence)
+    shutil.rmtree(project / "small")
+    shutil.copy(project / "older", project / "people.ledger")
+    assert codes(project / "spec.toml") == ["ledger-set-back"]
+
+
 def test_a_witness_that_was_changed_is_refused(sealed_copy: Path) -> None:
     for content in ("", "{}", "[]", '{"format": "confide/witness/v1", "ledgers": [{}]}'):
         (sealed_copy / WITNESS).write_text(content)

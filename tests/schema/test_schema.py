@@ -36,6 +36,14 @@ def test_races_are_all_subsets_by_size_and_order() -> None:
     assert [level.label for level in race.levels] == expected
 
 
+@pytest.mark.parametrize("other", ["north ", "north\u200b", "no\u200brth"])
+def test_codes_that_nobody_can_tell_apart_are_refused(other: str) -> None:
+    """Released tables have a column of codes, by which a row is known."""
+    with pytest.raises(SpecError, match="nobody sees"):
+        Attribute("tongue", "Tongue", (Level("north", "Northern"), Level(other, "Southern")))
+    assert Attribute("tongue", "Tongue", (Level("north", "Northern"), Level("North", "Southern"))).size == 2
+
+
 def test_five_year_ages_cover_every_age_once() -> None:
     recode = PERSONS.variable("age:five-year")
     assert recode.size == 18

@@ -28,27 +28,30 @@ from confide.studio import serving
 def test_the_studio_prints_an_address_answers_and_stops(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "confide", "studio", str(tmp_path), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        line = running.stdout.readline()
-        address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=\S+", line)
-        assert address is not None, line
-        home = address[0].partition("?")[0]
-        visitor = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        assert "Open the studio" in visitor.open(address[0]).read().decode()
-        page = visitor.open(home)
-        assert "There is no release in this folder yet" in page.read().decode()
-        assert page.headers["server"] is None
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(address[0])
-        assert refused.value.code == 403
-        refused.value.close()
-        with (
-            pytest.raises(ConnectionRefusedError),
-            socket.create_connection((_own_address(), int(address[1])), timeout=1),
-        ):
-            pass
-        running.send_signal(signal.SIGINT)
-        said, complained = running.communicate(timeout=60)
+        try:
+            assert running.stdout is not None
+            line = running.stdout.readline()
+            address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=\S+", line)
+            assert address is not None, line
+            home = address[0].partition("?")[0]
+            visitor = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+            assert "Open the studio" in visitor.open(address[0]).read().decode()
+            page = visitor.open(home)
+            assert "There is no release in this folder yet" in page.read().decode()
+            assert page.headers["server"] is None
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(address[0])
+            assert refused.value.code == 403
+            refused.value.close()
+            with (
+                pytest.raises(ConnectionRefusedError),
+                socket.create_connection((_own_address(), int(address[1])), timeout=1),
+            ):
+                pass
+            running.send_signal(signal.SIGINT)
+            said, complained = running.communicate(timeout=60)
+        finally:
+            running.kill()  # one that answers what it should not would be waited for
     assert running.returncode == 0
     assert "Stopped." in said
     assert complained == ""

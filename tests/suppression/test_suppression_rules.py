@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kits.suppression import two_way
 
 from confide.errors import ParameterError
+from confide.mechanisms.suppression.counting import levels_by_rules
 from confide.mechanisms.suppression.problem import Contributions, contributions_of, dominance, p_percent, pq, threshold
+from confide.mechanisms.suppression.verify import _attack, bounds
 
 
 def cell(*contributions: int) -> tuple[np.ndarray, Contributions]:
@@ -96,3 +101,51 @@ def test_what_no_rule_can_have_is_refused() -> None:
     ):
         with pytest.raises(ParameterError):
             wrong()
+
+
+def rules(**given: object) -> SimpleNamespace:
+    """A problem with the rules of a spec, and nothing else."""
+    plain = dict.fromkeys(("threshold", "dominance", "p", "q")) | {"zeros": "secondary", "lower": 0}
+    part = SimpleNamespace(**plain | {"range": Fraction(15)} | given)
+    return SimpleNamespace(spec=SimpleNamespace(suppression=part))
+
+
+def test_the_rules_of_a_spec_are_those_that_it_gives() -> None:
+    value, contributions = cell(80, 10, 10)
+    number = contributions.number
+    # What attackers know beforehand makes a cell primary: 10/50 of 80 are 16, less the 10 of the others.
+    assert levels_by_rules(rules(p=10, q=50), value, number, contributions).upper.tolist() == [6]
+    assert not levels_by_rules(rules(p=10), value, number, contributions).primary.any()
+    # Of few contributors the figure is kept 15 % away, rounded up, both ways.
+    few = levels_by_rules(rules(threshold=3), value, number, contributions)
+    assert (few.primary.tolist(), few.lower.tolist(), few.upper.tolist()) == ([True], [15], [15])
+    assert levels_by_rules(rules(threshold=3, range=Fraction(1, 2)), value, number, contributions).upper.tolist() == [1]
+    assert not levels_by_rules(rules(threshold=2), value, number, contributions).primary.any()
+
+
+def test_figures_that_do_not_add_up_pose_no_problem() -> None:
+    _, posed = two_way([[2, 5], [6, 7]])
+    other = posed.value.copy()
+    other[posed.structure.total.max()] += 1
+    with pytest.raises(ParameterError, match="do not add up"):
+        replace(posed, value=other)
+
+
+def test_verify_finds_a_hidden_count_that_must_be_small() -> None:
+    """Rows of 3 and 1, columns of 2 and 2: the first cell is 1 or 2, both of which the threshold of 2 hides."""
+    linked, posed = two_way([[2, 1], [0, 1]], maximum=2)
+    hidden = np.zeros(len(posed.value), np.bool_)
+    inner = np.asarray(linked.numbers[0]).reshape(3, 3)[1:, 1:].reshape(-1)
+    hidden[inner] = True
+    asked = {"value": None, "suppression": {"threshold": 2, "zeros": "secondary"}}
+    checks = {check.name: check.ok for check in _attack(SimpleNamespace(linked=linked), posed.value, hidden, asked)}
+    assert checks == {"no hidden cell can be worked out": True, "no hidden cell is known to be small": False}
+    asked["suppression"]["threshold"] = 1
+    assert all(check.ok for check in _attack(SimpleNamespace(linked=linked), posed.value, hidden, asked))
+
+
+def test_where_zeros_are_published_a_hidden_cell_is_none() -> None:
+    linked, _ = two_way([[2, 1], [0, 1]])
+    for zeros, least in (("published", 1.0), ("secondary", 0.0)):
+        low = bounds(SimpleNamespace(linked=linked), {"suppression": {"zeros": zeros}})
+        assert low[linked.listed].tolist() == [least] * int(linked.listed.sum())

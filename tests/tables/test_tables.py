@@ -101,6 +101,7 @@ def test_another_question_has_another_hash(project: Path, old: str, new: str) ->
     edit(project, (old, new))
     _, after = prepared(project)
     assert before.hash != after.hash
+    assert before.measured_hash != after.measured_hash, "it is no matter of what is made of the measurements"
 
 
 def test_both_files_may_call_a_column_otherwise(project: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -97,6 +98,15 @@ def drawn(folder: Path, *, key: str = KEY, spec: str = SPEC, first_sex: str = "m
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Recorder]:
     return drawn(tmp_path_factory.mktemp("drawn") / "p")
+
+
+def test_no_float_touches_a_count() -> None:
+    """Beyond 2^53 a float has no odd numbers: a sum that was one for a moment would show."""
+    large = 2**53
+    rows = pa.table({"unit": [4, 4, 5], "cell": [0, 1, 1], "n": [large, 1, large + 1]})
+    truth = mechanism.dense_counts(rows, 4, 2, (2,))
+    assert mechanism.margin_counts(truth, (1,), 2).tolist() == [large + 1, large + 1]
+    assert mechanism.margin_counts(truth, (), 2).tolist() == [large, 1, 0, large + 1]
 
 
 def test_every_count_of_the_plan_is_drawn_once_and_no_bit_serves_two(release: tuple[RunResult, Recorder]) -> None:

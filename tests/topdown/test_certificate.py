@@ -32,7 +32,7 @@ from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.population import Population, write_population
 from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event_epsilon_bracket, noisy_cells
-from confide.releases.folder import privacy_of
+from confide.releases.folder import in_words, privacy_of
 from confide.releases.plan import Plan, PlannedMeasurement, measured_levels, read_plan
 
 KEY = "3c" * 32
@@ -139,6 +139,16 @@ def test_invariants_in_words() -> None:
         == "Housing units: the number of records in every block, which the block table already shows (housing_units)"
     )
     assert "can tell which" not in invariants_note(strategy_plan("pl94-units", "us"))
+
+
+def test_the_promise_in_words_says_whose_records_and_that_there_are_invariants() -> None:
+    persons, units = (in_words(strategy_plan(name, "us"), DELTA) for name in ("pl94-persons", "pl94-units"))
+    assert "person" in persons[0]
+    assert "housing unit" in units[0]
+    assert "This release has some" in persons[-1]
+    assert "This release has some" in units[-1]
+    plain = Plan("tables", Neighbours.CHANGE_ONE, Definition.ZCDP, (), ("state",), {})
+    assert "This release has none" in in_words(plain, DELTA)[-1]
 
 
 def test_without_invariants_nothing_is_said_of_them() -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.confidential import Confidential
+from confide.engines.groups import private_folder, write_parquet
+from confide.mechanisms.topdown import mechanism
 from confide.mechanisms.topdown.descent import NodeRows, RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
 from confide.noise import DiscreteGaussian, NoiseStream, ReleaseKey, derive_stream, draw
+from confide.releases.workspace import Workspace
 
 CELLS, UNITS = 12, 40
 LAWS = (DiscreteGaussian(9), None, DiscreteGaussian("1/4"))
@@ -132,3 +138,18 @@ def test_an_only_child_has_its_parents_estimate_and_nothing_of_its_own() -> None
 
 def test_no_parents_no_measurements() -> None:
     assert measure(asked(), []) == []
+
+
+def test_the_total_of_the_root_is_told_only_where_it_is_invariant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the number of records is protected it must be estimated, like every other count."""
+    workspace = Workspace(tmp_path)
+    write_parquet(pa.table({"cell": [0, 1], "n": [5, 7]}), private_folder(workspace.counts) / "us.parquet")
+    monkeypatch.setattr(mechanism, "measure", lambda *_: [("measured",)])
+    monkeypatch.setattr(mechanism.DrawnEvidence, "level_queries", lambda *_: ())
+    root = SimpleNamespace(name="us", shares=SimpleNamespace(index=np.zeros(1)))
+    for invariant, told in ((True, 12), (False, None)):
+        problem = SimpleNamespace(strategy=SimpleNamespace(total_is_invariant=invariant), cells=2)
+        evidence = mechanism.DrawnEvidence(cast("Any", problem), cast("Any", None), cast("Any", None), workspace)
+        assert evidence.root(cast("Any", None), cast("Any", root)) == (("measured",), told)

@@ -7,7 +7,8 @@ unit in that order is its index in every coordinate, count and file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import Finding, InputError, Place
+from confide.schema.schema import as_read
 
 OUTSIDE = -1
 """The unit index of a block that lies in no area of an off-spine partition."""
@@ -82,7 +84,8 @@ def build_spine(
         file: Where the codes come from, for messages.
 
     Raises:
-        InputError: With a finding for each level that is not nested and for a block that stands twice.
+        InputError: With a finding for each level that is not nested, for a block that stands twice, and for each level
+            or partition two of whose codes nobody can tell apart.
 
     >>> spine = build_spine({"country": ["X", "X", "X"], "county": ["a", "b", "b"], "block": ["1", "2", "3"]})
     >>> [level.units for level in spine.levels], spine.parents("block")
@@ -117,9 +120,11 @@ def build_spine(
                 remedy="remove the repeated rows",
             )
         )
+    beside = tuple(_partition(name, codes, on_spine=False) for name, codes in (areas or {}).items())
+    findings += [finding for level in (*built, *beside) for finding in _codes_alike(level, file)]
     if findings:
         raise InputError(findings)
-    return Spine(built, tuple(_partition(name, codes, on_spine=False) for name, codes in (areas or {}).items()))
+    return Spine(built, beside)
 
 
 def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geolevel:
@@ -131,6 +136,23 @@ def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geo
     unit = np.full(len(met) + 1, OUTSIDE, np.int64)
     unit[[met[code] for code in distinct]] = np.arange(len(met))
     return Geolevel(name, distinct, unit[number_of_block], on_spine)
+
+
+def _codes_alike(level: Geolevel, file: str | None) -> Iterator[Finding]:
+    """A finding where two codes differ in nothing that can be seen: rows of tables are known by them."""
+    odd = [code for code in level.codes if not (code.isascii() and code.isalnum())]  # others are read as they are
+    plain = set(level.codes).difference(odd)
+    times = Counter(map(as_read, odd))
+    alike = next((code for code in odd if times[as_read(code)] > 1 or as_read(code) in plain), None)
+    if alike is not None:
+        yield Finding(
+            code="codes-alike",
+            what=f"two codes of {level.name!r} differ in blanks or in signs that nobody sees",
+            where=Place(file=file, row=int(np.flatnonzero(level.unit_of_block == level.codes.index(alike))[0]) + 1),
+            found=ascii(alike),
+            expected="codes that can be told apart in a printed table",
+            remedy="write each code in one way; blanks at its ends are no part of it with [geography] trim = true",
+        )
 
 
 def _row_of(child: Geolevel, unit: int, parent: Geolevel) -> int:

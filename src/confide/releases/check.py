@@ -21,6 +21,7 @@ from confide.inputs.spelled import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.companions.geoparquet import geometry_findings
+from confide.releases.companions.structure import same_in_sdmx
 from confide.releases.ledger import Account, Ledger, Sighting, read_witness
 from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
@@ -124,6 +125,7 @@ def check(
         levels = () if frame is None else (*frame.spine.levels, *frame.spine.areas)
         codes = {level.name: level.codes for level in levels}
         findings += geometry_findings(loaded, mechanism.codebook({"plan": plan.as_dict()}), codes)
+    findings += _same_identifiers(loaded, mechanism, plan)
     cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
         cost = _price(loaded, plan, account, begun, findings)
@@ -418,6 +420,16 @@ def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
             what = f"the noise of {measure.query!r} on level {measure.level!r} would be too wide to be drawn"
             return [replace(finding, what=what, where=loaded.place("privacy", "budget")) for finding in error.findings]
     return []
+
+
+def _same_identifiers(loaded: LoadedSpec, mechanism: Mechanism[Any], plan: Plan) -> list[Finding]:
+    """A finding where two columns of SDMX-CSV would have one identifier: such a release could not be read."""
+    codebook = mechanism.codebook({"plan": plan.as_dict()})
+    if codebook is None or "sdmx-csv" not in codebook.formats or (same := same_in_sdmx(codebook)) is None:
+        return []
+    what, expected = "two columns would have one identifier in SDMX", "names that differ in letters and digits"
+    remedy = "rename an attribute or a recode in the schema, or leave out sdmx-csv"
+    return [Finding("same-column", what, loaded.place("output", "formats"), same, expected, remedy)]
 
 
 def room(workspace: Workspace, needed: int) -> list[Finding]:

@@ -573,6 +573,13 @@ _OTHER_PROGRAMS = {
 """What to do with files of other programs."""
 
 
+def _are_the_records(loaded: LoadedSpec, path: Path) -> bool:
+    """Whether the block table is the file of the records, by this name or by another; two sheets are two files."""
+    data = loaded.spec.data
+    records = loaded.resolve(data.records) if data.records else None
+    return records is not None and records.is_file() and records.samefile(path) and data.sheet == data.block_sheet
+
+
 def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     """The records or the block table of a spec, or what is wrong with its name."""
     data = loaded.spec.data
@@ -588,6 +595,15 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
         found = path.suffix or "no ending"
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
         return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)
+    if key == "blocks" and _are_the_records(loaded, path):
+        return Finding(
+            "records-as-frame",
+            "the block table is the file of the confidential records: which blocks are inhabited would be published",
+            where=loaded.place("data", "blocks"),
+            found=name,
+            expected="a public file with every block, inhabited or not",
+            remedy="name the block table of the frame; in a workbook, its own sheet: block_sheet",
+        )
     geography = loaded.spec.geography
     aliases = tuple(
         (text, code)

@@ -174,6 +174,11 @@ class Attribute:
         repeated = [code for code, times in Counter(level.code for level in self.levels).items() if times > 1]
         if repeated:
             raise _wrong(self.name, f"has the code {repeated[0]!r} more than once", repr(repeated[0]), "each code once")
+        seen = Counter(as_read(str(level.code)) for level in self.levels)
+        alike = [level.code for level in self.levels if seen[as_read(str(level.code))] > 1]
+        if alike:
+            what = "has codes that differ in blanks or in signs that nobody sees"
+            raise _wrong(self.name, what, ascii(alike[1]), "codes that can be told apart in a printed table")
         check_labels([level.label for level in self.levels], f"the attribute {self.name!r}")
         unknown = [code for _, code in self.spelling.aliases if code not in self.index]
         if unknown:

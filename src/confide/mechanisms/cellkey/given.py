@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -45,7 +46,9 @@ from confide.mechanisms.cellkey.keys import CellSums
 from confide.mechanisms.cellkey.spec import ORDER, CellKeySpec, new_order
 from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import SDMX, SECOND, TOTAL_CODE, Table, TableVariable
 from confide.report.render import render
+from confide.schema.schema import as_read
 
 Integers = npt.NDArray[np.int64]
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
@@ -102,14 +105,21 @@ def _bad_names(loaded: LoadedSpec, spec: CellKeySpec, position: int) -> Iterator
     """Columns of labels that could be taken for figures, or for one another."""
     names = spec.tables[position].variables
     reserved = {"count", "weighted", "dataflow", "obs_value", "obs_value_weighted"}
+    folded = [name.lower() for name in names]
+    if SDMX in spec.output.formats:
+        variables = tuple(TableVariable(name, name, (), name) for name in names)
+        columns = Table("", "", variables, (), (), TOTAL_CODE, SECOND).sdmx_columns
+        folded = [column.lower() for column in columns]
+    times = Counter(folded)
     wrong = [
         name
-        for name in names
-        if name.lower() in reserved or not name.strip() or [each.lower() for each in names].count(name.lower()) > 1
+        for name, column in zip(names, folded, strict=True)
+        if column in reserved or not name.strip() or times[column] > 1
     ]
     if wrong or not names:
         what = "the columns of labels are not fit for a table"
         expected = "at least one name, each once, none of " + ", ".join(sorted(reserved))
+        expected += "; in SDMX-CSV only letters and digits tell them apart" if SDMX in spec.output.formats else ""
         remedy = "rename the column in the file, or map another name to it in [data] columns"
         place = loaded.place("tables", position, "variables")
         yield Finding("reserved-name", what, place, ", ".join(wrong) or "no variables", expected, remedy)
@@ -232,6 +242,13 @@ def _bad_labels(source: Source, labels: pa.Table) -> Iterator[Finding]:
         wrong = np.flatnonzero(broken.to_numpy(zero_copy_only=False))
         if len(wrong):
             yield _bad(source, name, "a cell has no label", "a label in every row, on one line", wrong)
+        distinct = [text for text in pc.unique(column).to_pylist() if text is not None]
+        times = Counter(map(as_read, distinct))
+        alike = pa.array([text for text in distinct if times[as_read(text)] > 1], pa.string())
+        if len(alike):
+            wrong = np.flatnonzero(pc.is_in(column, alike).to_numpy(zero_copy_only=False))
+            what, expected = "two labels differ in blanks or in signs that nobody sees", "one text for each label"
+            yield _bad(source, name, what, expected, wrong)
 
 
 def _repeated(source: Source, labels: pa.Table, order: Integers) -> Iterator[Finding]:

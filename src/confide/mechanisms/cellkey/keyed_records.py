@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,8 @@ from confide.inputs.spelled import gather
 from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, WEIGHT_UNIT, value_scale
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 
+EXACT_MILLIONTHS = 1 << 53
+"""Up to here weighted figures, which are published as decimals, are exact to their last digit."""
 LARGEST_SUM = 1 << 62
 """The sum of all values, without their signs, stays within 64 bits."""
 
@@ -47,7 +51,7 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
         return [misread]
     if missing:
         return [_no_column(problem, name) for name in missing]
-    wrong = _wrong_types(problem, kinds)
+    wrong = _wrong_types(problem, kinds) or _key_of_another_use(problem)
     if wrong:
         return wrong
     expressions = coded_expressions(engine, problem)
@@ -56,14 +60,20 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
     if problem.frame is not None:
         frame = {"frame": write_frame(problem, scratch)}
         broken[BLOCK] = f"{expressions[BLOCK]} IS NULL OR {expressions[BLOCK]} NOT IN (SELECT code FROM frame)"
-    weights = f"sum(CAST({expressions[WEIGHT]} AS DECIMAL(38, 0)))" if WEIGHT in expressions else "0"
-    heavy = f"coalesce({weights}, 0) > {_heaviest(problem)}"
+    weights = "0"
+    if WEIGHT in expressions:
+        weight, most = f"CAST({expressions[WEIGHT]} AS DECIMAL(38, 0))", _most_noise(problem)
+        weights = f"sum({weight}) + {most} * max({weight})"
+    heavy = f"coalesce({weights}, 0) > {EXACT_MILLIONTHS}"
     values = f"sum(abs(CAST({expressions[VALUE]} AS DECIMAL(38, 0))))" if VALUE in expressions else "0"
     large = f"coalesce({values}, 0) > {LARGEST_SUM}"
-    lower = f"coalesce(sum(CASE WHEN {expressions[KEY]} < {_middle(problem)} THEN 1 ELSE 0 END), 0)"
-    besides = [heavy, large, lower]
+    below = [
+        f"coalesce(sum(CASE WHEN {expressions[KEY]} < {problem.record_keys[0] + keys} THEN 1 ELSE 0 END), 0)"
+        for keys in _parts(problem)
+    ]
+    besides = [heavy, large, *below]
     records, breaks, others = count_rows(engine, source, [*broken.values()], besides, **frame)
-    too_heavy, too_large, lower_half = others
+    too_heavy, too_large, *lower = others
     if not records:
         return [no_records(source)]
     findings = []
@@ -76,7 +86,7 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
         findings.append(_too_heavy(problem))
     if too_large:
         findings.append(_too_large(problem))
-    if not findings and _uneven(problem, records, int(lower_half)):
+    if not findings and _uneven(problem, records, [int(number) for number in lower]):
         findings.append(_not_drawn(problem))
     return findings
 
@@ -146,19 +156,20 @@ def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]
     return result
 
 
-def _middle(problem: CellKeyProblem) -> int:
-    keys = problem.record_keys
-    return keys[0] + len(keys) // 2
+def _parts(problem: CellKeyProblem) -> list[int]:
+    """How many of all keys are below a half, a quarter, an eighth: of drawn keys, as large a share is there."""
+    return [len(problem.record_keys) // part for part in (2, 4, 8) if len(problem.record_keys) >= part]
 
 
-def _uneven(problem: CellKeyProblem, records: int, lower: int) -> bool:
-    """Whether far too many keys, or too few, lie in the lower half: more than eight standard errors off."""
+def _uneven(problem: CellKeyProblem, records: int, lower: Sequence[int]) -> bool:
+    """Whether far too many keys, or too few, lie in one of these parts: more than eight standard errors off."""
     if problem.magnitude is not None and not problem.magnitude.part.zero_keys:
         return False  # keys of records without a contribution are left out here
-    keys = len(problem.record_keys)
-    share = Fraction(keys // 2, keys)
-    off = abs(lower - records * share)
-    return bool(off**2 > 64 * records * share * (1 - share))
+    for number, below in zip(lower, _parts(problem), strict=True):
+        share = Fraction(below, len(problem.record_keys))
+        if (number - records * share) ** 2 > 64 * records * share * (1 - share):
+            return True
+    return False
 
 
 def _not_drawn(problem: CellKeyProblem) -> Finding:
@@ -171,6 +182,16 @@ def _not_drawn(problem: CellKeyProblem) -> Finding:
         expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
         remedy="name the column that `confide cellkey keys` made; [cellkey] keys must be the number it was given",
     )
+
+
+def _key_of_another_use(problem: CellKeyProblem) -> list[Finding]:
+    """A finding if the keys are what the records say of people: whoever knows that knows the noise."""
+    source, data = problem.source, problem.spec.data
+    attributes = () if problem.schema is None else problem.schema.attributes
+    others = [*(attribute.name for attribute in attributes), *(name for name in (data.weight, data.value) if name)]
+    others += [problem.spec.geography.block] if problem.frame is not None else []
+    named = (name for name in others if source.theirs(name) == source.theirs(data.record_key))
+    return [replace(_not_drawn(problem), found=f"the column of {name!r}") for name in named][:1]
 
 
 def _no_column(problem: CellKeyProblem, name: str) -> Finding:
@@ -212,10 +233,10 @@ def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Find
     return wrong
 
 
-def _heaviest(problem: CellKeyProblem) -> int:
-    """The sum of weights, in millionths, up to which no weighted figure leaves 64 bits: (n + v) W / n <= (1 + D) W."""
-    largest = 0 if problem.ptable is None else int(problem.ptable.largest_noise)
-    return (1 << 62) // (1 + largest)
+def _most_noise(problem: CellKeyProblem) -> int:
+    """The largest noise of a count, D. A weighted figure (n + v) W / n is then at most W + D times the largest weight,
+    since W / n, the mean of the cell's weights, is no larger than that."""
+    return 0 if problem.ptable is None else ceil(problem.ptable.largest_noise)
 
 
 def _too_heavy(problem: CellKeyProblem) -> Finding:
@@ -224,7 +245,8 @@ def _too_heavy(problem: CellKeyProblem) -> Finding:
         what="the weights are too large to be added up exactly",
         where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.weight))),
         found=CONFIDENTIAL,
-        expected=f"weights with a sum of at most {_heaviest(problem) // WEIGHT_UNIT:,}",
+        expected=f"weights whose sum, with {_most_noise(problem)} times the largest of them, is at most "
+        f"{EXACT_MILLIONTHS // WEIGHT_UNIT:,}",
         remedy="give weights in a larger unit",
     )
 

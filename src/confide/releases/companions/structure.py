@@ -32,6 +32,7 @@ from confide.releases.tabular import (
     sdmx_codes,
     sdmx_name,
 )
+from confide.releases.tabular.publishing import ACTION, STRUCTURE, STRUCTURE_ID
 
 VERSION = "1.0"
 MOST_AREAS = 20_000
@@ -49,6 +50,23 @@ STATUS_NAMES = {
 """As the code lists CL_OBS_STATUS and CL_CONF_STATUS of SDMX have them."""
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_@$-]+")
 _TYPES = {"string": "String", "integer": "BigInteger", "number": "Double"}
+
+
+def same_in_sdmx(codebook: Codebook) -> str | None:
+    """Two columns that would have one identifier in SDMX, in words; none where every identifier is of one column.
+
+    Identifiers of concepts and code lists are those of the whole release: two variables called alike in two tables
+    would have one list of codes, and readers would take the one for the other.
+    """
+    figures = dict.fromkeys(each.name for table in codebook.tables for each in table.figures[1:])
+    taken = {name: name for figure in figures for name in sdmx_attributes(figure)} | {OBSERVATION: OBSERVATION}
+    taken |= {name: name for name in (STRUCTURE, STRUCTURE_ID, ACTION)}
+    taken |= {sdmx_name(name): name for name in ((LEVEL, AREA) if codebook.levels else ())}
+    for variable in codebook.variables:
+        name = sdmx_name(variable.column)
+        if (other := taken.setdefault(name, variable.column)) != variable.column:
+            return f"{other} and {variable.column}: both {name}"
+    return None
 
 
 def sdmx_structure(
