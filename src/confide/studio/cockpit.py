@@ -32,6 +32,8 @@ from confide.studio.pages import address, page
 Action = Literal["check", "rehearse", "run", "evaluate", "destroy"]
 DEMONSTRATION = "demo/census.toml"
 DOSSIER = "dossier-confidential.html"
+PROMISES = ("certificate.html", "statement.html")
+"""Documents of a release that say what it promises."""
 PATIENCE = 2.0
 """Seconds that a page waits for a ledger which another process holds; a run waits longer."""
 router = APIRouter(tags=["cockpit"])
@@ -284,6 +286,8 @@ def _values(cockpit: Cockpit, folder: OpenedFolder) -> dict[str, Any]:
         "account": account,
         "parts": parts,
         "release_name": _inside(folder, cockpit.workspace.release),
+        "promises": [name for name in PROMISES if (cockpit.workspace.release / name).is_file()],
+        "tunable": api.MECHANISMS[cockpit.loaded.spec.release.mechanism].tunable,
         "rehearsal": kept,
         "rehearsal_name": _inside(folder, Path(kept["release"])) if kept else "",
         "running": cockpit.running,
