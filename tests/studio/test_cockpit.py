@@ -89,7 +89,7 @@ def test_a_check_of_another_spec_says_nothing_of_this_one(project: Project) -> N
     do(browser, "check")
     project.spec.write_text(project.spec.read_text() + "\n")
     os.utime(project.spec, ns=(1, 1))
-    assert "Check the spec first" in browser.get("/cockpit", params=SPEC).text
+    assert "The spec has changed since it was checked" in browser.get("/cockpit", params=SPEC).text
 
 
 @pytest.mark.usefixtures("here")

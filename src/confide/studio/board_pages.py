@@ -114,7 +114,7 @@ def shown_spec(folder: Folder, spec: str, before: str) -> HTMLResponse:
     loaded, first = api.load(folder.inside(spec)), api.load(folder.inside(before))
     crumbs = [("Trade-off board", address("/board", spec=before))]
     changes = spec_changes(dict(first.values), dict(loaded.values))
-    values = {"spec": spec, "file": loaded.path, "changes": changes}
+    values: dict[str, Any] = {"spec": spec, "file": loaded.path, "changes": changes}
     return page("studio_written.html.j2", "The spec is written", crumbs=crumbs, **values)
 
 

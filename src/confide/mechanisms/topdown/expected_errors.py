@@ -270,7 +270,11 @@ class InSectors:
             members, counts = cells.base.members, cells.free_counts()
             alike = members.T @ members / len(members)
             form = (alike * cells.weights.mean(axis=0)[:, None, None]).ravel()
-            self._mean_forms[name] = form, alike.ravel() * float((counts**2).mean()), self._open(cells).any(axis=1)
+            self._mean_forms[name] = (
+                form,
+                alike.ravel() * float((counts**2).mean()),
+                np.asarray(self._open(cells).any(axis=1)),
+            )
         forms, squares, undetermined = (
             np.stack(part, axis=1) for part in zip(*(self._mean_forms[name] for name in grouped), strict=True)
         )
