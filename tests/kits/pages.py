@@ -102,12 +102,18 @@ def form(page: str) -> list[str]:
     return wrong
 
 
-def explored(page: str) -> dict[str, list[dict[str, Any]]]:
-    """The tables that ``explore.html`` has, as rows by column: read back from what its script reads."""
+def explore_content(page: str) -> dict[str, Any]:
+    """What the script of ``explore.html`` reads."""
     content = re.search(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
     assert content is not None
+    read: dict[str, Any] = json.loads(content[1])
+    return read
+
+
+def explored(page: str) -> dict[str, list[dict[str, Any]]]:
+    """The tables that ``explore.html`` has, as rows by column: read back from what its script reads."""
     tables = {}
-    for table in json.loads(content[1])["tables"]:
+    for table in explore_content(page)["tables"]:
         columns = {}
         for each in table["dimensions"]:
             packed, width = base64.b64decode(each["places"]), each["width"]

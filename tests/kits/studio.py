@@ -83,27 +83,46 @@ class Visitor:
             named["transfer-encoding"] = "chunked"
         if self.cookies:
             named["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": unquote(parts.path),
-            "raw_path": parts.path.encode(),
-            "query_string": query.encode(),
-            "root_path": "",
-            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in named.items()],
-            "client": ("127.0.0.1", 50000),
-            "server": ("127.0.0.1", PORT),
-        }
-        sent = asyncio.run(_exchange(self.application, scope, [content] if isinstance(content, bytes) else content))
+        scope = _scope(method, parts.path, query, named)
+        return self._answer(asyncio.run(self._sent(scope, [content] if isinstance(content, bytes) else content)))
+
+    def at_once(self, path: str, asked: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """What several people get who ask for pages of a path at the same time, as one server answers them."""
+        host, cookie = f"127.0.0.1:{PORT}", "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        scopes = [_scope("GET", path, urlencode(each, doseq=True), {"host": host, "cookie": cookie}) for each in asked]
+
+        async def everybody() -> list[list[Any]]:
+            return await asyncio.gather(*(self._sent(scope, [b""]) for scope in scopes))
+
+        return [self._answer(sent) for sent in asyncio.run(everybody())]
+
+    async def _sent(self, scope: dict[str, Any], content: Iterable[bytes]) -> list[Any]:
+        return await _exchange(self.application, scope, content)
+
+    def _answer(self, sent: list[Any]) -> Answer:
         head = next(message for message in sent if message["type"] == "http.response.start")
         got = {name.decode(): value.decode() for name, value in head["headers"]}
         if "set-cookie" in got:
             self.cookies |= {name: each.value for name, each in SimpleCookie(got["set-cookie"]).items()}
         body = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
         return Answer(head["status"], got, body)
+
+
+def _scope(method: str, path: str, query: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", PORT),
+    }
 
 
 async def _exchange(application: Any, scope: dict[str, Any], content: Iterable[bytes]) -> list[Any]:

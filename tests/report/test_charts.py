@@ -157,6 +157,7 @@ VALUES: dict[str, Any] = {
     "domain": [0.1, 10],
     "bounds": [0.5, 9.5],
     "title": "figure",
+    "variable": "age",
     "sign": "",
     "panel_width": 200,
     "noun": "persons",

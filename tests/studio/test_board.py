@@ -120,7 +120,10 @@ def test_the_spec_is_written_once_and_the_plan_has_its_margins(folder: Path) -> 
         answer = browser.post(f"/board/spec?{query}", headers=ORIGIN, form={"name": name})
         assert answer.status_code == 400, name
     written = browser.post(f"/board/spec?{query}", headers=ORIGIN, form={"name": "tuned.toml"})
-    assert written.status_code == 200
+    assert (written.status_code, written.headers["location"]) == (
+        303,
+        "/board/written?spec=tuned.toml&before=spec.toml",
+    )
     assert sorted(file.name for file in folder.glob("*.toml")) == ["schema.toml", "spec.toml", "tuned.toml"]
     again = browser.get("/api/board", params={"spec": "tuned.toml"}).json()
     assert again["rows"] == promised["rows"]

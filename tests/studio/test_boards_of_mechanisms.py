@@ -33,7 +33,7 @@ from confide.mechanisms.topdown.expected_errors import accuracy_table
 from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
 from confide.releases.boards import Board, Moving, prepared_without_records, spec_changes
-from confide.studio.board import tunable, tune_board
+from confide.studio.board import opened_board, tunable, tune_board
 from confide.studio.shields import region_of, shield_of
 
 MOVES = {
@@ -112,7 +112,10 @@ def test_no_record_is_read_and_the_spec_that_is_written_has_what_was_promised(tm
     assert "No record" not in memo
     assert "no record was read" in memo
     written = browser.post(f"/board/spec?{query}", headers=ORIGIN, form={"name": "tuned.toml"})
-    assert written.status_code == 200
+    assert written.status_code == 303
+    shown = browser.get(written.headers["location"])
+    assert "The spec is written" in shown.text
+    assert "/cockpit?spec=tuned.toml" in shown.text
     choices = {name: text for name, text in promised["choices"].items() if name in ("persons", "size")}
     at = ";".join(f"{name}={text}" for name, text in choices.items() if text)
     again = browser.get("/api/board", params={"spec": "tuned.toml", "at": at}).json()
@@ -152,6 +155,23 @@ def test_margins_of_topdown_are_those_that_a_release_states(tmp_path: Path) -> N
         assert compared > 60
         assert isinstance(board, TopDownBoard)
         assert plan_problem(problem).loss == board.claim.loss
+
+
+def test_means_over_cells_are_those_of_the_cells_and_a_memo_has_them_side_by_side() -> None:
+    board = opened_board(EXAMPLES / "topdown/spec.toml").start
+    assert isinstance(board, TopDownBoard)
+    model = board.noise._noise(board._parts)
+    means = model.mean_within(board.noise.groups)
+    for query, groups in board.noise.groups.items():
+        np.testing.assert_allclose(means[query], model.within(groups).mean(axis=1), rtol=1e-12)
+    memo = entered(EXAMPLES / "topdown").get("/board/memo", params={"spec": "spec.toml", "pin": "-", "at": "budget=3"})
+    assert memo.status_code == 400, "a budget is no choice by itself"
+    choices = {"spec": "spec.toml", "pin": "-", "at": "part:county:hispanic*cenrace=0.2"}
+    memo = entered(EXAMPLES / "topdown").get("/board/memo", params=choices)
+    assert memo.text.count("<tr>") < 60, "two pages"
+    assert "more are on the board" in memo.text
+    margins = {row.name: row.entries["margin"].text for row in board.rows}  # type: ignore[union-attr]
+    assert f'<td class="n">{margins["us:cenrace"]}</td>' in memo.text
 
 
 @pytest.mark.parametrize("keep_total", [True, False])

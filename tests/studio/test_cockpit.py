@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from tests.kits.studio import ORIGIN, Visitor, entered
 
 from confide.errors import RunError
 from confide.releases.workspace import one_process
-from confide.studio import jobs
+from confide.studio import cockpit, jobs
 from confide.studio.jobs import LOCK, Jobs, work
 
 SPEC = {"spec": "spec.toml"}
@@ -86,7 +89,43 @@ def test_a_check_of_another_spec_says_nothing_of_this_one(project: Project) -> N
     do(browser, "check")
     project.spec.write_text(project.spec.read_text() + "\n")
     os.utime(project.spec, ns=(1, 1))
-    assert "Check the spec first" in browser.get("/cockpit", params=SPEC).text
+    assert "The spec has changed since it was checked" in browser.get("/cockpit", params=SPEC).text
+
+
+@pytest.mark.usefixtures("here")
+def test_a_spec_that_was_changed_after_it_was_looked_at_is_not_run(project: Project) -> None:
+    browser = entered(project.folder)
+    do(browser, "check")
+    page = browser.get("/cockpit", params=SPEC).text
+    form = dict(re.findall(r'<input type="hidden" name="(cost|plan|stamp)" value="([^"]*)">', page))
+    assert set(form) == {"cost", "plan", "stamp"}
+    assert all(form.values())
+    known = do(browser, "check")
+    assert (known["cost"], known["plan"]) == (form["cost"], form["plan"])
+    before = project.spec.stat().st_mtime_ns
+    project.spec.write_text(project.spec.read_text().replace("Age by sex", "Age and sex"))
+    pressed = browser.post("/cockpit/do", params=SPEC, headers=ORIGIN, form=form | {"action": "run", "typed": NAME})
+    assert pressed.status_code == 400
+    assert "changed after the check" in pressed.text
+    os.utime(project.spec, ns=(before, before))  # as if another file that counts had been changed
+    refused = do(browser, "run", typed=NAME, **form)["jobs"]["run"]
+    assert refused["findings"][0]["code"] == "spec-changed"
+    assert project.charges() == ["open"]
+    assert not (project.run_folder / "release").exists()
+
+
+def test_a_ledger_that_another_process_holds_is_said_and_waited_for_briefly(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cockpit, "PATIENCE", 0.05)
+    browser = entered(project.folder)
+    with closing(sqlite3.connect(project.ledger)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        page = browser.get("/cockpit", params=SPEC)
+    assert page.status_code == 200
+    assert "The ledger cannot be read" in page.text
+    assert "the other process" in page.text
+    assert "The ledger cannot be read" not in browser.get("/cockpit", params=SPEC).text
 
 
 def test_a_dossier_is_kept_nowhere_and_may_do_nothing(project: Project) -> None:

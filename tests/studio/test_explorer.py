@@ -19,7 +19,7 @@ from tests.kits.studio import ORIGIN, enlarged, entered, forged
 import confide
 from confide.errors import ConfideError
 from confide.studio import view_figures
-from confide.studio.table_view import PAGE_ROWS, TableReader, View, estimates, pandas_code, r_code
+from confide.studio.table_view import PAGE_ROWS, TableReader, View, ViewDimension, estimates, pandas_code, r_code
 
 TABLE = "age-by-sex"
 HERE = "two-states/release"
@@ -66,6 +66,28 @@ def test_pages_follow_each_other_and_miss_nothing(reader: TableReader) -> None:
     assert [row["#row"] for page in pages for row in page.rows] == list(range(pages[0].total))
     assert reader.page(View(page=10**9)).page == 4, "beyond the end is the last page"
     assert reader.page(everything).total == reader.table.listed_rows
+
+
+def test_lines_go_over_ages_with_a_line_for_each_sex(seal: Any, reader: TableReader) -> None:
+    drawn = view_figures.lines(reader, View((("level", "state"), ("area", "90"))), "sex", "sex").as_dict()
+    published = chosen_by_hand(reader.table.arrow(), level=["state"], area=["90"], sex=["1", "2", "_T"])
+    expected = {
+        (row["age:broad_label"], {"_T": "all together"}.get(row["sex"], row["sex_label"])): (
+            row["count"], row["count"] - row["noise_margin"], row["count"] + row["noise_margin"]
+        )
+        for row in published if row["age:broad"] != "_T"
+    }  # fmt: skip
+    shown = {(row["name"], row["part"]): (row["value"], row["low"], row["high"]) for row in drawn["datasets"]["rows"]}
+    assert shown == expected, "the variable without an order gives way to the one that has one"
+    page = entered(seal("tables").parents[1]).get(
+        "/explore/table", params={"release": HERE, "table": TABLE, "show": "lines"}
+    )
+    assert "Along the line" in page.text
+    mixed = ViewDimension("room", "Rooms", "variable", (("a", "3 rooms"), ("b", "1 room"), ("c", "2 rooms")))
+    assert view_figures.ordered(mixed) == ()
+    with pytest.raises(ConfideError) as error:
+        view_figures.lines(TableReader(confide.open_release(seal("tables")).tables["work-by-sex"]), View(), "", None)
+    assert error.value.findings[0].code == "no-lines"
 
 
 def test_a_search_finds_areas(reader: TableReader) -> None:
@@ -154,6 +176,17 @@ def test_a_wrong_question_is_a_finding(seal: Any, asked: dict[str, Any], code: s
     browser = entered(seal("tables").parents[1])
     answer = browser.get("/api/estimate", params={"release": HERE} | asked)
     assert (answer.status_code, answer.json()["findings"][0]["code"]) == (400, code)
+
+
+def test_an_address_that_nobody_can_mean_is_a_page_for_people_and_a_list_for_programs(seal: Any) -> None:
+    browser = entered(seal("tables").parents[1])
+    wrong = {"release": HERE, "table": TABLE, "show": "<b>", "page": "0"}
+    page = browser.get("/explore/table", params=wrong)
+    assert (page.status_code, page.headers["content-type"]) == (400, "text/html; charset=utf-8")
+    assert "page, show" in page.text
+    answer = browser.get("/api/rows", params=wrong)
+    assert answer.status_code == 422
+    assert {each["loc"][-1] for each in answer.json()["detail"]} == {"page", "show"}
 
 
 def test_script_in_labels_and_titles_is_text(seal: Any, tmp_path: Path) -> None:

@@ -51,6 +51,13 @@ def test_a_release_is_explored_from_the_first_page_to_a_ratio(seal: Any) -> None
         page.go_back()
         page.wait_for_selector("text=A / B", state="detached")
         assert page.url != address
+        page.get_by_role("link", name="Figure").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("th[aria-sort=ascending]")
+        assert page.evaluate("document.activeElement.textContent") == "Figure", "the keyboard goes on from there"
+        page.get_by_text("Lines").click()
+        page.wait_for_selector("text=A line for each")
+        assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
         page.get_by_text("Cross-table").click()
         page.wait_for_selector("table.cross")
         page.get_by_text("Pyramid").click()
@@ -87,10 +94,15 @@ def test_a_budget_is_chosen_on_the_board_and_written(tmp_path: Path) -> None:
         page.get_by_label("Write a new spec, called").fill("tuned.toml")
         page.get_by_role("button", name="Write it").click()
         page.wait_for_selector("text=The spec is written")
+        page.reload()
+        page.get_by_role("link", name="Release cockpit").click()
+        page.wait_for_selector("text=Check and price")
+        page.go_back()
         assert watched.serious() == []
         page.go_back()
         page.get_by_role("link", name="Memo to print").click()
         page.wait_for_selector("text=What is promised")
+        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) <= 2, "a memo has two pages"
         assert watched.serious() == []
         assert watched.outside() == []
         assert watched.complaints == []
@@ -419,7 +431,41 @@ def test_pages_work_without_a_script(seal: Any) -> None:
         assert "where=level%3Dcounty" in page.url
 
 
-def test_the_page_of_a_release_opens_from_a_file(seal: Any) -> None:
+def _drawn_from_a_file(page: Any, folder: Path) -> None:
+    """A reader's own outlines make a map; a file that is none, or of other areas, is said; a view has an address."""
+    ring = [[10, 50], [11, 50], [11, 51], [10, 50]]
+    shapes = [
+        {"properties": {"GEOID": f"05000US{code}", "n": "1"}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+        for code in ("90001", "90003", "91001")
+    ]
+    for name, content in {
+        "none.geojson": "[1]",
+        "other.geojson": json.dumps({"features": [shapes[0] | {"properties": {"GEOID": "7"}}]}),
+        "own.geojson": json.dumps({"features": shapes}),
+    }.items():
+        (folder / name).write_text(content)
+    chooser = page.get_by_label("Outlines of the areas (GeoJSON file)")
+    chooser.set_input_files(folder / "none.geojson")
+    page.wait_for_selector("[role=alert]:has-text('not GeoJSON')")
+    chooser.set_input_files(folder / "other.geojson")
+    page.wait_for_selector("[role=alert]:has-text('such as 90001')")
+    assert page.locator(".tiles li").count() == 4, "tiles stay"
+    chooser.set_input_files(folder / "own.geojson")
+    page.wait_for_selector("svg path")
+    assert page.locator("svg path").count() == 3
+    assert "1 areas without an outline" in page.locator("figcaption").inner_text()
+    assert "90001: " in page.locator("svg path title").first.text_content()
+    page.reload()
+    assert page.locator(".tiles li").count() == 4, "the view has an address, and no file is kept"
+    assert page.get_by_label("Colour by").input_value() == "margin"
+    page.go_back()
+    assert page.get_by_label("Colour by").input_value() == "figure"
+    page.go_back()
+    page.wait_for_selector("svg[aria-label^=Pyramid]")
+    page.go_forward()
+
+
+def test_the_page_of_a_release_opens_from_a_file(seal: Any, tmp_path: Path) -> None:
     file = seal("tables") / "explore.html"
     with browsing(seal("tables").parents[1]) as watched:
         asked: list[str] = []
@@ -432,9 +478,14 @@ def test_the_page_of_a_release_opens_from_a_file(seal: Any) -> None:
         page.get_by_label("Show as").select_option("cross")
         page.get_by_label("Show as").select_option("bars")
         assert page.locator("svg rect").count() > 1
-        page.get_by_label("Show as").select_option("tiles")
+        page.get_by_label("Show as").select_option("line")
+        assert page.locator("svg polyline").count() == 3, "both sexes and all together"
+        page.get_by_label("Show as").select_option("pyramid")
+        assert page.locator("svg rect").count() == 10
+        page.get_by_label("Show as").select_option("map")
         page.get_by_label("Colour by").select_option("margin")
         assert page.locator(".tiles li").count() == 4
+        _drawn_from_a_file(page, tmp_path)
         page.get_by_label("Show as").select_option("rows")
         page.get_by_role("button", name="Figure").click()
         page.get_by_role("button", name="Figure").click()

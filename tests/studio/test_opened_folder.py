@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kits.studio import ORIGIN, entered
@@ -90,12 +93,55 @@ def test_what_is_found_in_a_folder(folder: Path) -> None:
     (folder / "other.toml").write_text("a = 1\n")
     (folder / "broken.toml").write_text("[")
     (folder / "a" / "data.ledger").touch()
+    (folder.parent / "secret.toml").write_text('[release]\nmechanism = "tables"\nname = "b"\n')
+    (folder / "link.toml").symlink_to(folder.parent / "secret.toml")
     (folder / "confidential").mkdir()
     (folder / "confidential" / "spec.toml").write_text('[release]\nmechanism = "tables"\n')
     contents = OpenedFolder(folder).contents()
     assert [each.name for each in contents.specs] == ["spec.toml"]
     assert [each.name for each in contents.ledgers] == ["a/data.ledger"]
     assert contents.releases == ()
+
+
+def _huge(release: Path) -> None:
+    with (release / "manifest.json").open("ab") as file:
+        file.truncate(65 << 20)
+
+
+def _of_nobody(release: Path) -> None:
+    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+    (release / "manifest.json").write_text(json.dumps(manifest | {"mechanism": "nobody's", "plan": {}}))
+
+
+def _deep(release: Path) -> None:
+    (release / "manifest.json").write_text("[" * 200_000)
+
+
+def _linked(release: Path) -> None:
+    table = next((release / "tables").glob("*.parquet"))
+    table.rename(release.parent.parent / "elsewhere.parquet")
+    table.symlink_to(release.parent.parent / "elsewhere.parquet")
+
+
+def _outside(release: Path) -> None:
+    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"].append({"path": "geo/../../../secret.parquet", "sha256": "0", "bytes": 1, "rows": 1})
+    (release / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("spoil", [_huge, _of_nobody, _deep, _linked, _outside])
+def test_a_release_that_is_none_spoils_no_page_but_its_own(seal: Any, tmp_path: Path, spoil: Any) -> None:
+    for name in ("good", "bad"):
+        shutil.copytree(seal("tables"), tmp_path / "opened" / name)
+    spoil(tmp_path / "opened" / "bad")
+    browser = entered(tmp_path / "opened")
+    home = browser.get("/")
+    assert home.status_code == 200
+    assert "Two states: age, work and mother tongue" in home.text
+    assert home.text.count("Cannot be opened: ") == 1
+    for path in ("/explore", "/explore/explore.html", "/api/verify"):
+        refused = browser.get(path, params={"release": "bad"})
+        assert refused.status_code == 400, path
 
 
 def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:

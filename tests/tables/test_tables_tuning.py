@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 from tests.contract.kit import EXAMPLES
 
 from confide import api
@@ -159,6 +160,19 @@ def test_a_belief_rises_no_further_than_the_bound(rho: str) -> None:
     bounds = np.array([expected_posterior(ZCDP(exact), prior) for prior in priors])
     assert (expected <= bounds * (1 + 1e-9)).all()
     assert expected[0] > 0.9 * bounds[0] or exact >= 2, "and not further from it than it must be"
+
+
+@pytest.mark.parametrize("cells", [2, 10, 1000])
+@pytest.mark.parametrize("sigma", [1.5, 3.0])
+def test_no_guess_of_a_record_is_right_more_often_than_the_bound(cells: int, sigma: float) -> None:
+    """Against the best guess where Gaussian noise is in every cell that the record could be in: the largest count."""
+    places = np.linspace(-8 * sigma, 1 + 8 * sigma, 20_001)
+    density = norm.pdf(places, 1, sigma) * norm.cdf(places, 0, sigma) ** (cells - 1)
+    right = float(np.trapezoid(density, places))
+    figures = protection(ZCDP(Fraction(1 / sigma**2)), Neighbours.CHANGE_ONE, prior=Fraction(1, cells))
+    assert 1 / cells < right <= figures.reconstruction
+    assert figures.reconstruction < 12 * right, "and not further from it than it must be"
+    assert figures.as_dict()["reconstruction"] == figures.reconstruction
 
 
 def test_protection_says_what_a_loss_means() -> None:

@@ -420,11 +420,15 @@ class SectorCells:
         Of the free axes the mean alone has a part in it: k of n levels with all n are k in the sector of means.
         """
         forms = covariance[:, 0].sum(axis=2) @ self.base.members.T
+        return self.arranged(forms[:, :, None] * self.free_counts())
+
+    def free_counts(self) -> Floats:
+        """For each cell of the free axes how many of their cells it has."""
         levels = np.ones(1)
         for groups, n in zip(self._free, self.sectors.free_shape, strict=True):
             k = np.array([n]) if groups is None else np.bincount(groups[groups >= 0], minlength=int(groups.max()) + 1)
             levels = np.multiply.outer(levels, k).ravel()
-        return self.arranged(forms[:, :, None] * levels)
+        return levels
 
 
 def _indicator(groups: Integers) -> Floats:

@@ -43,9 +43,13 @@ class Geometry:
 def read_geometry(file: Path, name: str, codes: Iterable[str]) -> Geometry:
     """The outlines in a GeoJSON file for areas with these codes. Raises where no property of the file has them."""
     listed = list(codes)
-    flat = _projected([*read_polygons(file, name, listed).items()])
-    outlines = tuple(Outline(code, polygons) for code, polygons in flat if polygons)
+    outlines = planar_outlines(read_polygons(file, name, listed))
     return Geometry(outlines, len(set(listed) - {outline.code for outline in outlines}))
+
+
+def planar_outlines(polygons: Mapping[str, Polygons]) -> tuple[Outline, ...]:
+    """Areas in degrees as outlines on a plane, rounded to what a screen shows; none where nothing is left."""
+    return tuple(Outline(code, flat) for code, flat in _projected([*polygons.items()]) if flat)
 
 
 Polygons = list[list[list[list[float]]]]
@@ -219,7 +223,7 @@ def area_chart(
     rows: list[dict[str, Any]] = []
     for number, code in enumerate(list(names)[:MOST_TILES]):
         value = values[code]
-        dark = value is not None and high > low and (value - low) / (high - low) > 0.55
+        dark = value is not None and high > low and (value - low) / (high - low) > 0.66
         rows.append(
             {"name": names[code], "line": number // ACROSS, "place": number % ACROSS, "value": value, "dark": dark}
             | {"shown": "" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"}

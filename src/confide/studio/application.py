@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fastapi import FastAPI, Request
+from fastapi.exception_handlers import request_validation_exception_handler
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
@@ -129,6 +131,14 @@ def _answer_mistakes(app: FastAPI) -> None:
     @app.exception_handler(RefusedError)
     def refused(request: Request, error: RefusedError) -> Response:
         return answer(request, [Finding("refused", error.what, remedy=error.remedy)], error.status)
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(request: Request, error: RequestValidationError) -> Response:
+        if request.url.path.startswith("/api/"):
+            return await request_validation_exception_handler(request, error)
+        wrong = sorted({str(each["loc"][-1])[:40] for each in error.errors()})
+        what, remedy = "the address asks for something that there is not", "go back, and use the controls of the page"
+        return findings_page([Finding("wrong-address", what, found=", ".join(wrong), remedy=remedy)], 400)
 
     @app.exception_handler(404)
     def missing(request: Request, _: Exception) -> Response:

@@ -7,16 +7,19 @@ import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving
+from confide import api
+from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving, spec_changes
 from confide.report.render import environment, exact_text
 from confide.studio import board as boards
 from confide.studio.board import PINS, OpenedBoard
@@ -26,6 +29,12 @@ from confide.studio.pages import address, page
 from confide.studio.shields import Shield, shield_of
 
 router = APIRouter(tags=["trade-off board"])
+_ONE_BY_ONE = Lock()
+"""Boards are worked out one after the other: threads that take turns at it need more time in all, and nobody is earlier
+than the last."""
+MANY_ROWS = 30
+"""A memo has two pages: so many rows are put side by side."""
+MOST_DIFFERING = 12
 TYPED = "typed."
 """What the names of the fields of a board begin with."""
 
@@ -70,31 +79,43 @@ def shown_board(request: Request, board: AskedBoard, spec: str) -> HTMLResponse:
     """The board; what was typed is worked in, and the page says under which address it stands now."""
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     fields = ((name.removeprefix(TYPED), text) for name, text in pairs if name.startswith(TYPED))
-    now, findings = boards.moved(board, boards.typed_entries(board.now, fields))
-    for letter in PINS:
-        if ("do", f"pin {letter}") in pairs:
-            now = replace(now, pins={**now.pins, letter: now.now})
-        if ("do", f"free {letter}") in pairs:
-            now = replace(now, pins={key: own for key, own in now.pins.items() if key != letter})
-    values = _values(now, spec) | {"findings": findings}
-    return page("studio_board.html.j2", _title(now, spec), **values)
+    with _ONE_BY_ONE:
+        now, findings = boards.moved(board, boards.typed_entries(board.now, fields))
+        for letter in PINS:
+            if ("do", f"pin {letter}") in pairs:
+                now = replace(now, pins={**now.pins, letter: now.now})
+            if ("do", f"free {letter}") in pairs:
+                now = replace(now, pins={key: own for key, own in now.pins.items() if key != letter})
+        values = _values(now, spec) | {"findings": findings}
+        return page("studio_board.html.j2", _title(now, spec), **values)
 
 
 @router.get("/board/memo", include_in_schema=False)
 def memo(board: AskedBoard, spec: str) -> HTMLResponse:
     """Two pages for those who decide, to print."""
     crumbs = [("Trade-off board", _address(board, spec))]
-    return page("studio_memo.html.j2", "Memo", crumbs=crumbs, heading=_title(board, spec), **_values(board, spec))
+    values = _values(board, spec)
+    values |= {"pivot": _pivot(board.now)} | _differing(values["compared"], len(board.now.rows))
+    return page("studio_memo.html.j2", "Memo", crumbs=crumbs, heading=_title(board, spec), **values)
 
 
 @router.post("/board/spec", include_in_schema=False)
-async def written_spec(request: Request, board: AskedBoard, spec: str) -> HTMLResponse:
-    """Writes the spec of the board under a new name, beside the first."""
+async def written_spec(request: Request, board: AskedBoard, spec: str) -> Response:
+    """Writes the spec of the board under a new name, beside the first, and shows it under an address of its own."""
     form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
-    changes = board.changes()
-    written = boards.write_tuned(board, form.get("name", ""))
-    crumbs = [("Trade-off board", _address(board, spec))]
-    return page("studio_written.html.j2", "The spec is written", crumbs=crumbs, written=written, changes=changes)
+    written = await run_in_threadpool(boards.write_tuned, board, form.get("name", ""))
+    name = (PurePosixPath(spec).parent / written.file.name).as_posix()
+    return RedirectResponse(address("/board/written", spec=name, before=spec), 303)
+
+
+@router.get("/board/written", include_in_schema=False)
+def shown_spec(folder: Folder, spec: str, before: str) -> HTMLResponse:
+    """A spec that was written, what it has that the first one has not, and where to go on."""
+    loaded, first = api.load(folder.inside(spec)), api.load(folder.inside(before))
+    crumbs = [("Trade-off board", address("/board", spec=before))]
+    changes = spec_changes(dict(first.values), dict(loaded.values))
+    values: dict[str, Any] = {"spec": spec, "file": loaded.path, "changes": changes}
+    return page("studio_written.html.j2", "The spec is written", crumbs=crumbs, **values)
 
 
 @router.get("/api/board")
@@ -196,6 +217,36 @@ def _lines(board: OpenedBoard) -> list[tuple[str, BoardRow, bool, list[_Cell]]]:
         lines.append(("" if row.group == last else row.group, row, row.name in locked, cells))
         last = row.group
     return lines
+
+
+def _pivot(board: Board) -> dict[str, Any] | None:
+    """Many rows on half a page: by what rows are compared, titles down and groups across, or the other way round."""
+    columns = [column for column in board.columns if column.compared]
+    if len(board.rows) < MANY_ROWS or len(columns) != 1:
+        return None
+    texts = {(row.title, row.group): _text(row.entries.get(columns[0].name, "")) for row in board.rows}
+    down, across = (list(dict.fromkeys(names)) for names in zip(*texts, strict=True))
+    turned = len(across) > len(down)
+    lines, heads = (across, down) if turned else (down, across)
+    listed = [(line, [texts.get((head, line) if turned else (line, head), "") for head in heads]) for line in lines]
+    return {"title": columns[0].title, "heads": heads, "lines": listed}
+
+
+def _differing(compared: list[tuple[str, list[str]]], rows: int) -> dict[str, Any]:
+    """Of what is side by side that which differs, and of many rows those that differ most."""
+    differing = [(what, texts) for what, texts in compared if len(set(texts)) > 1]
+    if rows < MANY_ROWS:
+        return {"compared": differing, "left_out": 0}
+    of_rows = [line for line in compared[: len(compared) // rows * rows] if line in differing]
+    most = sorted(of_rows, key=lambda line: _spread(line[1]), reverse=True)[:MOST_DIFFERING]
+    kept = [line for line in differing if line not in of_rows or line in most]
+    return {"compared": kept, "left_out": len(differing) - len(kept)}
+
+
+def _spread(texts: list[str]) -> float:
+    """The largest number by the least."""
+    numbers = [float(text) for text in texts if text.replace(".", "", 1).isdigit() and float(text)]
+    return max(numbers) / min(numbers) if numbers else 1.0
 
 
 _Cell = tuple[bool, str, Markup | None, str, str]

@@ -25,13 +25,17 @@ from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
 from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.explorer import Folder
-from confide.studio.jobs import Jobs, JobState, require_name
+from confide.studio.jobs import Jobs, JobState, require_name, require_unchanged
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page
 
 Action = Literal["check", "rehearse", "run", "evaluate", "destroy"]
 DEMONSTRATION = "demo/census.toml"
 DOSSIER = "dossier-confidential.html"
+PROMISES = ("certificate.html", "statement.html")
+"""Documents of a release that say what it promises."""
+PATIENCE = 2.0
+"""Seconds that a page waits for a ledger which another process holds; a run waits longer."""
 router = APIRouter(tags=["cockpit"])
 
 
@@ -63,6 +67,8 @@ class CockpitAnswer(BaseModel):
     key: bool = Field(description="Whether the key is still there.")
     budget: str | None
     spent: str | None
+    cost: str | None = Field(description="The price, as the last check of the spec stated it.")
+    plan: str | None = Field(description="The hash of the plan that was checked.")
     jobs: dict[str, JobAnswer]
 
 
@@ -71,6 +77,8 @@ class Wanted(BaseModel):
 
     typed: str = Field("", max_length=200, description="The name of the release, for what cannot be undone.")
     cost: str = Field("", max_length=4000, description="The price that was shown, for a run.")
+    plan: str = Field("", max_length=200, description="The plan that was shown; a run of another is refused.")
+    stamp: str = Field("", max_length=40, description="When the spec that was shown was last changed, likewise.")
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,11 @@ class Cockpit:
         """The price that the check stated."""
         stated = self.checked.result.get("cost") if self.checked and self.checked.result else None
         return None if stated is None else Fraction(stated)
+
+    @property
+    def plan(self) -> str:
+        """The hash of the plan that was checked; nothing where none was."""
+        return str(self.checked.result.get("plan") or "") if self.checked and self.checked.result else ""
 
     @property
     def begun(self) -> bool:
@@ -139,10 +152,13 @@ def opened_cockpit(folder: Folder, spec: str) -> Cockpit:
     account, history, problem = None, tuple[Entry, ...](), ""
     if api.MECHANISMS[loaded.spec.release.mechanism].accounted:
         try:
-            ledger = Ledger(loaded.resolve(loaded.spec.privacy.ledger))
+            ledger = Ledger(loaded.resolve(loaded.spec.privacy.ledger), lock_timeout=PATIENCE)
             account, history = ledger.account(), ledger.history()
         except ConfideError as error:
-            problem = error.findings[0].what
+            finding = error.findings[0]
+            problem = (
+                f"{finding.what}. {finding.remedy[:1].upper()}{finding.remedy[1:]}" if finding.remedy else finding.what
+            )
     jobs = Jobs(folder.root).states(loaded.path)
     return Cockpit(spec, loaded, Workspace(loaded.folder), account, history, problem, jobs)
 
@@ -164,7 +180,8 @@ async def pressed(request: Request, folder: Folder, cockpit: AskedCockpit) -> Re
     action = form.get("action", "")
     if action not in ("check", "rehearse", "run", "evaluate", "destroy"):
         raise _no_action(action)
-    wanted = Wanted(typed=form.get("typed", "")[:200], cost=form.get("cost", "")[:4000])
+    shown = {"plan": form.get("plan", "")[:200], "stamp": form.get("stamp", "")[:40]}
+    wanted = Wanted(typed=form.get("typed", "")[:200], cost=form.get("cost", "")[:4000], **shown)
     await run_in_threadpool(_start, folder, cockpit, action, wanted)
     return RedirectResponse(address("/cockpit", spec=cockpit.name), 303)
 
@@ -208,6 +225,8 @@ def answered_cockpit(cockpit: AskedCockpit) -> CockpitAnswer:
         key=cockpit.key,
         budget=None if account is None else str(account.budget),
         spent=None if account is None else str(account.spent),
+        cost=None if cockpit.cost is None else str(cockpit.cost),
+        plan=cockpit.plan or None,
         jobs=jobs,
     )
 
@@ -225,7 +244,8 @@ def _start(folder: OpenedFolder, cockpit: Cockpit, action: str, wanted: Wanted) 
         require_name(cockpit.loaded.path, wanted.typed)
         given["typed"] = wanted.typed
     if action == "run":
-        given["cost"] = wanted.cost
+        require_unchanged(cockpit.loaded.path, wanted.stamp)
+        given |= {"cost": wanted.cost, "plan": wanted.plan, "stamp": wanted.stamp}
     Jobs(folder.root).start(action, cockpit.loaded.path, **given)
 
 
@@ -266,6 +286,8 @@ def _values(cockpit: Cockpit, folder: OpenedFolder) -> dict[str, Any]:
         "account": account,
         "parts": parts,
         "release_name": _inside(folder, cockpit.workspace.release),
+        "promises": [name for name in PROMISES if (cockpit.workspace.release / name).is_file()],
+        "tunable": api.MECHANISMS[cockpit.loaded.spec.release.mechanism].tunable,
         "rehearsal": kept,
         "rehearsal_name": _inside(folder, Path(kept["release"])) if kept else "",
         "running": cockpit.running,

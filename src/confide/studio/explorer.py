@@ -26,13 +26,14 @@ from confide.studio import view_figures as figures
 from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.opened_folder import HERE, FoundFile, OpenedFolder
 from confide.studio.pages import address, figure_answer, page
-from confide.studio.table_view import TableReader, View
+from confide.studio.table_view import TableReader, View, ViewDimension
 
-Show = Literal["table", "cross", "bars", "pyramid", "map"]
+Show = Literal["table", "cross", "bars", "lines", "pyramid", "map"]
 SHOWN: dict[Show, str] = {
     "table": "Rows",
     "cross": "Cross-table",
     "bars": "Bars",
+    "lines": "Lines",
     "pyramid": "Pyramid",
     "map": "Map",
 }
@@ -144,8 +145,8 @@ class Asked:
         return address(path, **values | changes)
 
 
-def opened_folder(request: Request) -> OpenedFolder:
-    """The folder that the application was made for."""
+async def opened_folder(request: Request) -> OpenedFolder:
+    """The folder that the application was made for; nothing to wait for, so no thread of its own."""
     folder = request.app.state.folder
     assert isinstance(folder, OpenedFolder)
     return folder
@@ -361,16 +362,24 @@ def _shows(reader: TableReader) -> list[Show]:
     drawn = bool(reader.figure) and any(each.kind != "level" for each in reader.dimensions)
     pyramid = drawn and figures.sex_and_age(reader) is not None
     areas = drawn and any(each.kind == "area" for each in reader.dimensions)
-    fitting = {"table": True, "cross": drawn, "bars": drawn, "pyramid": pyramid, "map": areas}
+    lines = drawn and bool(_ordered(reader))
+    fitting = {"table": True, "cross": drawn, "bars": drawn, "lines": lines, "pyramid": pyramid, "map": areas}
     return [each for each in SHOWN if fitting[each]]
+
+
+def _ordered(reader: TableReader) -> list[ViewDimension]:
+    """What lines can be drawn over."""
+    return [each for each in reader.dimensions if each.kind == "variable" and figures.ordered(each)]
 
 
 def _completed(view: Asked) -> Asked:
     """The view with what nobody chose: the first two dimensions, and rows where the table cannot be drawn."""
     crossable = [each for each in view.reader.dimensions if each.kind != "level"]
-    down = view.down or (crossable[0].column if crossable else "")
-    across = view.across or next((x.column for x in crossable if x.kind == "variable" and x.column != down), "")
     show = view.show if view.show in _shows(view.reader) else "table"
+    down = view.down or (crossable[0].column if crossable else "")
+    if show == "lines" and down not in (over := [each.column for each in _ordered(view.reader)]):
+        down = over[0]
+    across = view.across or next((x.column for x in crossable if x.kind == "variable" and x.column != down), "")
     return replace(view, show=show, down=down, across=across)
 
 
@@ -383,6 +392,7 @@ def _shown(view: Asked, folder: OpenedFolder) -> dict[str, Any]:
         "reader": reader,
         "shows": [(each, SHOWN[each]) for each in _shows(reader)],
         "crossable": [each for each in reader.dimensions if each.kind != "level"],
+        "ordered": _ordered(reader),
         "has_areas": any(each.kind == "area" for each in reader.dimensions),
         "estimates": tables.estimates(view.release, reader, view.a, view.b) if reader.figure else None,
         "chosen_a": reader.rows_at(view.a),
@@ -402,6 +412,8 @@ def _figure(asked_view: Asked, folder: OpenedFolder) -> charts.Chart:
     view = _completed(asked_view)
     if view.show == "pyramid":
         return figures.pyramid(view.reader, view.view)
+    if view.show == "lines":
+        return figures.lines(view.reader, view.view, view.down, view.across)
     if view.show == "map":
         geometry = folder.inside(view.map) if view.map else None
         return figures.area_map(view.reader, view.view, view.measure, geometry)

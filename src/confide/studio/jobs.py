@@ -190,7 +190,8 @@ def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, 
         | {"notes": list(summary.notes), "sentence": summary.sentence}
     )
     plain = checked.as_dict()
-    return {key: plain[key] for key in ("ok", "findings", "cost", "delta", "left", "price")} | {"summary": shown}
+    kept = {key: plain[key] for key in ("ok", "findings", "cost", "delta", "left", "price")}
+    return kept | {"summary": shown, "plan": None if checked.plan is None else checked.plan.hash}
 
 
 def _rehearse(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,8 +204,11 @@ def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, An
     from confide import api
 
     require_name(spec, str(given.get("typed", "")))
+    require_unchanged(spec, given.get("stamp"))
 
     def same_price(checked: Checked) -> None:
+        if given.get("plan") and checked.plan is not None and given["plan"] != checked.plan.hash:
+            raise _changed("a file that the spec names was changed after the check")
         if given.get("cost") != str(checked.cost.amount if checked.cost else None):
             raise RunError(
                 "price-changed",
@@ -299,6 +303,28 @@ def require_name(spec: Path, typed: str) -> None:
             expected=f"the name {name}",
             remedy="type the name of the release",
         )
+
+
+def require_unchanged(spec: Path, stamp: Any) -> None:
+    """Refuses where the spec is another than the one that somebody was shown.
+
+    Args:
+        spec: The spec.
+        stamp: When it was last changed, as it was shown; nothing where it was not.
+    """
+    if stamp and str(stamp) != str(spec.stat().st_mtime_ns):
+        raise _changed("the spec was changed after the check")
+
+
+def _changed(found: str) -> RunError:
+    return RunError(
+        "spec-changed",
+        "the release would not be the one that was checked, so nothing was charged and nothing was made",
+        where=Place(path="release"),
+        found=found,
+        expected="what was checked and shown",
+        remedy="check it again, and look at it",
+    )
 
 
 def work(asked: Mapping[str, Any]) -> None:

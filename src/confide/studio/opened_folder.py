@@ -18,6 +18,8 @@ from confide.releases.folder import MANIFEST
 LEFT_OUT = frozenset({"confidential", "dossier-confidential", "node_modules", "__pycache__"})
 """Folders that are not looked into: what they have is confidential, or not ours."""
 DEEPEST, MOST_ENTRIES = 6, 50_000
+MOST_MANIFEST = 64 << 20
+"""Bytes of a manifest that is read for a page: that of a large state has a few million."""
 KINDS = ("release", "spec", "ledger", "map", "records", "comparison")
 TABLES = (".csv", ".parquet", ".xlsx", ".asc")
 HERE = "."
@@ -96,6 +98,8 @@ class OpenedFolder:
                 sorted_out["comparison"].append(self._named(folder))
                 continue
             for name in sorted(names):
+                if self._leads_out(folder / name):
+                    continue
                 if (kind := _kind(folder / name)) is not None:
                     sorted_out[kind].append(self._named(folder / name))
             if entries > MOST_ENTRIES:
@@ -114,8 +118,27 @@ class OpenedFolder:
         stamp = (state.st_mtime_ns, state.st_size)
         known = self._releases.get(name)
         if known is None or known[0] != stamp:
-            known = self._releases[name] = (stamp, open_release(path))
+            if state.st_size > MOST_MANIFEST:
+                raise _damaged(path, f"a manifest of {state.st_size >> 20:,} MB", f"at most {MOST_MANIFEST >> 20} MB")
+            known = self._releases[name] = (stamp, self._open(path))
         return known[1]
+
+    def _open(self, path: Path) -> Release:
+        """A release that others may have made, and that may hold anything."""
+        try:
+            opened = open_release(path)
+            list(opened.tables)
+        except ConfideError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a manifest makes of us, the other releases are shown
+            raise _damaged(
+                path, f"another content ({type(error).__name__})", "a manifest as Confide wrote it"
+            ) from None
+        listed = [MANIFEST, *(str(file["path"]) for file in opened.manifest["files"])]
+        root = opened.folder.resolve()
+        if any(not (root / file).resolve().is_relative_to(root) or (root / file).is_symlink() for file in listed):
+            raise _damaged(path, "a file that is a link, or lies elsewhere", "files in the folder of the release")
+        return opened
 
     def _walk(self) -> Iterator[tuple[Path, list[str]]]:
         for folder, folders, names in os.walk(self.root, followlinks=False):
@@ -124,6 +147,10 @@ class OpenedFolder:
             stop = deep or MANIFEST in names or NUMBERS in names or ASKED in names
             folders[:] = [] if stop else sorted(n for n in folders if n not in LEFT_OUT and not n.startswith("."))
             yield here, names
+
+    def _leads_out(self, path: Path) -> bool:
+        """Whether a file is a link to another place, which is not looked at."""
+        return path.is_symlink() and not path.resolve().is_relative_to(self.root)
 
     def _named(self, path: Path) -> FoundFile:
         name = path.relative_to(self.root).as_posix()
@@ -154,6 +181,17 @@ def _is_spec(path: Path) -> bool:
         return False
     release = values.get("release")
     return isinstance(release, dict) and isinstance(release.get("mechanism"), str)
+
+
+def _damaged(path: Path, found: str, expected: str) -> ConfideError:
+    return InputError(
+        "not-a-release",
+        "the release cannot be shown",
+        where=Place(file=str(path)),
+        found=found,
+        expected=expected,
+        remedy="get it again from the office that published it; `confide verify` says more",
+    )
 
 
 def _no_folder(path: Path, found: str) -> ConfideError:

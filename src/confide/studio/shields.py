@@ -141,6 +141,7 @@ def chosen_by_others(kind: str) -> tuple[ShieldYardstick, ...]:
 def _of_loss(claim: LossClaim, prior: Fraction) -> Shield:
     stated = protection(claim.loss, claim.neighbours, delta=claim.delta, prior=prior, unit=claim.unit)
     power, belief = f"{up(100 * stated.power, 1)} %", f"{up(100 * stated.posterior, 2)} %"
+    rebuilt = f"{up(100 * stated.reconstruction, 1)} %"
     figures = (
         ClaimFigure("Best test at a level of 5 %", power, "of cases noticed at most; blind guessing notices 5 %"),
         ClaimFigure(
@@ -148,10 +149,20 @@ def _of_loss(claim: LossClaim, prior: Fraction) -> Shield:
             belief,
             "on average afterwards, at most, for somebody who knows everybody else",
         ),
+        ClaimFigure(
+            "A whole record reconstructed",
+            rebuilt,
+            f"guessed right, at most, by the same; without the release {float(100 * prior):.4g} % of guesses are right",
+        ),
     )
     epsilon = up(stated.price.epsilon, 2)
     title = "Epsilon" + (f" at delta {short_probability(claim.delta)}" if stated.price.has_delta else "")
-    compared = ((title, epsilon), ("Best test at 5 %", power), ("Belief afterwards", belief))
+    compared = (
+        (title, epsilon),
+        ("Best test at 5 %", power),
+        ("Belief afterwards", belief),
+        ("Record reconstructed", rebuilt),
+    )
     return Shield(
         (stated.price.in_words,),
         figures,

@@ -1,4 +1,5 @@
-"""Figures of a view: bars with margins, a pyramid where there are ages and sexes, a map, or tiles in its place."""
+"""Figures of a view: bars and lines with margins, a pyramid where there are ages and sexes, a map, or tiles in its
+place."""
 
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ from confide.studio.table_view import Crossed, CrossedCell, TableReader, View, V
 Measure = Literal["value", "margin"]
 MOST_BARS = 120
 BAR_HEIGHT = 22
+MOST_LINES = 7
+"""As many as there are colours that people with any kind of colour vision can tell apart."""
+_NUMBER = re.compile(r"\d+")
 
 
 def sex_and_age(reader: TableReader) -> tuple[ViewDimension, ViewDimension] | None:
@@ -25,6 +29,51 @@ def sex_and_age(reader: TableReader) -> tuple[ViewDimension, ViewDimension] | No
     named = {key: [each for each in variables if re.match(rf"{key}\b", each.column.lower())] for key in ("sex", "age")}
     sexes = [each for each in named["sex"] if sum(code != TOTAL_CODE for code, _ in each.options) == 2]
     return (sexes[0], named["age"][0]) if sexes and named["age"] else None
+
+
+def ordered(dimension: ViewDimension) -> tuple[tuple[str, str], ...]:
+    """The groups of a variable whose labels go upwards by their first number, such as ages; none of any other.
+
+    Groups without a number at the end, such as those that were not stated, are not among them.
+
+    >>> ages = (("_T", "all together"), ("a", "under 5"), ("b", "5 to 9"), ("c", "10 and over"), ("n", "not stated"))
+    >>> ordered(ViewDimension("age", "Age", "variable", ages))
+    (('a', 'under 5'), ('b', '5 to 9'), ('c', '10 and over'))
+    >>> ordered(ViewDimension("work", "Work", "variable", (("1", "at work"), ("2", "at school"), ("3", "retired"))))
+    ()
+    """
+    groups = [(code, label, _NUMBER.search(label)) for code, label in dimension.options if code != TOTAL_CODE]
+    while groups and groups[-1][2] is None:
+        groups.pop()
+    numbers = [-1 if found is None else int(found[0]) for _, _, found in groups]
+    upwards = -1 not in numbers and numbers == sorted(numbers) and len(set(numbers)) > 2
+    return tuple((code, label) for code, label, _ in groups) if upwards else ()
+
+
+def lines(reader: TableReader, view: View, down: str, across: str | None) -> Chart:
+    """A line for each column of a cross-table, over the groups of a variable that have an order."""
+    fitting = [each for each in reader.dimensions if each.kind == "variable" and ordered(each)]
+    if not fitting:
+        raise ParameterError(
+            "no-lines",
+            "lines need a variable whose groups have an order",
+            found="another table",
+            expected="a table with a variable such as age, whose labels go upwards by their numbers",
+            remedy="look at it as bars",
+        )
+    variable = next((each for each in fitting if each.column == down), fitting[0])
+    crossed = reader.crossed(view, variable.column, across)
+    groups = dict(ordered(variable))
+    rows = [
+        {"name": label, "part": head if crossed.across else "", **_ends(cell)}
+        for code, label, cells in _unlike(crossed)
+        if code in groups
+        for (_, head), cell in list(zip(crossed.heads, cells, strict=True))[:MOST_LINES]
+        if cell is not None and cell.value is not None
+    ]
+    if not rows:
+        raise _nothing()
+    return chart("explore-lines", rows, title=_title(reader, crossed), variable=variable.title)
 
 
 def bars(reader: TableReader, view: View, down: str, across: str | None) -> Chart:

@@ -33,8 +33,9 @@ async function show(address, parts, history) {
     document.title = page.title;
     if (history === "push") window.history.pushState(null, "", address);
     if (history === "replace") window.history.replaceState(null, "", address);
-    if (mark && !document.contains(focus)) {
-      const again = document.querySelector(mark);
+    if (focus && !document.contains(focus)) {
+      // Whoever works by keyboard goes on from where they were, or else from the beginning of the content.
+      const again = (mark && document.querySelector(mark)) || document.querySelector("main");
       if (again instanceof HTMLElement) again.focus({ preventScroll: true });
     }
     prepare();

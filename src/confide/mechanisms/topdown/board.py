@@ -229,15 +229,15 @@ class BoardNoise:
     def variances(self, rows: Sequence[RowName], parts: Parts) -> dict[RowName, float]:
         """The same for several rows."""
         scales = self.scales(parts)
-        model, within, means = self._noise(parts), dict[str, Floats](), dict[tuple[str, bool], Floats]()
+        model, means = self._noise(parts), dict[tuple[str, bool], Floats]()
+        wanted = dict.fromkeys(query for kind, query in rows if kind in self.kinds and query in self.groups)
+        within = model.mean_within({query: self.groups[query] for query in wanted})
         result: dict[RowName, float] = {}
         for row in rows:
             kind, query = row
             if kind not in self.kinds or query not in self.groups:
                 result[row] = _variance(parts[row])
                 continue
-            if query not in within:
-                within[query] = model.within(self.groups[query]).mean(axis=1)
             way = (kind, query == TOTAL and self.theory.together)
             if way not in means:
                 means[way] = self.contributions(*way, scales)
@@ -495,8 +495,12 @@ class TopDownBoard(BudgetBoard):
             parts = {each: part if each in locked else part * factor for each, part in self._parts.items()}
             return min(4.0, max(-4.0, log(self.noise.variance(row, parts) + 1e-300) - 2 * log(margin / Z)))
 
-        low = high = 0.9 * (self._margins[row] / margin) ** 2
+        # Where no part is locked and noise is not so small that it is often zero, the inverse square is it.
+        low = high = (self._margins[row] / margin) ** 2 * (1 + SLACK)
         grow = 1.3
+        if -1e-3 < excess(high) <= 0:
+            return self.with_total(Fraction(f"{kept + free * high:.9g}") + self.step(), locked)
+        low = high = 0.9 * high
         while excess(high) > 0:
             low, high, grow = high, high * grow, grow * grow
             if high > LARGEST_FACTOR:

@@ -182,6 +182,7 @@ class InSectors:
         self._queries = queries
         self._cells: dict[Hashable, SectorCells] = {}
         self._opened: dict[SectorCells, Booleans] = {}
+        self._mean_forms: dict[str, tuple[Floats, Floats, Booleans]] = {}
         self._information: dict[str, tuple[Floats, Floats]] = {}
         shape = (len(levels), len(self.sectors.sectors), self.sectors.size, self.sectors.size)
         # For each level C in sectors, and what of each core vector the measurements leave open.
@@ -254,6 +255,42 @@ class InSectors:
         result = np.where(known, beside, np.where(alone, beside + share**2 * np.nan_to_num(of_total), own))
         return np.where(self._open(cells), np.nan, result)
 
+    def mean_within(self, queries: Mapping[str, Grouping]) -> dict[str, Floats]:
+        """The mean of :meth:`within` over the cells of each query, level by level, without a number for each cell.
+
+        The sum of gᵀVg over cells is linear in V, and that of the squared covariances with the total a quadratic form
+        of its row sums: what these are made of does not depend on noise, and is worked out once.
+        """
+        grouped = {name: groups for name, groups in queries.items() if groups}
+        result = {name: self.within(groups).mean(axis=1) for name, groups in queries.items() if not groups}
+        if not grouped:
+            return result
+        for name in grouped.keys() - self._mean_forms.keys():
+            cells = self._cells_of(grouped[name])
+            members, counts = cells.base.members, cells.free_counts()
+            alike = members.T @ members / len(members)
+            form = (alike * cells.weights.mean(axis=0)[:, None, None]).ravel()
+            self._mean_forms[name] = (
+                form,
+                alike.ravel() * float((counts**2).mean()),
+                np.asarray(self._open(cells).any(axis=1)),
+            )
+        forms, squares, undetermined = (
+            np.stack(part, axis=1) for part in zip(*(self._mean_forms[name] for name in grouped), strict=True)
+        )
+        own = self._covariance.reshape(len(self._covariance), -1) @ forms
+        rows = self._covariance[:, 0].sum(axis=2)
+        everybody = (rows.sum(axis=1) * self.sectors.copies)[:, None]
+        with_total = (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1) @ squares
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beside = own - np.where(with_total == 0, 0.0, with_total / everybody)
+            told = np.where(with_total == 0, 0.0, with_total / everybody**2) * np.nan_to_num(self._of_total)[:, None]
+        beside[beside < KNOWN * own] = 0
+        alone = ~np.isnan(self._of_total)[:, None]
+        means = np.where(self._known[False][:, None], beside, np.where(alone, beside + told, own))
+        means = np.where(undetermined, np.nan, means)
+        return result | {name: means[:, place] for place, name in enumerate(grouped)}
+
     def _cells_of(self, groups: Grouping) -> SectorCells:
         key = tuple((axis, groups[axis].tobytes()) for axis in sorted(groups))
         if key not in self._cells:
@@ -314,6 +351,10 @@ class MeansOfQueries:
 
     def alike(self, groups: Grouping) -> Hashable:
         return tuple((axis, groups[axis].tobytes()) for axis in sorted(groups))
+
+    def mean_within(self, queries: Mapping[str, Grouping]) -> dict[str, Floats]:
+        """The mean over the cells of each query, level by level."""
+        return {name: np.asarray(self.within(groups).mean(axis=1)) for name, groups in queries.items()}
 
     def within(self, groups: Grouping) -> Floats:
         return np.stack([self._on_level(place, groups) for place in range(len(self._problem.levels()))])

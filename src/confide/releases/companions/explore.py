@@ -2,6 +2,8 @@
 
 The page has the published rows, each variable by the places of its codes, and a script that filters, sorts, crosses and
 draws them as they are. It adds nothing up: sums with margins are the library's, and the page shows the code for them.
+Outlines that the release has (:mod:`.geoparquet`) are on it as well, so that it draws a map; for other levels a reader
+chooses a GeoJSON file, which the script reads where it is.
 
 A small release has the page in its folder: one whose tables have at most :data:`MOST_ROWS` rows together, which anybody
 can count who has the tables, or any whose spec asks for it. Its manifest says so, and ``verify`` makes the page anew.
@@ -15,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files as resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,11 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.messages import Messages
 from confide.releases.companions.codebook import Codebook, DescribedTable, read_described, table_path
+from confide.releases.companions.geoparquet import GEO, read_outlines
 from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL
 from confide.report.certificate import messages_of
+from confide.report.geometry import Polygons, planar_outlines
 from confide.report.render import environment
 from confide.schema import TOTAL_CODE
 
@@ -41,8 +46,9 @@ MOST_BYTES = 3_000_000
 """Of a page: what opens at once on any machine, and goes by mail."""
 FIGURES = ("count", "value", "noise_margin", "low", "high")
 WORDS = (
-    "across", "all", "bars", "colour", "cross", "down", "figure", "first", "large", "lines", "margin", "nothing",
-    "number", "rows", "search", "show", "suppressed", "table", "tiles", "to", "together",
+    "across", "all", "along", "bars", "colour", "cross", "down", "each", "figure", "first", "large", "line", "lines",
+    "local", "map", "margin", "no_codes", "no_outlines", "nothing", "number", "outlines", "pyramid", "rows", "search",
+    "show", "suppressed", "table", "tiles", "to", "together", "without",
 )  # fmt: skip
 """What the script says, by the last part of the key of each message."""
 DATA = resources("confide") / "data"
@@ -106,7 +112,8 @@ def explore_page(
         left_out[name] = rows[name]
     words = {key: text.texts[f"explore.word_{key}"] for key in WORDS}
     said = _json({"language": text.language, "words": words})
-    content = f'{said[:-1]},"tables":[{",".join(tables[name] for name in named if name in tables)}]}}'
+    content = f'{said[:-1]},"tables":[{",".join(tables[name] for name in named if name in tables)}]'
+    content += f"{_outlines(folder, files, MOST_BYTES - size)}}}"
     page = environment(text.language).get_template("explore.html.j2")
     chosen = text.text("page.stamp_noise", stamp=manifest["stamp"]) if "stamp" in manifest else ""
     return ExplorePage(
@@ -163,6 +170,32 @@ def _packed(rows: pa.Table, table: DescribedTable, text: Messages) -> dict[str, 
         "heads": figures,
         "figures": [_numbers(rows.column(name)) for name in figures],
     }
+
+
+def _outlines(folder: Path, files: Sequence[Mapping[str, Any]], most: int) -> str:
+    """Outlines of the areas of each level that the release has, as a part of the content; nothing if there are none.
+
+    Polygons are lists of rings, a ring is x and y in turns on a plane, y upwards.
+
+    Args:
+        folder: Where the files are.
+        files: The entries of the manifest with rows.
+        most: How many bytes there may be; what is larger is left out, and the page shows tiles.
+    """
+    levels: dict[str, dict[str, Polygons]] = {}
+    for file in files:
+        place, _, name = str(file["path"]).partition("/")
+        if place == GEO:
+            levels.setdefault(name.split(".")[0], {}).update(read_outlines(folder / str(file["path"])))
+    written = []
+    for level, polygons in levels.items():
+        outlines = planar_outlines(polygons)
+        flat = [[each.code, [[[*chain(*ring)] for ring in rings] for rings in each.polygons]] for each in outlines]
+        packed = _json({level: flat})[1:-1]
+        if len(packed.encode()) < most:
+            written.append(packed)
+            most -= len(packed.encode()) + 1
+    return f',"outlines":{{{",".join(written)}}}' if written else ""
 
 
 def _numbers(column: pa.ChunkedArray) -> list[int | float | None]:

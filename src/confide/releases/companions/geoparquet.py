@@ -111,6 +111,33 @@ def _polygon(rings: list[list[list[float]]]) -> bytes:
     return b"".join(written)
 
 
+def read_outlines(file: Path) -> dict[str, Polygons]:
+    """By code the polygons of each area that a file of outlines has, in degrees; those alone that can be read."""
+    rows = pq.read_table(file, columns=[AREA, GEOMETRY], use_threads=False).to_pylist()
+    return {row[AREA]: polygons_of(row[GEOMETRY]) for row in rows if row[GEOMETRY] and _is_polygon(row[GEOMETRY])}
+
+
+def polygons_of(content: bytes) -> Polygons:
+    """Polygons from WKB, as :func:`well_known_binary` writes them.
+
+    >>> polygons_of(well_known_binary([[[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]]))
+    [[[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]]
+    """
+    polygons: Polygons = []
+    kind, parts = struct.unpack_from("<II", content, 1)
+    at = 9 if kind == MULTIPOLYGON else 0
+    for _ in range(parts if kind == MULTIPOLYGON else 1):
+        (rings,) = struct.unpack_from("<I", content, at + 5)
+        at, polygon = at + 9, []
+        for _ in range(rings):
+            (points,) = struct.unpack_from("<I", content, at)
+            numbers = struct.unpack_from(f"<{2 * points}d", content, at + 4)
+            polygon.append([[x, y] for x, y in zip(numbers[::2], numbers[1::2], strict=True)])
+            at += 4 + 16 * points
+        polygons.append(polygon)
+    return polygons
+
+
 @dataclass(frozen=True, eq=False)
 class LevelFigures:
     """The figures of all areas of a level, a row for each: code, name and a column for each figure of a map."""

@@ -1,4 +1,4 @@
-"""What a loss protects from, in four figures for somebody who has to decide.
+"""What a loss protects from, in five figures for somebody who has to decide.
 
 - epsilon at a delta, and the sentence that says what it means (:class:`confide.releases.loss_account.StatedPrice`);
 - the power of the best test at a level of 5 %: how often it notices what is there, if it cries wolf in one of twenty
@@ -9,6 +9,9 @@
       E p x / (p x + 1 − p),  x = Q₁/Q₀,   at most   p F / (p F + 1 − p),  F = E x = exp D₂(Q₁ ‖ Q₀),
 
   as the left side is concave in x; and D₂ is at most 2ρ, or min(ε, ε²). Derivation: ``docs/proofs/bayesian-risk.md``;
+- the reconstruction bound: how often somebody who knows everybody else guesses a whole record right, at most, if a
+  guess without the release is right with probability p. It is the power of the best test at the level p: whether the
+  guess is right is a test of this record against any other. Derivation: ``docs/proofs/privacy-curves.md``, section 7;
 - what others spent.
 """
 
@@ -40,6 +43,8 @@ class StatedProtection(TypedAnswer):
     """The largest power of a test at :data:`LEVEL`."""
     posterior: float
     """The belief expected where it is right, at most."""
+    reconstruction: float
+    """How often a record is guessed right, at most, if a blind guess is right with the prior as its probability."""
 
     @property
     def yardsticks(self) -> tuple[Yardstick, ...]:
@@ -59,6 +64,7 @@ class StatedProtection(TypedAnswer):
             "power": self.power,
             "prior": str(self.prior),
             "expected_posterior": self.posterior,
+            "reconstruction": self.reconstruction,
             "yardsticks": [yardstick.as_dict() for yardstick in self.yardsticks],
         }
 
@@ -86,6 +92,8 @@ def protection(
     >>> figures = protection(ZCDP("1/2"), Neighbours.CHANGE_ONE)
     >>> f"{figures.price.epsilon:.2f}, {figures.power:.3f}, {figures.posterior:.4f}"
     '6.84, 0.336, 0.0267'
+    >>> f"{figures.reconstruction:.3f}"
+    '0.125'
     """
     return _protection(loss, neighbours, delta, probability(prior, "prior"), unit)
 
@@ -114,12 +122,12 @@ def _protection(
     loss: ZCDP | PureDP, neighbours: Neighbours, delta: Fraction, prior: Fraction, unit: str
 ) -> StatedProtection:
     price = StatedPrice(loss, neighbours, delta, unit)
-    return StatedProtection(price, prior, _power(loss), expected_posterior(loss, prior))
+    return StatedProtection(price, prior, _power(loss, LEVEL), expected_posterior(loss, prior), _power(loss, prior))
 
 
 @lru_cache(maxsize=4096)
-def _power(loss: ZCDP | PureDP) -> float:
-    return zcdp_power(loss.rho, LEVEL) if isinstance(loss, ZCDP) else pure_power(loss.epsilon, LEVEL)
+def _power(loss: ZCDP | PureDP, level: Fraction) -> float:
+    return zcdp_power(loss.rho, level) if isinstance(loss, ZCDP) else pure_power(loss.epsilon, level)
 
 
 @lru_cache(maxsize=64)
