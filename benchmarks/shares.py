@@ -2,7 +2,9 @@
 
 Looks for shares on made-up states of several shapes, and nowhere else; ``--spec`` names others on which the result is
 only looked at. Those that ship were found on Rhode Island 2010 (``docs/concepts/strategy.md``); what is found here is
-shipped only if it is better by the same tables. In every kind of area that users read (levels, places, districts, unions of blocks off the spine), and
+shipped only if it is better by the same tables.
+
+In every kind of area that users read (levels, places, districts, unions of blocks off the spine), and
 for every query of the tables of the product, the mean variance of least squares over areas and cells is held within
 that of production at its own budget: the measurements of the 2020 Census, estimated as well as linear estimates can be
 that learn nothing from below, which production's passes are no better than. Totals and race by origin are the aims:
