@@ -385,13 +385,13 @@ def test_an_empty_folder_leads_to_a_rehearsed_and_a_sealed_release(tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "dark"), [(1280, True), (390, False)])
+@pytest.mark.parametrize(("width", "dark"), [(1280, True), (375, False)])
 def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: int, dark: bool) -> None:
     release = "/explore?release=two-states%2Frelease"
-    shows = [f"{TABLE}&show={show}" for show in ("table", "cross", "bars", "pyramid", "map")]
+    shows = [f"{TABLE}&show={show}" for show in ("table", "cross", "bars", "lines", "pyramid", "map")]
     boards = [
         "/board?spec=spec.toml&persons=380",
-        "/board/memo?spec=spec.toml",
+        "/board/memo?spec=spec.toml&pin=-",
         "/cockpit?spec=spec.toml",
         *(f"/laboratory?experiment={each}" for each in experiments() if each != "cellkey"),
         "/documentation/concepts/comparison",
@@ -405,6 +405,7 @@ def test_axe_finds_nothing_serious_in_the_dark_and_on_a_phone(seal: Any, width: 
             wide = watched.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert wide <= 0, f"{path} scrolls sideways"
         assert watched.outside() == []
+        assert [each for each in watched.complaints if "404 (Not Found)" not in each] == []
 
 
 @pytest.mark.slow

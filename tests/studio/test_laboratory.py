@@ -92,6 +92,7 @@ def test_every_experiment_has_a_proof_that_is_there_without_a_network(tmp_path: 
             if part.id not in SLOW:
                 page = browser.get(f"/laboratory?experiment={part.id}").text
                 assert f'<a href="/documentation/{room}/{name}">' in page
+            assert " style=" not in shown.text, "the policy forbids it, and the browser complains"
             inner = re.findall(r'href="(/documentation/[a-z]+/[a-z0-9-]+)', shown.text)
             assert all(browser.get(each).status_code == 200 for each in set(inner[:3]))
     assert "<table>" in browser.get("/documentation/concepts/bounded-noise").text

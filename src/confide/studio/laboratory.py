@@ -348,7 +348,8 @@ def _rendered(room: str, name: str) -> tuple[str, str]:
 
     linked = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", link, text)
     title = next((line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")), name)
-    html = markdown.render(linked)
+    html = re.sub(r' style="text-align:right"', ' class="n"', markdown.render(linked))  # no page may style itself
+    html = re.sub(r' style="text-align:\w+"', "", html)
     return title.replace("`", ""), re.sub(
         r"<table>(.*?)</table>",
         r'<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>\1</table></div>',
