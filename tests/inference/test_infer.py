@@ -31,6 +31,7 @@ from confide.inference.tree_answers import TreeAnswers
 from confide.inference.writing import write_inference
 from confide.mechanisms.topdown.evaluate import NoiseTheory
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise, expected_absolute_error
+from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel, parents_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_totals
 
 
@@ -489,6 +490,18 @@ def test_bad_inputs_are_findings(public: Path, tmp_path: Path, name: str) -> Non
         assert finding.found
         assert finding.remedy
         assert finding.where.file or finding.where.path
+
+
+def test_counties_lie_in_the_only_state_that_is_there() -> None:
+    state = UnitsOfLevel("state", np.array(["050"]), np.ones(1, bool), None)
+    own = np.array(["050100011", "050100031"])
+    assert parents_of(state, UnitsOfLevel("county", own, np.ones(2, bool), None)).tolist() == [0, 0]
+    others = UnitsOfLevel("county", np.array(["044100011", *own]), np.ones(3, bool), None)
+    with pytest.raises(ConfideError, match="1 units have no parent"):
+        parents_of(state, others)
+    # Ids next to a root with another code do not begin with it.
+    root = UnitsOfLevel("state", np.array(["90"]), np.ones(1, bool), np.array(["90"]))
+    assert parents_of(root, UnitsOfLevel("county", np.array(["090001"]), np.ones(1, bool), None)).tolist() == [0]
 
 
 def test_states_without_their_nation_are_estimated_from_their_own_files(public: Path, tmp_path: Path) -> None:
