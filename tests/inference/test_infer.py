@@ -430,7 +430,7 @@ BAD: dict[str, Callable[[Path], None]] = {
     "no noisy counts": lambda f: [shutil.rmtree(folder) for folder in (f / "US_Person_PL_PROD").glob("*/DPQuery")],
     "a total below zero": lambda f: _nation(f, -5),
     "a nation of others than its States": lambda f: _nation(f, 1_500),
-    "some States of a nation": lambda f: _without(f, "050"),
+    "some States of a nation": lambda f: [_without(f, "050"), _totals(f, "code,total\n044,1\n")],
     "States that their counties are not in": lambda f: _without(f, "050", "State"),
     "totals with a unit in common": lambda f: _totals(f, "code,total\n44,360\n044,300\n"),
     "totals above that of the nation": lambda f: _totals(f, "code,total\n44,36000\n"),
