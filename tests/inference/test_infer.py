@@ -31,6 +31,7 @@ from confide.inference.tree_answers import TreeAnswers
 from confide.inference.writing import write_inference
 from confide.mechanisms.topdown.evaluate import NoiseTheory
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise, expected_absolute_error
+from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel, parents_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_totals
 
 
@@ -155,7 +156,10 @@ def test_shares_and_medians_of_an_area(source: InferenceSource) -> None:
 def test_shares_of_all_areas_are_those_of_each(source: InferenceSource) -> None:
     """All areas of a kind at once, on the spine and off it, against each by its blocks."""
     asked = ["hispanic=1/total", "cenrace=0|White and Asian*votingage=1/hispanic=0"]
-    answer = infer(source, ["total"], ["tract"], areas=[scattered(source)], shares=asked, levels=[0.8])
+    tracts = next(kind for kind in source.geographies if kind.kind == "tract")
+    last = tracts.areas - 1  # in an order that is not that of the units
+    backwards = AreaSet("backwards", tracts.codes[::-1], tracts.block, last - tracts.area)
+    answer = infer(source, ["total"], areas=[backwards, scattered(source)], shares=asked, levels=[0.8])
     for kind in answer.kinds:
         rows = list(answer.share_rows(kind))
         assert len(rows) == 2 * kind.areas
@@ -426,7 +430,7 @@ BAD: dict[str, Callable[[Path], None]] = {
     "no noisy counts": lambda f: [shutil.rmtree(folder) for folder in (f / "US_Person_PL_PROD").glob("*/DPQuery")],
     "a total below zero": lambda f: _nation(f, -5),
     "a nation of others than its States": lambda f: _nation(f, 1_500),
-    "some States of a nation": lambda f: _without(f, "050"),
+    "some States of a nation": lambda f: [_without(f, "050"), _totals(f, "code,total\n044,1\n")],
     "States that their counties are not in": lambda f: _without(f, "050", "State"),
     "totals with a unit in common": lambda f: _totals(f, "code,total\n44,360\n044,300\n"),
     "totals above that of the nation": lambda f: _totals(f, "code,total\n44,36000\n"),
@@ -489,6 +493,18 @@ def test_bad_inputs_are_findings(public: Path, tmp_path: Path, name: str) -> Non
         assert finding.found
         assert finding.remedy
         assert finding.where.file or finding.where.path
+
+
+def test_counties_lie_in_the_only_state_that_is_there() -> None:
+    state = UnitsOfLevel("state", np.array(["050"]), np.ones(1, bool), None)
+    own = np.array(["050100011", "050100031"])
+    assert parents_of(state, UnitsOfLevel("county", own, np.ones(2, bool), None)).tolist() == [0, 0]
+    others = UnitsOfLevel("county", np.array(["044100011", *own]), np.ones(3, bool), None)
+    with pytest.raises(ConfideError, match="1 units have no parent"):
+        parents_of(state, others)
+    # Ids next to a root with another code do not begin with it.
+    root = UnitsOfLevel("state", np.array(["90"]), np.ones(1, bool), np.array(["90"]))
+    assert parents_of(root, UnitsOfLevel("county", np.array(["090001"]), np.ones(1, bool), None)).tolist() == [0]
 
 
 def test_states_without_their_nation_are_estimated_from_their_own_files(public: Path, tmp_path: Path) -> None:

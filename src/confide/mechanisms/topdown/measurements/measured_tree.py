@@ -610,10 +610,10 @@ def _check_root(
     if below is None or len(units[0].ids) > 1 or len(known) != 1 or not below.measured.all():
         return
     queries = [query for query in read[below.name] if set(query.words) == {SUMMED_OUT}]
-    summed, spread = 0.0, 0.0
-    for _, _, values, variance in rows.rows(below, queries[:1]):
-        summed, spread = summed + float(values.sum()), spread + float(variance.sum())
-    if queries and abs(summed - known[0][1]) > FURTHEST * spread**0.5 + 1:
+    summed, variance_below = 0.0, 0.0
+    for _, _, values, variances in rows.rows(below, queries[:1]):
+        summed, variance_below = summed + float(values.sum()), variance_below + float(variances.sum())
+    if queries and abs(summed - known[0][1]) > FURTHEST * variance_below**0.5 + 1:
         raise InputError(
             "not-all-units",
             f"the units of {below.name!r} here are not all of {units[0].name!r}",
