@@ -34,11 +34,11 @@ def sex_and_age(reader: TableReader) -> tuple[ViewDimension, ViewDimension] | No
 def ordered(dimension: ViewDimension) -> tuple[tuple[str, str], ...]:
     """The groups of a variable whose labels go upwards by their first number, such as ages; none of any other.
 
-    Groups without a number at the end, such as those that were not stated, are not among them.
+    There are at least three numbers. Groups without one at the end, such as those that were not stated, are left out.
 
-    >>> ages = (("_T", "all together"), ("a", "under 5"), ("b", "5 to 9"), ("c", "10 and over"), ("n", "not stated"))
+    >>> ages = (("_T", "all together"), ("a", "0 to 4"), ("b", "5 to 9"), ("c", "10 and over"), ("n", "not stated"))
     >>> ordered(ViewDimension("age", "Age", "variable", ages))
-    (('a', 'under 5'), ('b', '5 to 9'), ('c', '10 and over'))
+    (('a', '0 to 4'), ('b', '5 to 9'), ('c', '10 and over'))
     >>> ordered(ViewDimension("work", "Work", "variable", (("1", "at work"), ("2", "at school"), ("3", "retired"))))
     ()
     """
