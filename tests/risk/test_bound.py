@@ -65,6 +65,12 @@ def test_largest_variances_that_protect_the_bound(triples: int, expected: list[f
         assert bound_risk(bound, found + Fraction(1, 500)).m <= triples
 
 
+@pytest.mark.parametrize(("bound", "triples"), [(2, 710_000), (3, 500), (4, 5_000)])
+def test_the_largest_variance_still_protects_and_the_next_does_not(bound: int, triples: int) -> None:
+    found = largest_protected_variance(bound, triples)
+    assert bound_risk(bound, found).m > triples >= bound_risk(bound, found + Fraction(1, 1_000)).m
+
+
 def test_any_variance_protects_the_bound_against_few_triples() -> None:
     assert largest_protected_variance(10, 5) == uniform_variance(10)
     assert largest_protected_variance(1, 10**6) < Fraction(1, 10)

@@ -129,6 +129,30 @@ def test_a_bound_that_binds_can_make_the_fill_harder() -> None:
     assert (refill.size, dict(refill.exceptions)[ALONE]) == (4, 5)
 
 
+def test_of_those_in_one_situation_the_one_who_needs_most_is_stated() -> None:
+    """Blocks count people, the country counts adults, and no prison or home may be left empty. Who is alone in a home
+    changes places with somebody of the other age elsewhere, and either of the two can be in the home after that. Who is
+    alone in a prison for adults is a minor of the block only if another adult of it is in the prison: a third person.
+    """
+    invariants = parse_invariants(
+        {
+            "id": "t",
+            "attributes": {"lives": {"levels": ["house", "prison", "home"]}, "age": {"levels": ["adult", "minor"]}},
+            "counts": [{"by": "block"}, {"by": "all", "where": {"age": ["adult"]}}],
+            "bounds": [
+                {"by": "block", "attribute": "lives", "units": {"prison": "prisons", "home": "homes"}}
+                | {"at_least": 1, "when_least": "one each"}
+            ],
+            "never": [{"where": {"lives": ["prison"], "age": ["minor"]}}],
+        },
+        "t.toml",
+    )
+    alone = [(kind, n) for kind in invariants.world.kinds for n in (0, 1) if invariants.world.bound[kind][n]]
+    situations = [Situation(kind, frozenset({Need(bound, leaves=True)})) for kind, bound in alone]
+    assert sorted(group_size(invariants, Mode.REFILL, situation) for situation in situations) == [2, 2, 3]
+    assert record_groups(invariants)[Mode.REFILL].exceptions == ((("one each",), 3),)
+
+
 def test_nobody_can_be_taken_from_a_group_that_is_empty() -> None:
     """In a block without occupied units no householder can be in the group: three signatures instead of four."""
     invariants = load_invariants(["C1", "C4"])

@@ -146,6 +146,16 @@ def test_the_truth_judges_and_is_never_shown(tmp_path: Path) -> None:
     assert found["outside"] == 1
 
 
+def test_a_truth_below_what_everybody_knows_does_not_belong_to_the_table(tmp_path: Path) -> None:
+    """Everybody is said to know that hidden counts are two at least, and one is not: no interval is too narrow."""
+    write(tmp_path, SAFE)
+    for women, outside in ((2, 0), (1, 1)):
+        write(tmp_path, set(), name="truth.csv", N1_f=women)
+        (tmp_path / "table.toml").write_text(DESCRIPTION + "[attacker]\nlow = 2\n")
+        code, found = told(tmp_path, "--truth", str(tmp_path / "truth.csv"))
+        assert (code, found["outside"], found["disclosed"], found["too_narrow"]) == (outside, outside, 0, 0)
+
+
 def test_protection_levels_of_the_curator(tmp_path: Path) -> None:
     write(tmp_path, SAFE)
     write(tmp_path, set(), name="plain.csv")

@@ -15,7 +15,8 @@ from tests.kits.suppression import two_way
 from confide.errors import ParameterError
 from confide.mechanisms.suppression.counting import levels_by_rules
 from confide.mechanisms.suppression.problem import Contributions, contributions_of, dominance, p_percent, pq, threshold
-from confide.mechanisms.suppression.verify import _attack, bounds
+from confide.mechanisms.suppression.structure import TableDimensions, flat, link
+from confide.mechanisms.suppression.verify import _attack, bounds, gathered
 
 
 def cell(*contributions: int) -> tuple[np.ndarray, Contributions]:
@@ -149,3 +150,18 @@ def test_where_zeros_are_published_a_hidden_cell_is_none() -> None:
     for zeros, least in (("published", 1.0), ("secondary", 0.0)):
         low = bounds(SimpleNamespace(linked=linked), {"suppression": {"zeros": zeros}})
         assert low[linked.listed].tolist() == [least] * int(linked.listed.sum())
+
+
+@pytest.mark.parametrize("figure", [0, 7])
+@pytest.mark.parametrize("hiding", [0, 1])
+def test_a_cell_that_one_table_hides_and_another_shows_is_a_disagreement(figure: int, hiding: int) -> None:
+    """Two tables have the same rows, and the first row, which may be nobody, is hidden in one of them alone."""
+    rows = flat("row", ["a", "b"])
+    linked = link([TableDimensions("one", (rows,)), TableDimensions("other", (rows,))])
+    shown = np.array([figure + 5, figure, 5]), np.zeros(3, np.bool_)
+    # What is hidden is read as zero.
+    hidden = np.array([figure + 5, 0, 5]), np.array([False, True, False])
+    programme = SimpleNamespace(linked=linked)
+    assert gathered(programme, [shown, shown])[2]
+    assert gathered(programme, [hidden, hidden])[2]
+    assert not gathered(programme, [hidden, shown] if hiding == 0 else [shown, hidden])[2]

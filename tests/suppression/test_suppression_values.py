@@ -19,10 +19,12 @@ from tests.kits.magnitudes import Firms, Rule
 
 import confide
 from confide import api
+from confide.engines import LocalEngine
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.contributors import contributors_of, contributors_of_largest
+from confide.mechanisms.suppression.counting import primary_levels, read_truth, write_grouped
 from confide.mechanisms.suppression.output import read_table
-from confide.mechanisms.suppression.programme import described
+from confide.mechanisms.suppression.programme import described, prepare
 from confide.mechanisms.suppression.units import digits_of, figure_type, published_figures, units_of
 from confide.mechanisms.suppression.verify import _together as together
 from confide.releases.folder import read_manifest
@@ -303,3 +305,27 @@ def test_contributors_by_hand(entries: list[tuple[int, int, int, int]]) -> None:
     # Without names each is somebody else, and knows as much.
     known_only = contributors_of_largest(largest, number, np.zeros(4, np.int64))
     assert [known_only.alone[c] >= 0 for c in range(4)] == [n == 1 for n in number]
+
+
+def test_a_cell_that_several_tables_have_has_its_contributors_once(tmp_path: Path) -> None:
+    """Three firms of 60, 30 and 10 in all, which two tables have as their total; region N has two of them."""
+    records = [
+        {"region": region, "trade": trade, "firm": "f", "w": "1", "turnover": turnover}
+        for region, trade, turnover in (("N", "a", "60"), ("N", "b", "30"), ("S", "a", "10"))
+    ]
+    spec = laid_out(tmp_path, records, rule="p = 20")
+    one = '[[tables]]\nname = "both"\nvariables = ["region", "trade"]'
+    two = '[[tables]]\nname = "where"\nvariables = ["region"]\n[[tables]]\nname = "what"\nvariables = ["trade"]'
+    spec.write_text(spec.read_text().replace(one, two))
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        problem = prepare(api.load(spec), engine)
+        write_grouped(engine, problem, tmp_path / "grouped.parquet")
+    truth = read_truth(problem, tmp_path / "grouped.parquet")
+    assert truth.contributors is not None
+    assert truth.contributors.size.tolist() == truth.value.tolist()
+    where, what = problem.programme.linked.numbers
+    assert where[0] == what[0]
+    number, largest = truth.contributors.largest(2)
+    assert (number[where].tolist(), largest[where].tolist()[:2]) == ([3, 2, 0, 1, 0], [[60, 30], [60, 30]])
+    # The second largest knows the largest to within 10 of the total, where the rule asks for 12.
+    assert primary_levels(problem, truth).upper[where[0]] == 2
