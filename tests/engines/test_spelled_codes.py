@@ -144,7 +144,7 @@ def test_the_level_of_missing_values_has_a_code_of_its_own_or_a_declared_one() -
         ({"levels": [[1, "a"], ["X", "b"]]}, "mixes integer and text codes"),
         ({"levels": [[1, "a"]], "missing": {"label": "a", "code": 2}}, "another code for 'a'"),
         ({"range": [0, 9], "levels": [[3, "a"], [3, "b"]]}, "more than once"),
-        ({"levels": [["a", "x"], ["a ", "y"]], "trim": True}, "means two different levels"),
+        ({"levels": [["a", "x"], ["a ", "y"]], "trim": True}, "differ in blanks"),
     ],
 )
 def test_a_schema_that_contradicts_itself_is_refused(attribute: dict[str, Any], word: str) -> None:

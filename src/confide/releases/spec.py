@@ -138,6 +138,11 @@ class DataPart(Part):
     block_encoding: str | None = Field(None, description="The encoding of the block table, where it is another.")
     block_sheet: str | None = Field(None, description="The sheet of an Excel file of the block table.")
 
+    @property
+    def one_row_for_each_block(self) -> bool:
+        """Whether the records come counted by block: then their file may be the block table itself."""
+        return False
+
 
 class LevelPart(Part):
     """A level of the spine."""
@@ -577,7 +582,9 @@ def _are_the_records(loaded: LoadedSpec, path: Path) -> bool:
     """Whether the block table is the file of the records, by this name or by another; two sheets are two files."""
     data = loaded.spec.data
     records = loaded.resolve(data.records) if data.records else None
-    return records is not None and records.is_file() and records.samefile(path) and data.sheet == data.block_sheet
+    if records is None or not records.is_file() or data.one_row_for_each_block:
+        return False
+    return records.samefile(path) and data.sheet == data.block_sheet
 
 
 def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:

@@ -32,6 +32,11 @@ class TopDownData(DataPart):
         "group quarters where facilities are not counted.",
     )
 
+    @property
+    def one_row_for_each_block(self) -> bool:
+        """Whether the records come counted."""
+        return bool(self.counted)
+
 
 class TopDownArea(AreaPart):
     """Off-spine areas, such as places or districts."""

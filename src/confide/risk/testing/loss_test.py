@@ -18,7 +18,7 @@ more (:func:`confide.risk.testing.loss_test.zcdp_power`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -26,7 +26,6 @@ from operator import add
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtri
 
 from confide.exact import Exact, exact, nonnegative, positive
 from confide.privacy.definitions import Neighbours
@@ -152,8 +151,6 @@ LEAST_ORDER = "1.0001"
 
 _ORDERS = 201  # looked at at once; a round narrows the best order down fifty times
 _ROUNDS = 3
-_ROUGH = 1e-4
-_MARGIN = 0.05  # of a logit: much more than a round that narrows the best order down changes it by
 _EPSILON = 2.0**-52
 _LARGEST_LOGIT = 745.0  # beyond, 1 − w is below the smallest float
 _DIGITS = 60
@@ -197,33 +194,23 @@ def _best(rho: float, level: float, least: float, directions: tuple[bool, ...]) 
         return _LARGEST_LOGIT, 0.0, True
     coins = math.log(level), math.log1p(-level)
     candidates = []
-    # Gaussian noise is a ρ-zCDP release: its power violates nothing, and is not far below.
-    z = float(ndtri(level)) + math.sqrt(2 * rho)
-    near, looked = float(log_ndtr(z) - log_ndtr(-z)), False
     for forward in directions:
         if not least:
             candidates.append((_crossing(rho, coins, np.zeros(1), forward)[0], 0.0, forward))
         below = least or min(1.0, math.sqrt(-coins[1] / rho)) * 1e-3
         above = max(2 * below, max(1.0, math.sqrt(-coins[0] / rho)) * 1e3)
-        if looked and not _fails(rho, coins, np.geomspace(below, above, _ORDERS), forward, near):
-            continue
-        for left in range(_ROUNDS - 1, -1, -1):
+        for _ in range(_ROUNDS):
             orders = np.geomspace(below, above, _ORDERS)
-            logit, first = _crossing(rho, coins, orders, forward, near, rough=left > 0)
-            if not left:
-                candidates.append((logit, float(orders[first]), forward))
+            logit, first = _crossing(rho, coins, orders, forward)
+            candidates.append((logit, float(orders[first]), forward))
             below, above = float(orders[max(first - 2, 0)]), float(orders[min(first + 2, _ORDERS - 1)])
-            near, looked = logit, True
     return min(candidates)
 
 
-def _crossing(
-    rho: float, coins: tuple[float, float], orders: Array, forward: bool, near: float = 0.0, *, rough: bool = False
-) -> tuple[float, int]:
+def _crossing(rho: float, coins: tuple[float, float], orders: Array, forward: bool) -> tuple[float, int]:
     """The logit of w at which the inequality of one of these α − 1 begins to fail, and which of them it is.
 
-    The largest excess over what is allowed is a continuous function of the logit that rises through zero once, which is
-    looked for from ``near`` a logit outwards; ``rough``: to a few digits, to see which order it is.
+    The largest excess over what is allowed is a continuous function of the logit that rises through zero once.
     """
     allowed = rho * (1 + orders)
 
@@ -234,46 +221,14 @@ def _crossing(
         return float(excess(logit).max())
 
     logit = _LARGEST_LOGIT
-    ends = _around(largest, near, coins[0] - coins[1], logit)
-    if ends is not None:
+    if largest(logit) > 0:
         from scipy.optimize import brentq
 
-        tolerance = _ROUGH if rough else 4 * _EPSILON
-        logit, beyond = float(brentq(largest, *ends, xtol=1e-300, rtol=tolerance)), 0.0
-        while not rough and largest(logit + beyond) <= 0:  # a root may lie a last bit below: it has to fail
+        logit, beyond = float(brentq(largest, coins[0] - coins[1], logit, xtol=1e-300, rtol=4 * _EPSILON)), 0.0
+        while largest(logit + beyond) <= 0:  # a root may lie a last bit below: it has to fail
             beyond = 2 * beyond or float(np.spacing(abs(logit)))
         logit += beyond
     return logit, int(excess(logit).argmax())
-
-
-def _fails(rho: float, coins: tuple[float, float], orders: Array, forward: bool, near: float) -> bool:
-    """Whether one of these inequalities fails a little above a logit: if none does, a finer look finds none below."""
-    beyond = near + _MARGIN * (1 + abs(near))
-    excess = _divergence(*coins, min(beyond, _LARGEST_LOGIT), orders, forward) - rho * (1 + orders)
-    return float(excess.max()) > 0
-
-
-def _around(rising: Callable[[float], float], near: float, low: float, high: float) -> tuple[float, float] | None:
-    """Two numbers near a third between which a function that rises from zero or less at ``low`` goes through zero; none
-    if it has not done so at ``high``.
-
-    >>> _around(lambda x: x - 2, 3, -100, 100)
-    (-1.44, 2.56)
-    >>> _around(lambda x: x - 2, -90, -100, 1) is None
-    True
-    """
-    start, step = min(max(near, low), high), 1e-2 * (1 + abs(near))
-    if rising(start) > 0:
-        end = start
-        while (start := max(low, end - step)) > low and rising(start) > 0:
-            end, step = start, 10 * step
-        return start, end
-    while start < high:
-        end = min(high, start + step)
-        if rising(end) > 0:
-            return start, end
-        start, step = end, 10 * step
-    return None
 
 
 def _divergence(rejected: float, kept: float, logit: float, orders: Array, forward: bool) -> Array:
