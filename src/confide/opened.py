@@ -29,7 +29,7 @@ from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
 from confide.releases.companions.explore import ExplorePage, explore_page
 from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
-from confide.releases.folder import PUBLIC_FILE, file_states, read_manifest, release_of
+from confide.releases.folder import MANIFEST, PUBLIC_FILE, file_states, not_a_release, read_manifest, release_of
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
@@ -418,8 +418,14 @@ def open_release(folder: str | Path) -> Release:
     """
     path = release_of(Path(folder))
     manifest = read_manifest(path)
-    mechanism = MECHANISMS[manifest["mechanism"]]
-    return Release(path, manifest, mechanism.figure_noise(manifest))
+    try:
+        release = Release(path, manifest, MECHANISMS[manifest["mechanism"]].figure_noise(manifest))
+        list(release.tables)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Whatever somebody else wrote into a manifest is theirs to mend: say so, instead of stumbling over it.
+        found, expected = f"another content ({type(error).__name__})", "the manifest as Confide wrote it"
+        raise not_a_release(path / MANIFEST, "the manifest does not describe a release", found, expected) from None
+    return release
 
 
 @dataclass(frozen=True)

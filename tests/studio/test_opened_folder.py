@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.kits.studio import ORIGIN, entered
 
+import confide
 from confide.errors import ConfideError
 from confide.studio.opened_folder import OpenedFolder
 
@@ -150,3 +151,11 @@ def test_a_folder_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
         with pytest.raises(ConfideError) as error:
             OpenedFolder(tmp_path / name)
         assert error.value.findings[0].code == "no-folder"
+
+
+def test_a_manifest_of_somebody_else_is_a_finding_in_python_too(seal: Any, tmp_path: Path) -> None:
+    release = shutil.copytree(seal("tables"), tmp_path / "release")
+    _of_nobody(release)
+    with pytest.raises(ConfideError) as error:
+        confide.open_release(release)
+    assert error.value.findings[0].code == "not-a-release"

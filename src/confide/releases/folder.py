@@ -271,11 +271,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError
     except FileNotFoundError:
         expected = "a release folder of Confide"
-        raise _not_a_release(path, "the folder has no manifest.json", "no such file", expected) from None
+        raise not_a_release(path, "the folder has no manifest.json", "no such file", expected) from None
     except (ValueError, RecursionError, OSError) as error:
         found = getattr(error, "strerror", None) or "another content"
         expected = "the manifest as Confide wrote it"
-        raise _not_a_release(path, "the manifest cannot be read", found, expected) from None
+        raise not_a_release(path, "the manifest cannot be read", found, expected) from None
     return manifest
 
 
@@ -355,7 +355,8 @@ def _description(column: pa.Field) -> str:
     return str((column.metadata or {}).get(b"description", b"").decode())
 
 
-def _not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseError:
+def not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseError:
+    """What is said of a folder that has no manifest, or one that Confide did not write."""
     return ReleaseError(
         "not-a-release",
         what,
