@@ -16,7 +16,7 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo screenshots quick test test-all planted walks doctest times test-minimum test-newest man coverage bench check fix setup setup-bench clean
+.PHONY: demo screenshots quick test test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
@@ -29,10 +29,16 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/confide demo --out $(OUT)
 
-check: setup
+check: style types layers
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+layers: setup
 	$(BIN)/lint-imports
 
 fix: setup
@@ -44,7 +50,7 @@ quick: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
 
-# Checks of types and layers use one processor each, so the examples of docstrings run beside them.
+# Types take as long as style, layers and the examples of docstrings, one after the other on the other processor.
 test: setup
 	$(MAKE) --jobs=2 --output-sync=target check doctest
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --durations=20

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import Phase, settings
 
@@ -24,6 +27,15 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 CONTRACT = Path(__file__).parent / "contract"
 SLOW = Path(__file__).parent / "slow.txt"
 STUDIES = {Path(__file__).parent / name for name in ("attacks", "comparison", "inference", "population", "risk")}
+
+USUAL = {
+    "threads": 1,
+    "memory_limit": "4GiB",
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+"""What an engine of one process asks DuckDB for."""
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 # The examples of make test are the same every time, so that what it says of a change is the change's; new ones are for
@@ -48,8 +60,33 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.cpu_count = lambda: 1
     os.fsync = lambda _: None
+    share_database()
     if config.getoption("--stopwatch"):
         config.pluginmanager.register(Stopwatch(writes=not hasattr(config, "workerinput")))
+
+
+def share_database() -> None:
+    """The engines of a process have one database of DuckDB, and a connection each: to open one takes 30 ms.
+
+    Engines leave nothing in it, which ``tests/engines`` sees to. Those that ask for other memory or more processes, and
+    commands in processes of their own, have one of their own, as everybody has outside the tests.
+    """
+    connect, shared = duckdb.connect, {}
+
+    def connect_to_shared(*arguments: Any, **settings: Any) -> duckdb.DuckDBPyConnection:
+        config = settings.get("config", {})
+        if arguments or (settings and {**USUAL, "temp_directory": config.get("temp_directory")} != config):
+            return connect(*arguments, **settings)
+        if os.getpid() not in shared:
+            shared[os.getpid()] = connect(config={**USUAL, "enable_external_file_cache": False})
+        connection = shared[os.getpid()].cursor()
+        if settings:
+            folder = str(config["temp_directory"]).replace("'", "''")
+            connection.execute(f"SET temp_directory = '{folder}'")
+        return connection
+
+    duckdb.connect = connect_to_shared
+    atexit.register(lambda: [connection.close() for connection in shared.values()])
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -280,3 +280,14 @@ def _alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return status.split(") ")[1][0] not in "ZX"
+
+
+def test_a_local_engine_leaves_nothing_in_its_database(tmp_path: Path) -> None:
+    """The tests share one database among engines (``tests/conftest.py``): what one leaves there, others would see."""
+    with LocalEngine(tmp_path / "scratch", processes=1) as engine:
+        source = parquet(tmp_path, kind=[1, 2, 2])
+        engine.sql("SELECT count(*) AS n FROM source", source=source)
+        engine.write("SELECT kind FROM source", tmp_path / "written.parquet", source=source)
+        engine.count_by(source, {"kind": "kind"}, tmp_path / "counted.parquet")
+        left = engine.sql("SELECT table_name AS name FROM information_schema.tables").reveal("a test")
+        assert left.num_rows == 0

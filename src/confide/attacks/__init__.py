@@ -16,8 +16,9 @@ Names are loaded when they are first used: the solvers take their time.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from confide.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from confide.attacks.reconstruction import (
@@ -87,7 +88,6 @@ _ROOMS = {
     ),
     "suppression": ("Audit", "Suspect", "audit", "audit_suppression"),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "AttackerSettings",
@@ -123,12 +123,4 @@ __all__ = [
     "write_records",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOM_OF:
-        return getattr(import_module(f"confide.attacks.{_ROOM_OF[name]}"), name)
-    raise AttributeError(f"module 'confide.attacks' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _ROOMS)

@@ -29,8 +29,9 @@ used, as the solvers take a while to import.
 Derivation: ``docs/proofs/estimation.md``. For users: ``docs/concepts/estimation.md``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from confide.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from confide.estimation.least_squares import SolveOutcome as SolveOutcome
@@ -72,14 +73,4 @@ _HOMES = {
     "tree_covariances": ("TreeCovariances", "TreeLevel"),
     "tree_gls": ("GoodnessOfFit", "QueryFit", "TreeEstimates"),
 }
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_MODULE_OF)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -16,8 +16,9 @@ Intervals for estimates by least squares are in :mod:`confide.estimation.unified
 Names are loaded when they are first used: to tune a budget takes none of the readers of releases.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from confide.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from confide.inference.areas import Area as Area
@@ -35,14 +36,4 @@ _HOMES = {
     "opened_source": ("AreaEstimate", "InferenceSource", "open_source"),
     "replicates": ("Replicates", "replicate"),
 }
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_MODULE_OF)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, log
 from statistics import NormalDist
 from typing import ClassVar, TypeAlias
@@ -75,7 +76,7 @@ class NoiseDistribution(ABC):
         """An enclosure of ``P(|X| <= m)`` that is at most ``2**-bits`` wide."""
         if m < 0:
             return Fraction(0), Fraction(0)
-        return narrowed(lambda work: self._folded_cdf(m, work), bits)
+        return _folded_cdf_bounds(self, m, bits)
 
     def cdf_bounds(self, x: int, bits: int = 128) -> Bounds:
         """An enclosure of ``P(X <= x)``: ``(1 + G_x) / 2`` for ``x >= 0`` and ``(1 - G_{-x-1}) / 2`` below zero."""
@@ -95,7 +96,7 @@ class NoiseDistribution(ABC):
 
     def pmf(self, x: int) -> float:
         """``P(X = x)``, correctly rounded."""
-        return nearest_float(lambda bits: self.pmf_bounds(x, bits))
+        return _pmf(self, x)
 
     def cdf(self, x: int) -> float:
         """``P(X <= x)``, correctly rounded."""
@@ -107,7 +108,7 @@ class NoiseDistribution(ABC):
 
     def variance(self) -> float:
         """The variance, correctly rounded. For the discrete Gaussian it is below ``sigma2``."""
-        return nearest_float(self.variance_bounds)
+        return _variance(self)
 
     def quantile(self, p: Exact) -> int:
         """The smallest ``x`` with ``P(X <= x) >= p``, decided exactly."""
@@ -275,6 +276,24 @@ class TwoSidedGeometric(NoiseDistribution):
     def _margin_guess(self, level: Fraction) -> int:
         tail, epsilon = float(1 - level), self.epsilon
         return int(-log(tail) / float(epsilon)) if tail > 1e-300 and Fraction(1, 10**12) < epsilon < 10**12 else 0
+
+
+# A release asks for the same few numbers of the same few laws over and over, row by row.
+
+
+@lru_cache(maxsize=1 << 14)
+def _folded_cdf_bounds(law: NoiseDistribution, m: int, bits: int) -> Bounds:
+    return narrowed(lambda work: law._folded_cdf(m, work), bits)  # noqa: SLF001
+
+
+@lru_cache(maxsize=1 << 14)
+def _pmf(law: NoiseDistribution, x: int) -> float:
+    return nearest_float(lambda bits: law.pmf_bounds(x, bits))
+
+
+@lru_cache(maxsize=1 << 10)
+def _variance(law: NoiseDistribution) -> float:
+    return nearest_float(law.variance_bounds)
 
 
 def narrowed(evaluate: Callable[[int], Bounds], bits: int) -> Bounds:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from confide.errors import BudgetExceededError, Finding, ParameterError
@@ -279,6 +280,7 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
     return total
 
 
+@lru_cache(maxsize=1 << 12)  # a certificate asks for the price of the same measurements in many combinations
 def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity, definition: Definition) -> Amounts:
     if definition is Definition.APPROXIMATE:
         return approximate_sums(event, sensitivity)

@@ -53,8 +53,9 @@ True
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from confide.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from confide.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer, BudgetedLaw, ReleasedBelief, bayes
@@ -127,7 +128,7 @@ __all__ = [
 ]
 
 # Each question brings solvers of its own; they are imported when it is first asked.
-_HOME = {
+_HOMES = {
     "bayesian.bayes_answer": ("BayesAdversary", "BayesAnswer", "BudgetedLaw", "ReleasedBelief", "bayes"),
     "bayesian.risk_profile": ("RiskTuning", "tune_risk"),
     "bayesian.hierarchy_answer": ("HierarchyAnswer", "TreeAnswer", "hierarchy", "hierarchy_of_tree"),
@@ -142,16 +143,5 @@ _HOME = {
     "testing.curve_answer": ("CurveAnswer", "EpsilonCurveAnswer", "curve", "curve_of_epsilon"),
     "testing.protection": ("StatedProtection", "expected_posterior", "protection"),
 }
-_ADDRESS = {name: (module, name) for module, names in _HOME.items() for name in names}
-_ADDRESS["release"] = ("release_risk.report", "release_risk")  # the name of a room, which an import would put here
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ADDRESS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _ADDRESS[name]
-    return getattr(import_module(f"{__name__}.{module}"), attribute)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# "release_risk" is also the name of a room, which an import would put here.
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, renamed={"release": ("release_risk.report", "release_risk")})

@@ -427,6 +427,8 @@ SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
 MOST_ACCURACY_CELLS = 300
 MARGIN = 1.6448536269514722
 """Half the width of a 90 % interval, in standard deviations."""
+AT_ONCE = 1 << 16
+"""Expected errors of so many areas and cells are worked out together."""
 DIGITS = 4
 """To so many digits figures are written: the same on every machine, whatever the last bits of its arithmetic."""
 
@@ -538,10 +540,14 @@ def _expected_of_parts(parts: Floats, areas: Integers, within: Floats, cells: In
 def _expected(variance: Floats, weights: Floats) -> dict[str, list[Any]]:
     """What the table has of figures of each class, over areas and cells: root mean variance and expected errors."""
     sd = float(np.sqrt((variance * weights).sum()))
-    each = np.sqrt(np.maximum(variance, 0.0))
+    each, share = np.sqrt(np.maximum(variance, 0.0)).ravel(), weights.ravel()
+    sizes, figures = zip(*size_classes(), strict=True)
+    errors = np.zeros(len(sizes))
+    for begin in range(0, len(each), AT_ONCE):
+        some = slice(begin, begin + AT_ONCE)
+        errors += (expected_absolute_error(np.array(figures)[:, None], each[some]) * share[some]).sum(axis=1)
     columns: dict[str, list[Any]] = {}
-    for size, figure in size_classes():
-        error = float((expected_absolute_error(figure, each) * weights).sum())
+    for size, figure, error in zip(sizes, figures, errors.tolist(), strict=True):
         row = {
             "size": size,
             "figure": _written(figure),

@@ -244,6 +244,7 @@ class Design:
         }
 
 
+@lru_cache(maxsize=64)  # an office has a few tables and many releases
 def generate(settings: PTableSettings) -> Design:
     """The table of maximum entropy with these settings; infeasible ones are refused.
 

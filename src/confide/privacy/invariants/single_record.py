@@ -174,13 +174,21 @@ def single_record(invariants: Invariants) -> dict[str, Answer]:
 
 def routes(facet: Facet, kind: Kind) -> Routes:
     """The routes from a record of ``kind`` to each value of a facet."""
-    world = facet.world
     paths: dict[int, set[Route]] = {}
-    for distance in world.distances:
-        for new in world.kinds:
-            if world.same_counts(kind, new, distance):
-                paths.setdefault(facet.value(new, distance), set()).add(_needs(world, kind, new, distance))
+    for new, distance, needs in _moves(facet.world, kind):
+        paths.setdefault(facet.value(new, distance), set()).add(needs)
     return {value: _minimal(needed) for value, needed in paths.items()}
+
+
+@lru_cache(maxsize=1 << 12)  # every facet of a world asks for the same moves
+def _moves(world: World, kind: Kind) -> tuple[tuple[Kind, int, Route], ...]:
+    """What a record of ``kind`` can be instead without a count that changes, and where, with what that needs."""
+    return tuple(
+        (new, distance, _needs(world, kind, new, distance))
+        for distance in world.distances
+        for new in world.kinds
+        if world.same_counts(kind, new, distance)
+    )
 
 
 def blocking(needed: Iterable[Route]) -> tuple[frozenset[Need], ...]:

@@ -271,7 +271,7 @@ class Output:
     explained: ExplainedRelease | None = None
     """What only the second layout has."""
 
-    @property
+    @cached_property
     def tables(self) -> tuple[TabulatedTable, ...]:
         """The tables, with the cells of each line."""
         return () if self.tabulation is None else self.tabulation.build(self.axes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -145,11 +145,16 @@ def levels_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> tuple
         fulfils = np.ones(len(codes), bool)
         for condition in conditions:
             if name in condition:
-                fulfils &= np.isin(
-                    np.arange(len(codes)), [codes.index(code) for code in expand(codes, condition[name])]
-                )
+                fulfils &= _listed(tuple(codes), tuple(condition[name]))
         chosen.append(np.flatnonzero(fulfils))
     return tuple(chosen)
+
+
+@lru_cache(maxsize=1 << 10)  # the lines of tables share their lists
+def _listed(codes: tuple[Code, ...], listed: tuple[Code, ...]) -> NDArray[np.bool_]:
+    """Which codes of an attribute a list of codes and ranges stands for."""
+    inside = set(expand(codes, listed))
+    return np.array([code in inside for code in codes])
 
 
 def cells_where(axes: Axes, *conditions: Mapping[str, Sequence[Code]]) -> NDArray[np.int64]:
