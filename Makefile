@@ -16,7 +16,7 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo screenshots quick test test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-bench clean
+.PHONY: demo screenshots quick test beside suite test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-bench clean
 
 setup: $(VENV)/.ready
 
@@ -50,10 +50,17 @@ quick: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
 
-# Types take as long as style, layers and the examples of docstrings, one after the other on the other processor.
+# Style first, as it takes a moment. Types, layers and the examples of docstrings are looked at beside the tests, and
+# the tests have three processes, one more than they need: some wait for commands or a browser.
 test: setup
-	$(MAKE) --jobs=2 --output-sync=target check doctest
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --durations=20
+	$(MAKE) style
+	$(MAKE) --jobs=2 beside suite
+
+beside: setup
+	$(MAKE) --jobs=1 types layers doctest
+
+suite: setup
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" --durations=20
 
 # The examples in docstrings.
 doctest: setup

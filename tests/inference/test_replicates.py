@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +46,31 @@ from confide.inference.replicates import (
     replicate_name,
     sparse_counts,
 )
+from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.made_up import exchanged_homes, resized_blocks, shrinkage
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger
+from confide.releases.verify import Verification
 
 NUMBER, CALIBRATION = 3, 2
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def verified_once(seal: Callable[[str], Path]) -> Iterator[None]:
+    """The release that all tests share is verified once; copies of it, which tests change, each time."""
+    verify, shared = room.verify, seal("topdown")
+    found = verify(shared, lambda name: MECHANISMS[name])
+
+    def verified(folder: Path, mechanisms: Callable[[str], Any]) -> Verification:
+        return found if folder == shared else verify(folder, mechanisms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "verify", verified)
+        yield
 
 
 @pytest.fixture(scope="module")

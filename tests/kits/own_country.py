@@ -60,7 +60,7 @@ LEDGER = "norland.ledger"
 
 def people(number: int = 120, seed: int = 5) -> list[dict[str, str]]:
     """Made-up people: many Lutherans, few others, and households of one to four."""
-    draw = random.Random(seed)  # noqa: S311: nobody is protected by it
+    draw = random.Random(seed)  # nobody is protected by it
     codes, rows, household = list(MUNICIPALITIES), [], 0
     while len(rows) < number:
         household += 1

@@ -119,30 +119,30 @@ BOARDS = {
 """For each board what is typed where, and what the page says then."""
 
 
-def test_every_board_is_moved_kept_and_gone_back_from(tmp_path: Path) -> None:
-    folder = tmp_path / "office"
-    for name in BOARDS:
-        shutil.copytree(EXAMPLES / name, folder / name)
-    with browsing(folder) as watched:
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_board_is_moved_kept_and_gone_back_from(name: str, tmp_path: Path) -> None:
+    label, text, said = BOARDS[name]
+    shutil.copytree(EXAMPLES / name, tmp_path / "office" / name)
+    with browsing(tmp_path / "office") as watched:
         page = watched.page
-        for name, (label, text, said) in BOARDS.items():
-            page.goto(f"{watched.home}/board?spec={name}%2Fspec.toml")
-            before = page.locator("#board").inner_text()
-            field = page.get_by_label(label)
-            field.fill(text)
-            field.press("Tab")
-            page.wait_for_selector(f"#board :text('{said}')")
-            shown = page.locator("#board").inner_text()
-            page.reload()
-            assert page.locator("#board").inner_text() == shown, "the board has an address"
-            assert watched.serious() == []
-            page.get_by_role("button", name="Pin as B").click()
-            page.wait_for_selector("text=Go to B")
-            page.go_back()
-            page.wait_for_selector("text=Go to B", state="detached")
-            page.go_back()
-            page.wait_for_function("text => document.querySelector('#board')?.innerText === text", arg=before)
-        _dragged(page)
+        page.goto(f"{watched.home}/board?spec={name}%2Fspec.toml")
+        before = page.locator("#board").inner_text()
+        field = page.get_by_label(label)
+        field.fill(text)
+        field.press("Tab")
+        page.wait_for_selector(f"#board :text('{said}')")
+        shown = page.locator("#board").inner_text()
+        page.reload()
+        assert page.locator("#board").inner_text() == shown, "the board has an address"
+        assert watched.serious() == []
+        page.get_by_role("button", name="Pin as B").click()
+        page.wait_for_selector("text=Go to B")
+        page.go_back()
+        page.wait_for_selector("text=Go to B", state="detached")
+        page.go_back()
+        page.wait_for_function("text => document.querySelector('#board')?.innerText === text", arg=before)
+        if name == "cellkey":
+            _dragged(page)
         assert watched.serious() == []
         assert watched.outside() == []
         assert watched.complaints == []
