@@ -50,8 +50,8 @@ quick: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q -n 2 -m "$(QUICK)"
 
-# Style first, as it takes a moment. Types, layers and the examples of docstrings are looked at beside the tests, and
-# the tests have three processes, one more than they need: some wait for commands or a browser.
+# Style first, as it takes a moment. Types, layers and the examples of docstrings are looked at beside the tests, which
+# leave some time of two processors: some wait for commands or a browser.
 test: setup
 	$(MAKE) style
 	$(MAKE) --jobs=2 beside suite
@@ -60,7 +60,7 @@ beside: setup
 	$(MAKE) --jobs=1 types layers doctest
 
 suite: setup
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" --durations=20
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --durations=20
 
 # The examples in docstrings.
 doctest: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import os
 import shutil
 from collections.abc import Callable
@@ -61,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.cpu_count = lambda: 1
     os.fsync = lambda _: None
     share_database()
+    # Some tests give up the rights of root for a moment, and a codec that cannot be read then is remembered as unknown.
+    codecs.lookup("ascii")
     if config.getoption("--stopwatch"):
         config.pluginmanager.register(Stopwatch(writes=not hasattr(config, "workerinput")))
 

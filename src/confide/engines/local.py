@@ -202,8 +202,9 @@ class LocalEngine:
         self.processes = processes or os.cpu_count() or 1
         self._workers = Workers(self.processes)
         self._scratch = private_folder(scratch)
-        self._lines: dict[tuple[Path, str], tuple[tuple[int, int], Lines]] = {}
+        self._lines: dict[tuple[Path, str], tuple[tuple[int, int] | None, Lines]] = {}
         self._texts: dict[tuple[object, ...], Path] = {}
+        self._kinds: dict[str, tuple[tuple[int, int] | None, dict[str, str]]] = {}
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": self.processes,
             "memory_limit": memory,
@@ -227,9 +228,13 @@ class LocalEngine:
         self._connection.close()
 
     def kinds(self, source: Source) -> dict[str, str]:
-        text = f"DESCRIBE SELECT * FROM {_from(self._text(source))}"
-        rows = _in_our_words(lambda: self._connection.execute(text).fetchall(), [source])
-        return {name: _kind(str(type_)) for name, type_, *_ in rows}
+        text, state = f"DESCRIBE SELECT * FROM {_from(self._text(source))}", _state(source.path)
+        before, kinds = self._kinds.get(text, (None, {}))
+        if state is None or before != state:  # asked many times of the same file, and again when it has changed
+            rows = _in_our_words(lambda: self._connection.execute(text).fetchall(), [source])
+            kinds = {name: _kind(str(type_)) for name, type_, *_ in rows}
+            self._kinds[text] = state, kinds
+        return dict(kinds)
 
     def sql(self, text: str, **sources: Source | Path) -> Confidential[pa.Table]:
         query = self._with(text, sources)
@@ -302,16 +307,23 @@ class LocalEngine:
         """
         if source.format == "parquet" or source.quoted:
             return False
-        values, status = len(csv_header(source)), source.path.stat()
-        state = status.st_size, status.st_mtime_ns
+        values, state = len(csv_header(source)), _state(source.path)
         before, lines = self._lines.get((source.path, source.delimiter), (None, Lines()))
-        if before != state:
+        if state is None or before != state:
             lines = look_at_lines(source, values)
             self._lines[source.path, source.delimiter] = state, lines
         findings = lines.findings(source, values)
         if findings:
             raise InputError(findings)
         return lines.mixed
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """What tells that a file has changed: its size and time; none of a folder, or of what is not there."""
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> T:
