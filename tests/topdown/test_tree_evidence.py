@@ -144,6 +144,19 @@ def test_a_second_look_expects_people_where_people_are() -> None:
     assert large.weights == pytest.approx(1 / (wider * 900 * (sizes / 1_101) * (1 - sizes / 1_101) + 0.02))
 
 
+def test_a_second_look_believes_measurements_where_people_live_apart() -> None:
+    """All 64 of a kind live in one of four units of the same size, as in a prison: nobody expects them elsewhere."""
+    rules = NodeRules((), 0.0, (), {}, frozenset(), {}, np.zeros(2, bool), second_look=True)
+    first = np.array([[64.0, 0.0, 0.0, 0.0], [0.0, 64.0, 64.0, 64.0]])
+    apart = EstimationNode(np.arange(2), np.array([64, 192]), (), {}, 4)
+    queries = list(expected_cells(apart, rules, np.ones((2, 4), bool), first))
+    prison = next(query for query in queries if query.groups[0] >= 0)
+    assert prison.measured[0] == pytest.approx([16.0] * 4)
+    by_chance = 16 * 0.75 * (1 + 64.5 / 8)
+    assert prison.weights == pytest.approx(1 / (np.array([48.0**2 / 2, 16**2 / 2, 16**2 / 2, 16**2 / 2]) + 0.02))
+    assert by_chance < 16**2 / 2
+
+
 def test_a_second_look_brings_blocks_closer_to_the_truth(population_folder: Path, tmp_path: Path) -> None:
     """On the same noise: totals of blocks are off by a tenth less at least, and those of made groups are the same."""
     errors = []

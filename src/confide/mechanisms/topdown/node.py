@@ -171,7 +171,8 @@ def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, fi
     a unit is, the more its shares show beside chance. A measurement of one cell is far noisier where n is small, and
     least squares without this would give such people to whatever unit has the largest noise. Parts are of the people in
     the group of the limited query that the cell is in, because quarters are elsewhere than homes. Cells whose n have
-    the same power of two have one variance.
+    the same power of two have one variance. Where a first estimate is much further from what is expected than that,
+    such as in the one block of a town that has a prison, half its own squared distance is the variance.
     """
     assert node.parent is not None
     groups = np.zeros(len(node.support), np.int64)
@@ -189,7 +190,9 @@ def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, fi
         place = np.full(len(groups), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         expected = node.parent[chosen, None] * part[chosen]
-        variance = (wider[chosen] * expected * (1 - part[chosen])).mean(axis=0) + LEAST_VARIANCE
+        likely = (wider[chosen] * expected * (1 - part[chosen])).mean(axis=0)
+        found = np.square(first[chosen] - expected).mean(axis=0)
+        variance = np.maximum(likely, found / 2) + LEAST_VARIANCE
         yield MeasuredQuery(f"expected {label}", place, expected, 1 / variance)
 
 
