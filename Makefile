@@ -16,6 +16,10 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Two processes of tests on two processors: threads of linear algebra beside them would only wait for each other.
+test quick coverage: export OPENBLAS_NUM_THREADS := 1
+test quick coverage: export OMP_NUM_THREADS := 1
+
 .PHONY: demo screenshots quick test beside suite test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-bench clean
 
 setup: $(VENV)/.ready
