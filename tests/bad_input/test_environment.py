@@ -406,8 +406,10 @@ def die(group: int, rows: pa.Table) -> pa.Table:
 @pytest.mark.process
 def test_a_worker_that_is_killed_is_a_clear_error(tmp_path: Path) -> None:
     write_parquet(tmp_path / "rows.parquet", {"part": [0, 1]})
+    workers = Workers(2)
+    workers.begun(die).result()  # until then this process would do their work
     with pytest.raises(RunError) as caught:
-        map_groups(die, tmp_path / "rows.parquet", "part", [0, 1], tmp_path / "into", workers=Workers(2))
+        map_groups(die, tmp_path / "rows.parquet", "part", [0, 1], tmp_path / "into", workers=workers)
     assert caught.value.findings[0].code == "worker-died"
     assert not list((tmp_path / "into").iterdir())
 

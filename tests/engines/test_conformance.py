@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.engines import Engine, LocalEngine, Source, SparkEngine
-from confide.engines.protocol import cell_index, group_index
-from confide.errors import InputError
+from confide.engines.groups import Workers, map_groups
+from confide.engines.protocol import GroupFunction, cell_index, group_index
+from confide.errors import InputError, RunError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity
 
 pytestmark = pytest.mark.process
@@ -141,16 +146,65 @@ def who(group: int, rows: pa.Table) -> pa.Table:
 
 def test_the_local_engine_keeps_its_workers_from_map_to_map_and_ends_them(tmp_path: Path) -> None:
     source = parquet(tmp_path, part=[0, 1, 2, 3])
+    maps: list[set[int]] = []
+    deadline = time.monotonic() + 60
     with LocalEngine(tmp_path / "scratch", processes=2) as engine:
-        files = [
-            file
-            for number in range(3)
-            for file in engine.map_groups(who, source.path, "part", range(4), tmp_path / f"out{number}")
-        ]
-    workers = {process for file in files for process in pq.read_table(file).column("process").to_pylist()}
-    assert os.getpid() not in workers
-    assert len(workers) <= 2
+        while sum(os.getpid() not in processes for processes in maps) < 3:
+            assert time.monotonic() < deadline
+            files = engine.map_groups(who, source.path, "part", range(4), tmp_path / f"out{len(maps)}")
+            maps.append({process for file in files for process in pq.read_table(file).column("process").to_pylist()})
+    # The process itself works while the first of them begins, and never again.
+    own = [os.getpid() in processes for processes in maps]
+    assert own == sorted(own, reverse=True)
+    workers = set().union(*maps) - {os.getpid()}
+    assert 1 <= len(workers) <= 2
     assert not any(_alive(worker) for worker in workers)
+
+
+def test_each_group_is_mapped_once_while_workers_begin(tmp_path: Path) -> None:
+    source = parquet(tmp_path, part=list(range(40)), n=list(range(40)))
+    mapped: list[int] = []
+
+    class Once(Workers):
+        """Ready after some groups, and with a pool that writes down what it is given."""
+
+        def begun(self, function: GroupFunction) -> Future[None]:
+            begun = Future[None]()
+            begun.done = lambda: len(done) > 10  # type: ignore[method-assign]
+            begun.set_result(None)
+            return begun
+
+        def pool(self) -> Any:
+            pool = mock.Mock()
+            pool.submit = submit
+            return pool
+
+    def submit(function: Callable[..., None], *arguments: Any) -> Future[None]:
+        mapped.append(arguments[3])
+        task = Future[None]()
+        task.set_result(function(*arguments))
+        return task
+
+    done: list[int] = []
+    files = map_groups(doubled, source.path, "part", range(40), tmp_path / "out", workers=Once(2), advance=done.append)
+    assert mapped == list(range(10, 40))
+    assert sum(done) == 40
+    assert all(file.exists() for file in files)
+
+
+def test_a_worker_that_dies_between_two_maps_is_noticed_and_the_next_begins_others(tmp_path: Path) -> None:
+    source = parquet(tmp_path, part=[0, 1])
+    workers = Workers(2)
+    workers.begun(who).result()
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    with pytest.raises(RunError) as caught:
+        map_groups(who, source.path, "part", [0, 1], tmp_path / "out", workers=workers)
+    assert caught.value.findings[0].code == "worker-died"
+    # And the one after that begins anew.
+    files = map_groups(who, source.path, "part", [0, 1], tmp_path / "out", workers=workers)
+    assert all(file.exists() for file in files)
+    workers.close()
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
@@ -243,12 +297,15 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     pq.write_table(pa.table({"part": [0, 1]}), folder / "rows.parquet")
     with LocalEngine(folder / "scratch", processes=2) as engine:
-        engine.map_groups(slow, folder / "rows.parquet", "part", range(8), folder / "out")
+        engine.map_groups(slow, folder / "rows.parquet", "part", range(200), folder / "out")
 """
 SLOW = """
-import os, time
+import multiprocessing, os, time
 from pathlib import Path
 def slow(group, rows):
+    if multiprocessing.parent_process() is None:
+        time.sleep(0.1)
+        return rows  # the process itself, while its workers begin
     Path(os.environ["PIDS"], str(os.getpid())).touch()
     time.sleep(60)
     return rows

@@ -22,7 +22,7 @@ from confide.estimation.node_problem import NodeProblem
 from confide.estimation.sectors import Sectors
 from confide.mechanisms.topdown import from_below, node
 from confide.mechanisms.topdown.descent import estimates_folder
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_table
 from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, worth_of_blocks
 from confide.mechanisms.topdown.measurements.layout import words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
@@ -33,7 +33,7 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import bypass_only_children
 from confide.mechanisms.topdown.strategy import Pass
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.mechanisms.topdown.whole_tree import planned_tree
+from confide.mechanisms.topdown.whole_tree import grouping_of, planned_tree
 from confide.noise import ReleaseKey, draw_at
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Silent
@@ -411,6 +411,7 @@ def test_expected_errors_are_those_of_the_estimator_in_use(tmp_path: Path) -> No
         np.array([0, 0, 0, 0, 1, 1, 1]),
         np.array([0, 0, 1, 1, 1, -1, 0]),
         np.arange(7)[::-1],
+        np.array([3, -1, 0, 8, 5, 1, 4]),
     ):
         number, inside = int(area.max()) + 1, np.flatnonzero(area >= 0)
         counts = [covariances.sectors.count({0: np.arange(2) == k}) for k in range(2)]
@@ -419,6 +420,24 @@ def test_expected_errors_are_those_of_the_estimator_in_use(tmp_path: Path) -> No
         assert found == pytest.approx(np.einsum("akk->ak", exact))
         assert (found <= own.variances(kind, area, number) + 1e-9).all()
     assert tree.variances(kind, np.zeros(7, int), 1).max() < 0.9 * own.variances(kind, np.zeros(7, int), 1).max()
+
+
+def test_kinds_of_blocks_count_as_often_as_there_are_blocks(tmp_path: Path) -> None:
+    """Four blocks of one parent, two of another, one alone: their noise differs, and the table has the mean of all."""
+    spec = with_tree(
+        lay_out(tmp_path, [[5, 3], [0, 2], [4, 4], [9, 1], [2, 2], [3, 3], [1, 0]], {"houses": [1] * 7}, "")
+    )
+    problem = problem_of(spec)
+    noise, rows = ReleasedNoise(problem), accuracy_table(problem).to_pylist()
+    blocks = problem.frame.spine.blocks
+    stated = {row["query"]: row["sd"] for row in rows if row["geography"] == blocks.name}
+    names = [attribute.name for attribute in problem.strategy.schema.attributes]
+    for query, sd in stated.items():
+        variances = noise.variances(
+            grouping_of(names, problem.strategy.query(query)), blocks.unit_of_block, blocks.units
+        )
+        assert sd == pytest.approx(np.sqrt(variances.mean()), rel=1e-3)
+        assert np.ptp(variances.mean(axis=1)) > 0.01 * variances.mean()
 
 
 # Other countries, schemas and constraints.

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,11 +28,15 @@ ORPHAN_CHECK_SECONDS = 0.5
 
 
 class Workers:
-    """A pool of processes, begun when first asked for and kept: to begin one costs seconds, and a run maps often."""
+    """A pool of processes, begun when first asked for and kept: to begin one costs seconds, and a run maps often.
+
+    While they begin, whoever asks can work: :meth:`begun` says when the first of them is ready.
+    """
 
     def __init__(self, processes: int):
         self.processes = processes
         self._pool: ProcessPoolExecutor | None = None
+        self._begun: Future[None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -52,11 +56,21 @@ class Workers:
             )
         return self._pool
 
+    def begun(self, function: GroupFunction) -> Future[None]:
+        """Begins the processes where none have begun. Done when one of them has imported what the function needs."""
+        if self._begun is None:
+            self._begun = self.pool().submit(_imported, function)
+        return self._begun
+
     def close(self) -> None:
         """Ends the processes, after what each has at hand. Asked again, a new pool is begun."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+            self._pool = self._begun = None
+
+
+def _imported(function: GroupFunction) -> None:
+    """Nothing: a function that has come to a worker is imported there."""
 
 
 def files_of_groups(groups: Sequence[int], into: Path) -> tuple[list[Path], list[tuple[int, Path]]]:
@@ -80,16 +94,19 @@ def map_groups(
     files, missing = files_of_groups(groups, into)
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
-    if workers.processes == 1 or len(missing) <= 1:
-        for group, file in missing:
-            _map_one(function, rows, key, group, file)
-            report(1)
-        return files
+    alone = workers.processes == 1 or len(missing) <= 1
     try:
-        pool = workers.pool()
-        for task in as_completed([pool.submit(_map_one, function, rows, key, group, file) for group, file in missing]):
-            task.result()
+        # This process works as well until the first of the others is ready: to begin them takes some seconds.
+        begun = None if alone else workers.begun(function)
+        while missing and (begun is None or not begun.done()):
+            _map_one(function, rows, key, *missing.pop(0))
             report(1)
+        if begun is not None and missing:
+            begun.result()
+            pool = workers.pool()
+            for task in as_completed([pool.submit(_map_one, function, rows, key, *each) for each in missing]):
+                task.result()
+                report(1)
     except BrokenProcessPool:
         workers.close()
         raise worker_died() from None

@@ -49,7 +49,7 @@ class _Margins:
 def _margins(prepared: Prepared, hessian: Hessian, reference: Floats, number: Integers) -> _Margins:
     """The margins, over the free variables as numbered."""
     units = prepared.problem.units
-    group, cell = (hessian.coarse @ hessian.stack).tocoo().coords
+    group, cell = (hessian.coarse.sparse() @ hessian.stack.sparse()).tocoo().coords
     pair = np.repeat(np.arange(len(group)), units)
     child = np.tile(np.arange(units), len(group))
     variable = number[cell[pair], child]

@@ -11,7 +11,8 @@ What is left of the bounds are the *side rows* ``low <= A x <= high``, x read ro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +20,9 @@ import scipy.sparse as sp
 from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.cell_law import CellLaw
 from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem, group_sums
+
+if TYPE_CHECKING:
+    from confide.estimation.group_sums import GroupSums
 
 # The sum of squares as a linear operator: H x without forming H where that is dearer.
 #
@@ -42,12 +46,12 @@ class Hessian:
     """The weighted mean of what was measured of each cell by itself; 0 where nothing was."""
     constant: float
     """What does not depend on x: measured groups without cells, and cells measured by themselves more than once."""
-    stack: sp.csr_array
+    stack: GroupSums
     """Sums over the finest groups, (finest rows, cells)."""
-    stack_t: sp.csr_array
-    coarse: sp.csr_array
+    stack_t: GroupSums
+    coarse: GroupSums
     """Sums of those, one row for each measured group, (rows, finest rows)."""
-    coarse_t: sp.csr_array
+    coarse_t: GroupSums
     weights: Floats
     """(rows, children)."""
     measured: Floats
@@ -57,11 +61,11 @@ class Hessian:
 
     def margins(self, x: Floats) -> Floats:
         """M x: every measured group's sum."""
-        return np.asarray(self.coarse @ (self.stack @ x))
+        return self.coarse @ (self.stack @ x)
 
     def adjoint(self, values: Floats) -> Floats:
         """M' values: for every cell the sum over the groups that it lies in."""
-        return np.asarray(self.stack_t @ (self.coarse_t @ values))
+        return self.stack_t @ (self.coarse_t @ values)
 
     def product(self, v: Floats) -> Floats:
         """H v."""
@@ -94,6 +98,8 @@ class Hessian:
 
 def build_hessian(problem: NodeProblem) -> Hessian:
     """The operator of a node problem."""
+    from confide.estimation.group_sums import add_alike, add_cells  # compiled code: loaded when something is solved
+
     diagonal, weighted, constant = np.zeros(problem.allowed.shape), np.zeros(problem.allowed.shape), 0.0
     singles: list[tuple[MeasuredQuery, Integers]] = []
     stacked: list[tuple[Integers, Floats, Floats]] = []
@@ -105,10 +111,8 @@ def build_hessian(problem: NodeProblem) -> Hessian:
             constant += float((query.weights * query.measured[sizes == 0] ** 2).sum())
         # A query whose groups are single cells adds to the diagonal; any other is a row of M.
         if sizes.max(initial=0) <= 1:
-            inside = query.groups >= 0
-            diagonal[inside] += query.weights
-            weighted[inside] += query.weights * query.measured[query.groups[inside]]
-            singles.append((query, np.flatnonzero(inside)))
+            add_cells(diagonal, weighted, query.groups, query.weights, query.measured)
+            singles.append((query, np.flatnonzero(query.groups >= 0)))
         else:
             number = np.append(np.cumsum(sizes > 0) - 1, -1)
             stacked.append((number[query.groups], query.measured[sizes > 0], query.weights))
@@ -122,15 +126,15 @@ def build_hessian(problem: NodeProblem) -> Hessian:
     none = np.zeros((0, problem.units))
     measured = np.concatenate([none, *(part[1] for part in stacked)])
     weights = np.concatenate([none, *(np.broadcast_to(part[2], part[1].shape) for part in stacked)])
-    stack, stack_t, coarse, coarse_t = _sparse_stack([(part[0], len(part[1])) for part in stacked], problem.cells)
+    listed = tuple((part[0].tobytes(), len(part[1])) for part in stacked)
+    stack, stack_t, coarse, coarse_t = _sparse_stack(listed, problem.cells)
     dense = None
     # One dense H serves all children if their weights are the same: a product of small matrices is quickest.
     alike = bool((diagonal == diagonal[:, :1]).all() and (weights == weights[:, :1]).all())
     if alike and problem.cells**2 * problem.units <= DENSE:
         dense = np.zeros((problem.cells, problem.cells))
         for groups, _, weight in stacked:
-            together = groups[:, None] == np.where(groups >= 0, groups, -2)[None, :]
-            dense += float(weight[0]) * together
+            add_alike(dense, groups, float(weight[0]))
         dense[np.diag_indices(problem.cells)] += diagonal[:, 0]
     return Hessian(diagonal, centre, constant, stack, stack_t, coarse, coarse_t, weights, measured, dense)
 
@@ -145,16 +149,23 @@ def _coarser(groups: Integers, base: Integers, count: int) -> Integers | None:
     return target if bool((target[base[inside]] == groups[inside]).all()) else None
 
 
-_Stack = tuple[sp.csr_array, sp.csr_array, sp.csr_array, sp.csr_array]
+_Stack = tuple["GroupSums", "GroupSums", "GroupSums", "GroupSums"]
 
 
-def _sparse_stack(queries: list[tuple[Integers, int]], cells: int) -> _Stack:
-    """Sums over the finest partitions and sums of those, each with its transpose; queries with most groups first."""
+@lru_cache(maxsize=8)  # a second look at a node asks for the same, as do nodes with the same cells
+def _sparse_stack(queries: tuple[tuple[bytes, int], ...], cells: int) -> _Stack:
+    """Sums over the finest partitions and sums of those, each with its transpose; queries with most groups first.
+
+    Args:
+        queries: For each one the group of every cell, as bytes, and the number of groups.
+        cells: How many cells there are.
+    """
     finest: list[tuple[Integers, int, int]] = []
     fine_pairs: list[tuple[Integers, Integers]] = []
     coarse_pairs: list[tuple[Integers, Integers]] = []
     start = row = 0
-    for groups, count in queries:
+    for written, count in queries:
+        groups = np.frombuffer(written, np.int64)
         for base, offset, size in finest:
             target = _coarser(groups, base, size)
             if target is not None:
@@ -171,18 +182,14 @@ def _sparse_stack(queries: list[tuple[Integers, int]], cells: int) -> _Stack:
     return (*_ones(fine_pairs, start, cells), *_ones(coarse_pairs, row, start))
 
 
-def _ones(pairs: list[tuple[Integers, Integers]], height: int, width: int) -> tuple[sp.csr_array, sp.csr_array]:
+def _ones(pairs: list[tuple[Integers, Integers]], height: int, width: int) -> tuple[GroupSums, GroupSums]:
     """The 0/1 matrix with ones at the pairs, and its transpose."""
+    from confide.estimation.group_sums import GroupSums
+
     empty = np.zeros(0, np.int64)
     rows = np.concatenate([empty, *(pair[0] for pair in pairs)])
     columns = np.concatenate([empty, *(pair[1] for pair in pairs)])
-    return _csr(rows, columns, (height, width)), _csr(columns, rows, (width, height))
-
-
-def _csr(rows: Integers, columns: Integers, shape: tuple[int, int]) -> sp.csr_array:
-    order = np.argsort(rows, kind="stable")
-    pointer = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
-    return sp.csr_array((np.ones(len(rows)), columns[order], pointer), shape=shape)
+    return GroupSums.of(rows, columns, (height, width)), GroupSums.of(columns, rows, (width, height))
 
 
 # Projections on simplices, many at once.

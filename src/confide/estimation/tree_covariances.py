@@ -43,6 +43,8 @@ VAGUE = 1e-9
 KNOWN = 1e-11
 """A variance of a total below this part of that of all cells is none: the total was known before."""
 BYTES_AT_ONCE = 1 << 26
+BYTES_OF_KINDS = 1 << 21
+"""Matrices of so many kinds of units are worked on together: what is small stays where the processor has it."""
 
 Evaluate = Callable[[Floats], Floats]
 
@@ -567,7 +569,7 @@ def pseudo_inverse(matrices: Floats) -> Floats:
 
 
 def _chunks(number: int, size: int) -> Iterator[slice]:
-    at_once = max(1, BYTES_AT_ONCE // max(1, size))
+    at_once = max(1, BYTES_OF_KINDS // max(1, size))
     for first in range(0, number, at_once):
         yield slice(first, min(first + at_once, number))
 

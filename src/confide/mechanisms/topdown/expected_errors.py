@@ -144,20 +144,28 @@ class _OnTheTree:
 
     def variances(self, groups: Grouping, areas: Integers, number: int) -> Floats:
         """The variance of the cells of a query in areas, as in :meth:`ReleasedNoise.variances`."""
+        variances, kind = self.by_kind(groups, areas, number)
+        return np.asarray(variances[kind], np.float64)
+
+    def by_kind(self, groups: Grouping, areas: Integers, number: int) -> tuple[Floats, Integers]:
+        """The same for kinds of areas, and the kind of each area: blocks are alike by the thousand."""
         cells = SectorCells(self._tree.sectors, groups)
         spine = self._problem.spine
         area = areas[spine.rows]
-        covariances = self._tree.covariances
         inside = np.flatnonzero(area >= 0)
-        if len(inside) == number == len(np.unique(area[inside])):
-            # Every area is a block: they are alike by the thousand.
-            result = np.zeros((number, cells.cells))
-            result[area[inside]] = cells.variances(self._blocks.values)[self._blocks.kind[inside]]
-            return np.maximum(result, 0.0)
-        key = area.tobytes()
-        if key not in self._matrices:
-            self._matrices[key] = covariances.area_matrices(inside, area[inside], number)
-        return np.maximum(cells.variances(self._matrices[key]), 0.0)
+        if len(inside) == len(np.unique(area[inside])):  # every area is a block, or has none: nobody, and no noise
+            kinds, of_blocks = np.unique(self._blocks.kind[inside], return_inverse=True)
+            kind = np.full(number, len(kinds), np.int64)
+            kind[area[inside]] = of_blocks.reshape(-1)
+            matrices = self._blocks.values[kinds]
+            if len(inside) < number:
+                matrices = np.concatenate([matrices, np.zeros_like(self._blocks.values[:1])])
+        else:
+            key = area.tobytes()
+            if key not in self._matrices:
+                self._matrices[key] = self._tree.covariances.area_matrices(inside, area[inside], number)
+            kind, matrices = np.arange(number), self._matrices[key]
+        return np.maximum(cells.variances(matrices), 0.0), kind
 
 
 def combined(parts: Floats, within: Floats) -> Floats:
@@ -503,8 +511,9 @@ def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.
         for name, areas, loose, parts, area in kinds:
             key = (name, not asked.groups, same_noise)
             if key not in known and noise.tree is not None:
-                variance = noise.tree.variances(asked.groups, area, areas)
-                known[key] = _expected(variance, np.full(variance.shape, 1 / variance.size))
+                variance, kind = noise.tree.by_kind(asked.groups, area, areas)
+                share = np.bincount(kind)[:, None] / (areas * variance.shape[1])
+                known[key] = _expected(variance, np.broadcast_to(share, variance.shape))
             elif key not in known and within is not None:
                 known[key] = _expected_of_parts(*parts[not asked.groups], *_alike(within.T))
             same: dict[str, Any] = {"geography": name, "areas": areas, "loose_blocks": _written(loose)}

@@ -160,6 +160,8 @@ UNLIKE = 4.0
 LIKE_NEIGHBOURS = 8.0
 """People live together as if a unit took after so many of them: the larger it is, the more it differs from others."""
 LEAST_VARIANCE = 0.02
+MOST_POWERS = 2000
+"""More than any float has powers of two."""
 
 
 def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, first: Floats) -> Iterator[MeasuredQuery]:
@@ -184,16 +186,17 @@ def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, fi
         sizes = allowed[own] * (first[own].sum(axis=0) + 0.5)
         part[own] = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), LEAST_VARIANCE)
         wider[own] = np.maximum(UNLIKE, 1 + sizes / LIKE_NEIGHBOURS)
+    expected = node.parent[:, None] * part
+    likely, found = wider * expected * (1 - part), np.square(first - expected)
     power = np.frexp(node.parent.astype(np.float64))[1]
-    for label, number in enumerate(np.unique(np.stack([groups > 0, power]), axis=1).T):
-        chosen = np.flatnonzero(((groups > 0) == number[0]) & (power == number[1]))
+    # Quarters have a larger kind than all homes, whatever the power of two.
+    kinds, kind = np.unique(np.where(groups > 0, MOST_POWERS, 0) + power, return_inverse=True)
+    for label in range(len(kinds)):
+        chosen = np.flatnonzero(kind == label)
         place = np.full(len(groups), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
-        expected = node.parent[chosen, None] * part[chosen]
-        likely = (wider[chosen] * expected * (1 - part[chosen])).mean(axis=0)
-        found = np.square(first[chosen] - expected).mean(axis=0)
-        variance = np.maximum(likely, found / 2) + LEAST_VARIANCE
-        yield MeasuredQuery(f"expected {label}", place, expected, 1 / variance)
+        variance = np.maximum(likely[chosen].mean(axis=0), found[chosen].mean(axis=0) / 2) + LEAST_VARIANCE
+        yield MeasuredQuery(f"expected {label}", place, expected[chosen], 1 / variance)
 
 
 def _within(name: str, groups: Integers, answers: Floats, slack: float) -> GroupBounds:
