@@ -193,7 +193,8 @@ def test_the_written_strategy_is_exact_and_accepted(project: Path) -> None:
     assert all(sum(query.share for query in level.queries) == 1 for level in strategy.levels)
     assert str(strategy.budget) == answer["best"]["rho"] == answer["best"]["budget"]
     assert account_of(strategy).total.rho == strategy.budget
-    assert strategy.bypass == BY_QUERY
+    assert (strategy.bypass, strategy.evidence) == (BY_QUERY, "tree")
+    assert answer["evidence"] == {"now": "own", "best": "tree"}
     text = (project / "spec.toml").read_text().replace('"pl94-persons"', '"tuned.toml"')
     budget = f'budget = "{load_strategy("pl94-persons", root="state").budget}"'
     (project / "tuned-spec.toml").write_text(text.replace(budget, f'budget = "{strategy.budget}"'))

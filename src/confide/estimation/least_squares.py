@@ -214,8 +214,9 @@ QUANTUM = 1e-6
 STIFF = 1e4
 """Laws of cells with a larger condition are solved by the interior point method first: conjugate gradients would take
 hundreds of products for each guess of an active set."""
-SMALL = 15_000
-"""Up to this many variables the interior point method is the first fallback, above it projected gradients."""
+SMALL = 100_000
+"""Up to this many variables the interior point method is the first fallback, above it projected gradients, which need
+less memory. It takes some ten seconds and half a gigabyte there, and where an active set fails it rarely does."""
 
 
 class SolveOutcome(StrEnum):

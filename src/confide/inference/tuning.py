@@ -50,7 +50,7 @@ from confide.mechanisms.topdown.characteristics import EvaluationGeography, geog
 from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.strategy import DELTA, Strategy
+from confide.mechanisms.topdown.strategy import DELTA, OWN, TREE, Strategy
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
 from confide.mechanisms.topdown.targets import (
     LimitedCounts,
@@ -231,7 +231,7 @@ class _Tuner:
         if confirm:
             confirmed, errors = self._confirm(limited, problems, confirm, answer.errors)
             answer = replace(answer, confirmed=confirmed, errors=errors)
-        missed = [_missed(row) for row in answer.confirmed if row.met < float(row.target.chance) - TOLERATED]
+        missed = [_missed(row, now) for row in answer.confirmed if row.met < float(row.target.chance) - TOLERATED]
         return replace(answer, people=self.people.said, warnings=(*self.people.warnings, *missed))
 
     def _prices(self, text: str) -> list[Mapping[str, Any]]:
@@ -368,7 +368,12 @@ def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tup
     return float((errors <= limit + 1e-12).mean()), float(errors.mean()), float(totals.mean())
 
 
-def _missed(row: ConfirmedTarget) -> Finding:
+def _missed(row: ConfirmedTarget, now: Strategy) -> Finding:
+    remedies = {
+        "best": "keep more of the present shares (--keep), or take a larger --budget",
+        "present": "take a larger --budget, or the best shares"
+        + (f', or let records learn from below (evidence = "{TREE}" in the strategy)' if now.evidence == OWN else ""),
+    }
     return Finding(
         code="missed-target",
         what=f"records with the {row.strategy} shares missed the target {row.target.text!r} in {row.kind}",
@@ -376,7 +381,7 @@ def _missed(row: ConfirmedTarget) -> Finding:
         found=f"{100 * row.met:.1f} per cent of figures within the limit, in {row.runs} runs",
         expected=f"{100 * float(row.target.chance):g} per cent: least squares would meet it, and records lose by "
         "non-negativity and by what they do not learn from below",
-        remedy="keep more of the present shares (--keep), or take a larger --budget",
+        remedy=remedies[row.strategy],
         severity="warning",
     )
 

@@ -30,7 +30,7 @@ from confide.estimation.tree_design import (
     best_shares,
 )
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
-from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, LevelStrategy, Strategy, unit_shares
+from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, TREE, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
 from confide.releases.draft import toml_value
 
@@ -139,8 +139,11 @@ class ShareDesign:
         return best_shares([LimitedVariances(self.design, self.linear, counts, limits)], begin, float(keep) * present)
 
     def with_shares(self, shares: Floats, budget: Fraction) -> Strategy:
-        """The strategy with other shares, as exact fractions: only children are bypassed query by query. What estimates
-        start from (``evidence``) stays."""
+        """The strategy with other shares, as exact fractions: only children are bypassed query by query.
+
+        Estimates start from all that is below (``evidence = "tree"``): the shares are the best for least squares on the
+        whole tree, and leave next to nothing to levels that learn from those below.
+        """
         strategy = self.problem.strategy
         by_level = [shares[[level == own.name for level, _ in self.unknowns]] for own in strategy.levels]
         of_levels = rounded_parts(np.array([part.sum() for part in by_level]))
@@ -149,7 +152,7 @@ class ShareDesign:
             rounded = rounded_parts(part / part.sum())
             queries = tuple(replace(query, share=s) for query, s in zip(own.queries, rounded, strict=True))
             levels.append(replace(own, share=share, queries=queries))
-        return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY)
+        return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY, evidence=TREE)
 
 
 def rounded_parts(shares: Floats, parts: int = PARTS) -> list[Fraction]:
