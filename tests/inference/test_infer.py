@@ -25,6 +25,7 @@ from confide.errors import ConfideError
 from confide.inference import Area, InferenceSource, infer, open_source
 from confide.inference.areas import AreaSet, PlacedAreas, SpineUnits, read_areas
 from confide.inference.choosing import ClassErrors, choose
+from confide.inference.inferring import MOST_EYES
 from confide.inference.pooled_errors import QUANTILES, SIZES, size_names
 from confide.inference.replicates import ReplicatedRelease
 from confide.inference.tree_answers import TreeAnswers
@@ -290,6 +291,25 @@ def test_small_counts_that_are_shown_catch_the_eye(source: InferenceSource) -> N
     exact = infer(source, ["total"], ["state"])
     exact.table("state")
     assert not any("catch the eye" in warning for warning in exact.warnings)
+
+
+def test_figures_that_catch_the_eye_are_counted_whole_and_named_in_a_line(source: InferenceSource) -> None:
+    answer = infer(source, ["hispanic*cenrace", "cenrace", "hispanic", "votingage*cenrace"], method="gls")
+    marked = {}
+    for kind in answer.kinds:
+        next(answer.batches(kind), None)
+        assert not kind.areas or not any(name == kind.kind for name, _ in answer.eyes)  # a part tells nothing
+        rows = answer.table(kind.kind).to_pylist()
+        for query in answer.queries:
+            marked[kind.kind, query.name] = sum(r["catches_the_eye"] for r in rows if r["query"] == query.name)
+        next(answer.batches(kind), None)
+    assert answer.eyes == marked
+    (said,) = (warning for warning in answer.warnings if "catch the eye" in warning)
+    most = sorted(marked.values(), reverse=True)
+    assert most[MOST_EYES] > 0
+    assert f"{most[0]:,} of " in said
+    assert said.count(" of '") == MOST_EYES
+    assert f"{sum(most[MOST_EYES:]):,} elsewhere" in said
 
 
 def test_at_once_is_wider(source: InferenceSource) -> None:

@@ -138,7 +138,7 @@ def infer(
         values = _values(answer) if facts is None else facts | {"folder": str(folder)}
         print_json(values | extra | ({"plots": [str(path) for path in drawn]} if drawn else {}))
         return
-    _show(answer, extra)
+    _show(answer, extra, written=folder is not None)
     if folder is not None:
         out.print(f"Written: {escape(str(folder))}")
     for path in drawn:
@@ -193,12 +193,12 @@ def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, An
     return answer.difference_rows(answer.kinds[0], *codes)
 
 
-def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]]) -> None:
+def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]], *, written: bool) -> None:
     out.print(f"[bold]{escape(answer.source.title)}[/]")
     out.print("No confidential record was read, and nothing was spent.\n")
     room = MOST_ROWS
     for kind in answer.kinds:
-        room -= _rows(answer, kind, room)
+        room -= _rows(answer, kind, room, all_=not written)
     _shares(answer)
     _quantiles(answer)
     _ranks(extra.get("ranks", []))
@@ -223,14 +223,15 @@ def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]]) -> None:
     out.print(f"[yellow]note[/] {NOT_COVERED}")
 
 
-def _rows(answer: Inference, kind: AreaSet, room: int) -> int:
-    """Prints the first rows of a kind of area, at most ``room``; returns how many. All rows are made, some at a time:
-    which figures catch the eye is counted on the way."""
+def _rows(answer: Inference, kind: AreaSet, room: int, *, all_: bool) -> int:
+    """Prints the first rows of a kind of area, at most ``room``; returns how many. Where no files were written, all
+    rows are made, some at a time: which figures catch the eye is counted on the way."""
     rows: list[dict[str, Any]] = []
-    total = 0
-    for batch in answer.batches(kind):
-        total += batch.num_rows
+    total = kind.areas * sum(query.cells for query in answer.queries) * len(answer.levels)
+    for batch in answer.batches(kind) if all_ or room else ():
         rows += batch.slice(0, room - len(rows)).to_pylist()
+        if not all_ and len(rows) == room:
+            break
     if not rows:
         return 0
     names = [name for name in answer.schema.names if name in answer.source.vocabulary.attributes]

@@ -408,16 +408,7 @@ class TreeCovariances:
         r is the same everywhere, so that they add nothing of their own.
         """
         size, sectors = self.sectors.size, len(self.sectors.sectors)
-        pieces: list[tuple[Integers, Integers]] = []
-        unit, own = block, area
-        for position in range(len(self.levels) - 1, 0, -1):
-            parent = self.levels[position].parent
-            key, pair, times = np.unique(parent[unit] * areas + own, return_inverse=True, return_counts=True)
-            uncut = times == np.bincount(parent, minlength=self.levels[position - 1].units)[key // areas]
-            cut = ~uncut[pair.reshape(-1)]
-            pieces.insert(0, (unit[cut], own[cut]))
-            unit, own = key[uncut] // areas, key[uncut] % areas
-        pieces.insert(0, (unit, own))
+        pieces = self.pieces(block, area, areas)
         result = np.zeros((areas, sectors, size, size))
         basis = np.repeat(np.eye(size)[:, None, :], sectors, axis=1)
         at_once = max(1, BYTES_AT_ONCE // (8 * sectors * size * size))
@@ -436,6 +427,19 @@ class TreeCovariances:
             start = np.repeat(basis[None], len(unit), axis=0)
             result[first:last] = self._forms(unit, own, last - first, start, chosen[:-1], basis)
         return result
+
+    def pieces(self, block: Integers, area: Integers, areas: int) -> list[tuple[Integers, Integers]]:
+        """For each level the largest units that lie in an area as a whole, with the area: what areas are made of."""
+        result: list[tuple[Integers, Integers]] = []
+        unit, own = block, area
+        for position in range(len(self.levels) - 1, 0, -1):
+            parent = self.levels[position].parent
+            key, pair, times = np.unique(parent[unit] * areas + own, return_inverse=True, return_counts=True)
+            uncut = times == np.bincount(parent, minlength=self.levels[position - 1].units)[key // areas]
+            cut = ~uncut[pair.reshape(-1)]
+            result.insert(0, (unit[cut], own[cut]))
+            unit, own = key[uncut] // areas, key[uncut] % areas
+        return [(unit, own), *result]
 
     def _forms(
         self,

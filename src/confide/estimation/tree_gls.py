@@ -379,6 +379,9 @@ class SectorCells:
         sizes = {axis: int(groups.max()) + 1 for axis, groups in variables.items()}
         self.cells = prod(sizes.values())
         self._free = [variables.get(axis) for axis in sectors.free]
+        self._as_they_are = [
+            groups is None or np.array_equal(groups, np.arange(len(groups))) for groups in self._free
+        ]  # free axes that need not be put into groups
         self._shape = tuple(sizes.get(axis, 1) for axis in (*sectors.core, *sectors.free))
         self._order = np.argsort((*sectors.core, *sectors.free)).tolist()
         self.weights = self._sector_weights([sizes.get(axis, 1) for axis in sectors.free])
@@ -404,7 +407,7 @@ class SectorCells:
         """The estimates of some units of a level: units x cells."""
         result = tree.query(level, self.base, units)
         for place, groups in enumerate(self._free):
-            if groups is not None:
+            if groups is not None and not self._as_they_are[place]:
                 result = np.moveaxis(np.moveaxis(result, 2 + place, -1) @ _indicator(groups), -1, 2 + place)
         return self.arranged(result.reshape(len(units), len(self.base.sizes), -1))
 

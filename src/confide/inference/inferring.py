@@ -49,6 +49,8 @@ from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 LEVELS = (0.9,)
 MOST_TYPICAL = 2_000
 """From so many areas the standard deviation of a kind of area is taken."""
+MOST_EYES = 5
+"""So many kinds of area and queries with figures that catch the eye are named, those with most of them."""
 NOT_COVERED = (
     "Margins are about the noise that protects people. They do not cover errors of the census itself: people who were "
     "missed, counted twice or in the wrong place, and answers that were wrong or imputed."
@@ -94,8 +96,8 @@ class Inference(TypedAnswer):
     shares: tuple[tuple[str, str], ...] = ()
     quantiles: tuple[tuple[str, float], ...] = ()
     eyes: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many figures with margins of least squares catch the eye, by kind of area and query, as far as rows were
-    made."""
+    """How many figures with margins of least squares catch the eye, by kind of area and query: of the kinds of which
+    all rows were made."""
 
     @cached_property
     def rules(self) -> Mapping[tuple[str, str], Rule]:
@@ -136,14 +138,17 @@ class Inference(TypedAnswer):
         placed = self._placed(kind)
         most = max(query.cells for query in self.queries)
         step = cells_at_once(most)
-        for query in self.queries:
-            self.eyes[kind.kind, query.name] = 0
+        eyes = dict.fromkeys(((kind.kind, query.name) for query in self.queries), 0)
         for first in range(0, kind.areas, step):
             areas = np.arange(first, min(first + step, kind.areas))
             for query in self.queries:
                 figures = self.figures(kind, areas, query)
                 for level in self.levels:
-                    yield self._rows(kind, placed, areas, query, figures, level)
+                    rows = self._rows(kind, placed, areas, query, figures, level)
+                    if level == self.levels[0]:
+                        eyes[kind.kind, query.name] += rows.column("catches_the_eye").true_count
+                    yield rows
+        self.eyes.update(eyes)
 
     def _rows(
         self,
@@ -158,8 +163,6 @@ class Inference(TypedAnswer):
         taken = self.intervals(kind, query, figures, level)
         bounded = ~np.isnan(taken.sd)
         eye = self._eye(figures, taken.by_least_squares)
-        if level == self.levels[0]:
-            self.eyes[kind.kind, query.name] += int(eye.sum())
         codes = pa.array([kind.codes[area] for area in areas.tolist()], pa.string())
         columns: dict[str, Any] = {
             "geography": pa.repeat(kind.kind, number * cells),
@@ -167,9 +170,8 @@ class Inference(TypedAnswer):
             "query": pa.repeat(query.name, number * cells),
             "label": pa.repeat(query.label, number * cells),
         }
-        of_cell = pa.array(np.tile(np.arange(cells), number))
         for name in self._attributes:
-            columns[name] = pa.array(query.labels(name), pa.string()).take(of_cell)
+            columns[name] = pa.concat_arrays([pa.array(query.labels(name), pa.string())] * number)
         columns |= {
             "estimate": _number(taken.estimate),
             "sd": _number(taken.sd),
@@ -436,9 +438,12 @@ class Inference(TypedAnswer):
         return result
 
     def _eye_warnings(self) -> list[str]:
-        listed = [f"{number:,} of {query!r} in {kind!r}" for (kind, query), number in self.eyes.items() if number]
-        if not listed:
+        counted = sorted(((number, key) for key, number in self.eyes.items() if number), reverse=True)
+        if not counted:
             return []
+        listed = [f"{number:,} of {query!r} in {kind!r}" for number, (kind, query) in counted[:MOST_EYES]]
+        if rest := counted[MOST_EYES:]:
+            listed.append(f"{sum(number for number, _ in rest):,} elsewhere")
         return [
             f"Some figures catch the eye: the release shows a small count above zero there ({'; '.join(listed)}). The "
             "margin of least squares is right for all figures together and too small for these: they are looked at "

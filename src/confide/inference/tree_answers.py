@@ -17,7 +17,7 @@ from confide.estimation.tree_gls import SectorCells, TreeEstimates
 from confide.inference.areas import PlacedAreas
 from confide.inference.asked import AskedQuery
 
-BLOCKS_AT_ONCE = 2_048
+UNITS_AT_ONCE = 2_048
 MOST_AT_ONCE = 1 << 16
 """So many covariances of counts are made at once."""
 MOST_KEPT = 1 << 23
@@ -62,8 +62,7 @@ class TreeAnswers:
             # The covariances of all core cells are kept: every query follows from them.
             if id(placed) not in self._area_cores:
                 block, area = _entries(placed, apart)
-                forms = self.covariances.area_forms(block, area, len(apart), np.eye(sectors.size))
-                self._area_cores[id(placed)] = (placed, forms)
+                self._area_cores[id(placed)] = (placed, self.covariances.area_matrices(block, area, len(apart)))
             return asked.variances(self._area_cores[id(placed)][1][np.searchsorted(apart, areas)])
         return self._by_probes(*_entries(placed, areas), len(areas), asked)
 
@@ -100,14 +99,14 @@ class TreeAnswers:
             if level >= 0:
                 result[rows] = asked.estimates(self.estimates, level, placed.unit[areas[rows]])
                 continue
-            block, area = _entries(placed, areas[rows])
-            last = len(self.covariances.levels) - 1
-            for first in range(0, len(block), BLOCKS_AT_ONCE):
-                part = slice(first, first + BLOCKS_AT_ONCE)
-                units, place = np.unique(block[part], return_inverse=True)
-                ones = np.ones(len(block[part]))
-                into = csr_matrix((ones, (area[part], place.reshape(-1))), shape=(len(rows), len(units)))
-                result[rows] += into @ asked.estimates(self.estimates, last, units)
+            pieces = self.covariances.pieces(*_entries(placed, areas[rows]), len(rows))
+            for position, (unit, area) in enumerate(pieces):
+                for first in range(0, len(unit), UNITS_AT_ONCE):
+                    part = slice(first, first + UNITS_AT_ONCE)
+                    units, place = np.unique(unit[part], return_inverse=True)
+                    ones = np.ones(len(unit[part]))
+                    into = csr_matrix((ones, (area[part], place.reshape(-1))), shape=(len(rows), len(units)))
+                    result[rows] += into @ asked.estimates(self.estimates, position, units)
         return result
 
     def count(self, levels: Mapping[int, Floats]) -> SectorCount:
@@ -171,6 +170,6 @@ def _contracted(cells: Floats, levels: Mapping[int, Floats]) -> Floats:
     return np.asarray(result)
 
 
-def cells_at_once(cells: int, numbers: int = 1 << 19) -> int:
+def cells_at_once(cells: int, numbers: int = 1 << 17) -> int:
     """How many areas of so many cells are answered at once."""
     return max(1, numbers // max(1, cells))
