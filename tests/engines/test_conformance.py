@@ -71,6 +71,14 @@ def test_csv_is_text_in_every_column(engine: Engine, tmp_path: Path) -> None:
     assert engine.sql("SELECT code FROM rows", rows=source).reveal("test").to_pylist() == [{"code": "007"}]
 
 
+def test_the_kinds_of_a_file_that_has_changed_are_those_that_it_has_now(engine: Engine, tmp_path: Path) -> None:
+    source = parquet(tmp_path, a=[1, 2])
+    assert engine.kinds(source) == {"a": "integer"}
+    assert engine.kinds(source) == {"a": "integer"}
+    parquet(tmp_path, a=["x", "y"], b=[1, 2])
+    assert engine.kinds(source) == {"a": "text", "b": "integer"}
+
+
 def test_csv_with_another_delimiter_and_a_byte_order_mark(engine: Engine, tmp_path: Path) -> None:
     source = csv(tmp_path, "\ufeffa|b\n1|2\n", delimiter="|")
     assert engine.sql("SELECT a, b FROM rows", rows=source).reveal("test").to_pylist() == [{"a": "1", "b": "2"}]
