@@ -57,9 +57,13 @@ class Workers:
         return self._pool
 
     def begun(self, function: GroupFunction) -> Future[None]:
-        """Begins the processes where none have begun. Done when one of them has imported what the function needs."""
+        """Begins the processes where none have begun. Done when one of them has imported what the function needs.
+
+        All begin here, as a pool begins one for each task while it has too few: one that begins while the pool finds
+        out that another has died would be waited for without end.
+        """
         if self._begun is None:
-            self._begun = self.pool().submit(_imported, function)
+            self._begun, *_ = [self.pool().submit(_imported, function) for _ in range(self.processes)]
         return self._begun
 
     def close(self) -> None:
