@@ -202,9 +202,12 @@ def test_each_group_is_mapped_once_while_workers_begin(tmp_path: Path) -> None:
 
 def test_a_worker_that_dies_between_two_maps_is_noticed_and_the_next_begins_others(tmp_path: Path) -> None:
     source = parquet(tmp_path, part=[0, 1])
+    before = {child.pid for child in multiprocessing.active_children()}
     workers = Workers(2)
     workers.begun(who).result()
-    for worker in multiprocessing.active_children():
+    own = [child for child in multiprocessing.active_children() if child.pid not in before]
+    assert len(own) == 2  # none is left to begin while the pool finds out that another has died
+    for worker in own:
         worker.kill()
     with pytest.raises(RunError) as caught:
         map_groups(who, source.path, "part", [0, 1], tmp_path / "out", workers=workers)
