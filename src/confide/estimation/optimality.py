@@ -8,7 +8,7 @@ each variable has by itself (docs/proofs/estimation.md),
                            + sum of v+ (A x - low) + v- (high - A x)  +  sum of m (block sum of x - p)
 
 The multipliers need not be good, and the solver that found them need not be trusted: bad ones only make the bound
-larger.
+larger. As f is a sum of squares, f* is at least 0, and f(x) is a bound as well.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def duality_gap(prepared: Prepared, x: Floats, multipliers: Floats, value: float
 def certify(prepared: Prepared, x: Floats, multipliers: Floats) -> OptimalityCertificate:
     """The certificate of a point. A slightly negative gap is rounding, or the reward of a slight violation."""
     value = prepared.hessian.value(x)
-    gap = duality_gap(prepared, x, multipliers, value)
+    # A sum of squares is nowhere below zero: where everything can be met, that is the sharper bound.
+    gap = min(duality_gap(prepared, x, multipliers, value), value)
     relative = abs(gap) / max(value + prepared.problem.scale, float(np.finfo(np.float64).tiny))
     limit = max(VIOLATION, 8.0 * float(np.finfo(np.float64).eps) * float(x.sum()))
     return OptimalityCertificate(value, gap, relative, prepared.problem.violation(x), limit)
