@@ -214,9 +214,9 @@ QUANTUM = 1e-6
 STIFF = 1e4
 """Laws of cells with a larger condition are solved by the interior point method first: conjugate gradients would take
 hundreds of products for each guess of an active set."""
-SMALL = 100_000
-"""Up to this many variables the interior point method is the first fallback, above it projected gradients, which need
-less memory. It takes some ten seconds and half a gigabyte there, and where an active set fails it rarely does."""
+MOST_FOR_INTERIOR_POINT = 100_000
+"""Up to this many variables the interior point method is the first fallback: it takes some ten seconds and half a
+gigabyte at this size, and hardly ever fails. Above it projected gradients are, which need less memory."""
 
 
 class SolveOutcome(StrEnum):
@@ -330,7 +330,7 @@ def _chain(prepared: Prepared) -> list[tuple[SolveOutcome, Callable[[Prepared, F
         )
         return [first, inner, wide] if prepared.hessian.condition <= STIFF else [inner, first, wide]
     inner, wide = (SolveOutcome.INTERIOR_POINT, interior_point), (SolveOutcome.PROJECTED_GRADIENT, projected_gradient)
-    return [first, inner, wide] if int(prepared.free.sum()) <= SMALL else [first, wide, inner]
+    return [first, inner, wide] if int(prepared.free.sum()) <= MOST_FOR_INTERIOR_POINT else [first, wide, inner]
 
 
 def _forced(prepared: Prepared) -> Floats | None:

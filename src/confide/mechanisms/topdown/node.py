@@ -160,8 +160,6 @@ UNLIKE = 4.0
 LIKE_NEIGHBOURS = 8.0
 """People live together as if a unit took after so many of them: the larger it is, the more it differs from others."""
 LEAST_VARIANCE = 0.02
-MOST_POWERS = 2000
-"""More than any float has powers of two."""
 
 
 def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, first: Floats) -> Iterator[MeasuredQuery]:
@@ -189,10 +187,9 @@ def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, fi
     expected = node.parent[:, None] * part
     likely, found = wider * expected * (1 - part), np.square(first - expected)
     power = np.frexp(node.parent.astype(np.float64))[1]
-    # Quarters have a larger kind than all homes, whatever the power of two.
-    kinds, kind = np.unique(np.where(groups > 0, MOST_POWERS, 0) + power, return_inverse=True)
-    for label in range(len(kinds)):
-        chosen = np.flatnonzero(kind == label)
+    kinds, kind = np.unique(np.stack([groups > 0, power]), axis=1, return_inverse=True)
+    for label in range(kinds.shape[1]):
+        chosen = np.flatnonzero(kind.reshape(-1) == label)
         place = np.full(len(groups), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         variance = np.maximum(likely[chosen].mean(axis=0), found[chosen].mean(axis=0) / 2) + LEAST_VARIANCE
