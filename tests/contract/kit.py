@@ -28,6 +28,7 @@ from confide.mechanisms import MECHANISMS
 from confide.noise import NoiseStream as NoiseStream
 from confide.releases.check import throwaway_workspace
 from confide.releases.ledger import Ledger
+from confide.releases.mechanism import Check as Check
 from confide.releases.mechanism import Mechanism as Mechanism
 from confide.releases.mechanism import NoiseSource as NoiseSource
 from confide.releases.mechanism import Residuals as Residuals

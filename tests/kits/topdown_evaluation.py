@@ -69,7 +69,7 @@ spine = "plain"
 formats = ["{format}"]
 """
 
-KEYS = ["11" * 32, "22" * 32, "33" * 32]
+KEYS = [f"{number}{number}" * 32 for number in range(1, 6)]
 COUNTIES, BLOCKS = 6, 15
 
 

@@ -193,7 +193,7 @@ def test_folders_that_were_open_to_all_are_closed_before_anything_is_written(pro
 
 
 FREE = {"area_names", "bounds", "companions", "evidence", "frame_columns", "iterations", "measurements", "noise_margin"}
-FREE |= {"output", "tabulation_suppression"}
+FREE |= {"frame_counts", "output", "tabulation_suppression"}
 """Parts of the question of a plan that decide what is made of measurements, and nothing that is measured."""
 
 

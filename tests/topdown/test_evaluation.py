@@ -239,7 +239,7 @@ def test_without_noise_everything_is_exact(land: Path) -> None:
 
 
 def test_what_to_expect_after_non_negativity_is_near_what_is_realised(each: list[dict[str, Any]]) -> None:
-    """One run on made-up people for each of three keys: errors like the realised ones, and unlike the noise alone where
+    """One run on made-up people for each key: errors like the realised ones, and unlike the noise alone where
     most counts are zero. With fixed keys there is no chance in it."""
     for area, query, cell in (("block", "total", "total"), ("block", "tongue", "C"), ("town", "total", "total")):
         rows = [row(one, area, query, cell) for one in each]

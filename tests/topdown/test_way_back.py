@@ -208,3 +208,87 @@ def test_the_measurements_are_those_of_an_undisturbed_run(tmp_path: Path, monkey
         releases.append(confide.run(spec, processes=1, insecure_key=key).release)
     straight, disturbed = ((release / "manifest.json").read_bytes() for release in releases)
     assert straight == disturbed
+
+
+STAGES = ("descend", "publish")
+"""Where the power goes off: below the root, and when every level is estimated."""
+
+
+def interrupted(spec: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was charged and measured, and died at a stage."""
+    if stage == "descend":
+        return fail_below_the_root(spec, monkeypatch)
+
+    def stop(*_: object) -> None:
+        raise InfeasibleError("planted", "the power goes off", remedy="none")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(mechanism.TopDown, "publish", stop)
+        with pytest.raises(InfeasibleError):
+            confide.run(spec, processes=1)
+    return spec
+
+
+def recount(folder: Path, name: str, counts: list[int]) -> None:
+    """Other counts in a column of the block table."""
+    blocks = pq.read_table(folder / "blocks.parquet")
+    changed = blocks.set_column(blocks.column_names.index(name), name, pa.array(counts))
+    pq.write_table(changed, folder / "blocks.parquet")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("evidence", ["own", "tree"])
+def test_other_counts_of_the_frame_are_kept_to_in_every_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, evidence: str
+) -> None:
+    """The counts that limit figures change while a run lies interrupted: what was estimated with the old ones is
+    estimated anew, from the same measurements, and the release is one that keeps to the new ones."""
+    least = bound("beds", "lower", 1, {1: "beds"})
+    spec = lay_out(tmp_path, PEOPLE, {"beds": [0, 0, 0, 0, 0]}, least, budget="1")
+    if evidence == "tree":
+        apply(tmp_path, "evidence")
+    begun = confide.check(spec, processes=1).plan
+    interrupted(spec, stage, monkeypatch)
+    recount(tmp_path, "beds", [1, 2, 1, 3, 2])
+    again = confide.check(spec, processes=1).plan
+    assert begun is not None
+    assert again is not None
+    assert again.hash != begun.hash
+    assert again.measured_hash == begun.measured_hash
+    release = confide.run(spec, processes=1).release
+    assert confide.verify(release, ledger=tmp_path / "people.ledger").ok
+    assert kinds(tmp_path) == ONCE
+    beds = dict(zip(sorted(released_by_block(release)), [1, 2, 1, 3, 2], strict=True))
+    assert all(people.get(1, 0) >= beds[block] for block, people in released_by_block(release).items())
+
+
+def test_a_plan_knows_the_counts_of_its_frame_and_verify_asks_for_them(tmp_path: Path) -> None:
+    """Any one count of any column makes another plan; a table of blocks with other counts is not that of the plan."""
+    spec = lay_out(tmp_path, PEOPLE, COLUMNS, BOUNDS, budget="1")
+    hashes = {confide.check(spec, processes=1).plan.hash}  # type: ignore[union-attr]
+    for place in range(len(PEOPLE)):
+        recount(tmp_path, "beds", [9 + (number == place) for number in range(len(PEOPLE))])
+        hashes.add(confide.check(spec, processes=1).plan.hash)  # type: ignore[union-attr]
+    assert len(hashes) == len(PEOPLE) + 1
+    release = confide.run(spec, processes=1, insecure_key="2e" * 32).release
+    manifest = json.loads((release / "manifest.json").read_text())
+    assert all(check.ok for check in mechanism.TopDown().verify(release, manifest))
+    counts = manifest["plan"]["question"]["frame_counts"]
+    counts["beds"] = "00" * 32
+    wrong = [check.name for check in mechanism.TopDown().verify(release, manifest) if not check.ok]
+    assert wrong == ["units: counts of the frame as planned"]
+
+
+def test_counts_that_tell_an_invariant_may_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are published as they are, so other ones are another release, as other totals would be."""
+    columns = {"nobody": [5, 4, 6, 5, 9], "somebody": [3, 2, 1, 3, 2]}
+    told = '\n[[invariants]]\nname = "told"\nlevel = "block"\nquery = "kind"\nframe = ["nobody", "somebody"]\n'
+    spec = lay_out(tmp_path, PEOPLE, columns, told, budget="1")
+    fail_below_the_root(spec, monkeypatch)
+    recount(tmp_path, "somebody", [3, 2, 1, 2, 3])
+    with pytest.raises(ConfideError):
+        confide.run(spec, processes=1)
+    assert kinds(tmp_path) == ["open", "reserve", "measured"]
+    recount(tmp_path, "somebody", columns["somebody"])
+    release = confide.run(spec, processes=1).release
+    assert confide.verify(release, ledger=tmp_path / "people.ledger").ok

@@ -86,6 +86,8 @@ class ReleaseWriter:
         self._stamped = stamped
         self._metadata = dict(metadata) | ({"stamp": STAMP} if stamped else {})
         self.files: list[ReleasedFile] = []
+        self.copies: set[str] = set()
+        """The files that have the rows of another one, written at the same time in another format."""
         self._open: list[Any] = []
         shutil.rmtree(self._partial, ignore_errors=True)
         self._partial.mkdir(parents=True)
@@ -170,6 +172,8 @@ class ReleaseWriter:
         columns = {name: _description(schema.field(name)) for name in schema.names}
         for path in paths.values():
             self._note(path, rows, columns)
+        first = min(paths.values(), key=lambda path: not path.endswith(".parquet"))
+        self.copies |= {*paths.values()} - {first}
 
     def foreign(
         self, place: str, ending: str, rows: int, columns: Mapping[str, str], write: Callable[[Path], object]
@@ -191,15 +195,12 @@ class ReleaseWriter:
         """Where the files are before the release has its name."""
         return self._partial
 
-    def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[str], object] = lambda _: None) -> str:
+    def seal(self, manifest: Mapping[str, Any], *, before_naming: Callable[[Self], object] = lambda _: None) -> None:
         """Writes the manifest, makes everything durable and gives the folder its name.
 
         Args:
             manifest: Without its list of files.
-            before_naming: Is told the hash of the manifest while the release has no name yet.
-
-        Returns:
-            The SHA-256 of the manifest.
+            before_naming: Is shown the release while it has no name yet; raises if it must not get one.
         """
         if self._stamped:
             self.document(*stamp_document(manifest))
@@ -212,11 +213,9 @@ class ReleaseWriter:
             file.chmod(PUBLIC_FOLDER if file.is_dir() else PUBLIC_FILE)
             flush(file)
         flush(self._partial)
-        manifest_sha256 = sha256_of(path)
-        before_naming(manifest_sha256)
+        before_naming(self)
         self._partial.replace(self._final)
         flush(self._final.parent)
-        return manifest_sha256
 
     def _path(self, stem: str, format_: str) -> str:
         stamp = ".NOT-FOR-RELEASE" if self._stamped else ""

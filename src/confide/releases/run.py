@@ -2,7 +2,7 @@
 
 ::
 
-    check ─► reserve* ─► key° ─► count ─► (measured*) ─► measure ─► publish ─► seal ─► (sealed*)
+    check ─► reserve* ─► key° ─► count ─► (measured*) ─► measure ─► publish ─► verify ─► seal ─► (sealed*)
 
     * where the mechanism is accounted: the ledger is told        ° where it is keyed
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confide.engines import Engine, LocalEngine, SparkEngine
-from confide.errors import LedgerError, ParameterError, Place, RunError
+from confide.errors import Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.companions import companions
@@ -34,6 +34,7 @@ from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec
+from confide.releases.verify import verify_staged
 from confide.releases.workspace import (
     STAMP,
     RunIdentity,
@@ -147,7 +148,7 @@ def run(
                 key,
                 identity,
                 before_drawing=before_drawing,
-                before_naming=lambda manifest_sha256: workspace.note_manifest(identity, manifest_sha256),
+                before_naming=lambda writer: _approve(writer, mechanism, workspace, identity, progress),
             )
         manifest = sha256_of(workspace.release / MANIFEST)
         account = None if charged is None else charged.mark_sealed(identity, manifest)
@@ -175,9 +176,19 @@ def produce(
     identity: RunIdentity,
     *,
     before_drawing: Callable[[], object] = lambda: None,
-    before_naming: Callable[[str], object] = lambda _: None,
+    before_naming: Callable[[ReleaseWriter], object] = lambda _: None,
 ) -> None:
-    """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes."""
+    """From records and key to the release folder. It depends on nothing else, so a replay gives the same bytes.
+
+    Args:
+        mechanism: That of the spec.
+        problem: What it prepared.
+        job: Spec, plan, engine, folder and progress.
+        key: The key of the run, where the mechanism is keyed.
+        identity: The run that the charge is bound to.
+        before_drawing: Called when all is counted and nothing is drawn.
+        before_naming: Is shown the release, complete and without its name; raises if it must not get one.
+    """
     plan, fingerprint = job.plan, identity.records_fingerprint
     # The plan of the run's beginning, to which the charge is bound: see _may_change.
     noise = None if key is None else NoiseSource(key, fingerprint, identity.plan_hash, mechanism.name)
@@ -210,6 +221,34 @@ def produce(
             for name, content in companions(writer.folder, listed, codebook).items():
                 writer.document(name, content)
         writer.seal(manifest, before_naming=before_naming)
+
+
+def _approve(
+    writer: ReleaseWriter, mechanism: Mechanism[Any], workspace: Workspace, identity: RunIdentity, progress: Progress
+) -> None:
+    """Verifies a release that is complete and has no name yet, and notes its manifest.
+
+    What ``verify`` would call wrong is never sealed. Measurements and charge stay as they are: whatever is made of them
+    may be made again, with other public inputs or a mended version, at no further cost.
+    """
+    with progress.stage("Verifying the release", 1) as advance:
+        wrong = [check for check in verify_staged(writer.folder, mechanism, writer.copies) if not check.ok]
+        advance(1)
+    if wrong:
+        raise RunError(
+            Finding(
+                code="not-verified",
+                what=f"the release that was made is wrong, and was not sealed: {check.name}",
+                where=Place(file=str(workspace.root)),
+                found=check.detail,
+                expected="a release that `confide verify` accepts",
+                remedy="put right what the message names, such as a file that was changed, and run again: what was "
+                "measured is kept, and nothing more is charged. If no input is wrong, this is an error in Confide: "
+                "please report it, and run again with a version in which it is mended",
+            )
+            for check in wrong
+        )
+    workspace.note_manifest(identity, sha256_of(writer.folder / MANIFEST))
 
 
 def _read_records(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,25 @@ def verify(
     asked = {"ledger": account, "signature": public_key}
     vouched_by = tuple(name for name, witness in asked.items() if witness is not None)
     return Verification(manifest["release"], manifest.get("stamp"), tuple(checks), str(folder), vouched_by)
+
+
+def verify_staged(folder: Path, mechanism: Mechanism[Any], copies: Collection[str]) -> tuple[Check, ...]:
+    """What a run looks at in its own release before it gets a name: every table against plan, frame and the others.
+
+    It is :func:`verify` without what cannot have gone wrong since the files were written a moment ago: their hashes,
+    the pages that were made of this very manifest, and further copies of a table.
+
+    Args:
+        folder: Where the release is complete and has no name yet.
+        mechanism: The one that made it.
+        copies: The files that were written from the same rows as another one, in another format: that one is read.
+
+    Returns:
+        Everything that was looked at.
+    """
+    manifest = read_manifest(folder)
+    narrowed = manifest | {"files": [file for file in manifest["files"] if file["path"] not in copies]}
+    return (*_plan(manifest, read_plan(manifest["plan"])), *mechanism.verify(folder, narrowed))
 
 
 def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:

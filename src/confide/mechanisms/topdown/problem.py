@@ -7,6 +7,7 @@ path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdo
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -173,16 +174,35 @@ FREE = (
     "strategy.constraints.zeros",
     "bounds",
     "frame_columns",
+    "frame_counts",
     "output",
     "measurements",
 )
 """What is made of the measurements: how they are estimated, what public knowledge bounds them, what is written.
-Invariants are not among it: they are published as they are."""
+Invariants are not among it, nor the counts of the frame that tell them: they are published as they are."""
+
+
+def counts_by_code(problem: TopDownProblem) -> dict[str, Integers]:
+    """The counts of the frame that constraints use, blocks in the order of their codes; those off the spine, which have
+    no unit to live in, count zero."""
+    order = np.argsort(problem.frame.spine.blocks.unit_of_block)
+    counts = {}
+    for name, values in problem.columns.items():
+        by_row = np.zeros(len(order), np.int64)
+        by_row[problem.spine.rows] = values
+        counts[name] = by_row[order]
+    return counts
+
+
+def counts_fingerprint(counts: Integers) -> str:
+    """SHA-256 of a column of counts, by which a plan knows the numbers that a release keeps to."""
+    return hashlib.sha256(counts.astype("<i8").tobytes()).hexdigest()
 
 
 def facts_of(problem: TopDownProblem) -> dict[str, Any]:
     """What decides a release besides its measurements, and what a reader needs to check it."""
     strategy = problem.strategy
+    counts = {name: counts_fingerprint(values) for name, values in counts_by_code(problem).items()}
     below = {"evidence": list(problem.evidence_levels)} if problem.evidence_levels else {}
     return (
         below
@@ -195,11 +215,12 @@ def facts_of(problem: TopDownProblem) -> dict[str, Any]:
             "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
             "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
             "told": [
-                _told(invariant.name, strategy.query(invariant.query), invariant.frame)
+                _told(invariant.name, strategy.query(invariant.query), invariant.frame, counts)
                 for invariant in strategy.constraints.invariants
                 if invariant.frame and invariant.query is not None
             ],
             "frame_columns": list(problem.columns),
+            "frame_counts": counts,
             "levels": [level.name for level in problem.frame.spine.levels],
             "areas": [area.name for area in problem.frame.spine.areas],
             "output": problem.output.as_dict(),
@@ -230,12 +251,14 @@ def _stated(bound: FrameBound) -> dict[str, Any]:
     }
 
 
-def _told(name: str, query: Query, frame: Sequence[str]) -> dict[str, Any]:
-    """An invariant that the frame tells: for each cell of the query its codes, and the column that is its count."""
+def _told(name: str, query: Query, frame: Sequence[str], counts: Mapping[str, str]) -> dict[str, Any]:
+    """An invariant that the frame tells: for each cell of the query its codes, and the column that is its count, with
+    the fingerprint of the column."""
     cells = []
     for groups, column in zip(product(*(variable.groups for variable in query.variables)), frame, strict=True):
         chosen = zip(query.variables, groups, strict=True)
-        cells.append({"where": {v.attribute.name: list(group.codes) for v, group in chosen}, "column": column})
+        where = {v.attribute.name: list(group.codes) for v, group in chosen}
+        cells.append({"where": where, "column": column, "counts": counts[column]})
     return {"name": name, "cells": cells}
 
 

@@ -24,7 +24,7 @@ from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_page, desc
 from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, CrossedTables
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
-from confide.mechanisms.topdown.problem import Integers, TopDownProblem
+from confide.mechanisms.topdown.problem import Integers, TopDownProblem, counts_by_code
 from confide.mechanisms.topdown.released_problem import ACCURACY
 from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
 from confide.releases.companions.labelled import LABELLED, write_labelled
@@ -98,8 +98,8 @@ def microdata_batches(problem: TopDownProblem, estimates: pa.Table) -> Iterator[
 def units_table(problem: TopDownProblem) -> pa.Table:
     """What the frame says of every block: its units and areas, and the counts that constraints use.
 
-    Public knowledge, published as it is. Blocks are in the order of their codes; those off the spine, which have no
-    unit to live in, count zero. An area is empty where a block lies in none.
+    Public knowledge, published as it is. Blocks are in the order of their codes. An area is empty where a block lies in
+    none.
     """
     frame, explained = problem.frame.spine, problem.output.explained is not None
     order = np.argsort(frame.blocks.unit_of_block)
@@ -117,11 +117,9 @@ def units_table(problem: TopDownProblem) -> pa.Table:
         units = level.unit_of_block[order]
         codes = pa.array([*level.codes, ""], pa.string())
         columns.append(codes.take(pa.array(np.where(units == OUTSIDE, level.units, units))))
-    for name, values in problem.columns.items():
-        counts = np.zeros(len(order), np.int64)
-        counts[problem.spine.rows] = values
+    for name, counts in counts_by_code(problem).items():
         fields.append(column(name, pa.int64(), "count of the frame"))
-        columns.append(pa.array(counts[order]))
+        columns.append(pa.array(counts))
     return pa.table(columns, schema=pa.schema(fields))
 
 

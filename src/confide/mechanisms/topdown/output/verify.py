@@ -35,6 +35,7 @@ from confide.mechanisms.topdown.output.tabulation import (
     number_of_cells,
     table_schema,
 )
+from confide.mechanisms.topdown.problem import counts_fingerprint
 from confide.releases.companions.labelled import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS
 from confide.releases.mechanism import Check
@@ -79,12 +80,12 @@ class OrderedFileRows:
             self.fits = plain.equals(self.schema)
             return (pa.table(batch).cast(plain) for batch in file.iter_batches(_BATCH_ROWS)) if self.fits else iter(())
         types: dict[str, Any] = {field.name: field.type for field in self.schema}
-        self.fits = pyarrow.csv.open_csv(path).schema.names == self.schema.names
         reader = pyarrow.csv.open_csv(
             path,
             read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
             convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
         )
+        self.fits = reader.schema.names == self.schema.names
         return (pa.table(batch) for batch in reader) if self.fits else iter(())
 
 
@@ -492,6 +493,9 @@ def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.T
         limit = bound["per_unit"] * _columns(units, [group["column"] for group in bound["groups"]])
         broken = int((found_in < limit if bound["side"] == Side.LOWER.value else found_in > limit).sum())
         yield Check(f"bound {bound['name']}", not broken, f"{broken:,} blocks out of bounds")
+    kept = {name: counts_fingerprint(units.column(name).to_numpy()) for name in facts["frame_columns"]}
+    planned = facts.get("frame_counts", kept)  # absent from the first layout
+    yield Check("units: counts of the frame as planned", kept == planned, ", ".join(kept) or "none")
     for invariant in facts["told"]:
         found_in = of(*(cell["where"] for cell in invariant["cells"]))
         broken = int((found_in != _columns(units, [cell["column"] for cell in invariant["cells"]])).sum())
