@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -98,7 +99,7 @@ class CrossedProject:
         ]
         pairs = [*combinations(names, 2)]
         crossed = [[self._variable(name) for name in pair] for pair in pairs]
-        self.crossed = [*crossed, *([name for name in pair] for pair in pairs)]
+        self.crossed = [*crossed, *(list(pair) for pair in pairs)]
         self.crossed = [list(query) for query in dict.fromkeys(map(tuple, self.crossed))]
 
     def _variable(self, name: str) -> str:
@@ -256,8 +257,6 @@ def _noise(level: str, unit: int, cell: frozenset[tuple[str, str]], spread: int)
 
 
 def _toml(file: Path) -> dict[str, Any]:
-    import tomllib
-
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
