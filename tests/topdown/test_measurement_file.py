@@ -27,7 +27,7 @@ from confide.errors import ConfideError, RunError
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
-from confide.mechanisms.topdown.strategy import groups_of, resolve
+from confide.mechanisms.topdown.strategy import groups_of, normal_name, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
@@ -263,9 +263,9 @@ def test_the_plan_binds_the_setting_and_costs_the_same(measured: RunResult, tmp_
 
 def test_attributes_stand_in_the_order_of_the_schema_whatever_the_query_says() -> None:
     schema = load_strategy("pl94-persons").schema
-    layout = query_layout(schema, "cenrace*hispanic", resolve(schema, "cenrace*hispanic"))
-    assert layout.shape == (1, 1, 2, 63)
-    assert layout.order.reshape(2, 63)[1, 5] == 5 * 2 + 1
+    query = resolve(schema, "cenrace*hispanic")
+    assert query.name == normal_name(schema, "cenrace*hispanic") == "hispanic*cenrace"
+    assert query_layout(schema, query.name, query).shape == (1, 1, 2, 63)
     assert plain("cenrace * hispanic_dpq") == "cenrace*hispanic"
 
 

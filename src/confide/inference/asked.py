@@ -179,7 +179,8 @@ class Vocabulary:
         return text in (TOTAL, DETAILED) or all(part.strip() in self.variables for part in text.split("*"))
 
     def query(self, text: str) -> AskedQuery:
-        """The query that a text names; raises with a finding if there is none."""
+        """The query that a text names, with its variables in the order of the attributes, whatever order they are
+        written in; raises with a finding if there is none."""
         name = "*".join(part.strip() for part in text.split("*"))
         if name == TOTAL:
             return AskedQuery(TOTAL, ())
@@ -187,7 +188,8 @@ class Vocabulary:
         variables = [self._variable(part, text) for part in named]
         if len({variable.axis for variable in variables}) < len(variables):
             raise _refused("--query", f"the query {text!r} has one attribute twice", text, "each attribute once")
-        return AskedQuery(name, tuple(sorted(variables, key=lambda variable: variable.axis)))
+        variables.sort(key=lambda variable: variable.axis)
+        return AskedQuery(name if name == DETAILED else "*".join(each.name for each in variables), tuple(variables))
 
     def lines(self, table: TabulatedTable) -> tuple[AskedQuery, ...]:
         """The lines of a table, each a query of one cell; those that count nobody are left out."""

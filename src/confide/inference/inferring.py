@@ -8,6 +8,7 @@ figures catch the eye, for which margins of least squares are too small, and wha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -573,7 +574,11 @@ def infer(
     named = list(dict.fromkeys(geographies)) or ([] if sets else source.default_geographies)
     taken = [kind for kind in sets if kind.kind in named]
     kinds = [*chosen([*sets, *source.geographies], named), *(kind for kind in sets if kind not in taken)]
-    asked = [source.vocabulary.query(text) for text in dict.fromkeys(queries)]
+    asked = [source.vocabulary.query(text) for text in queries]
+    for name, times in Counter(query.name for query in asked).items():
+        if times > 1:
+            texts = [text for text, query in zip(queries, asked, strict=True) if query.name == name]
+            raise _refused("--query", f"{name!r} is asked for {times} times", ", ".join(texts), "each query once")
     asked += [line for name in dict.fromkeys(tables) for line in _table(source, name)]
     asked = asked or [source.vocabulary.query(text) for text in source.default_queries]
     pairs = tuple(_share(text) for text in shares)

@@ -443,12 +443,20 @@ class Schema:
             ) from None
 
     def query(self, text: str) -> Query:
-        """The query that ``text`` names: ``"sex*age:five-year"`` or ``"total"``."""
+        """The query that ``text`` names: ``"sex*age:five-year"`` or ``"total"``.
+
+        Its variables have the order that their attributes have in the schema, whatever order ``text`` has: a query has
+        one order, one name and one numbering of its cells, on all ways that counts by cell take.
+
+        >>> sex, age = (Attribute(name, name, (Level(1, "1"), Level(2, "2"))) for name in ("sex", "age"))
+        >>> Schema("people", "made up", (sex, age), ()).query("age*sex").name
+        'sex*age'
+        """
         if text.strip() == TOTAL:
             return Query(())
-        variables = tuple(self.variable(name.strip()) for name in text.split("*"))
-        attributes = [variable.attribute.name for variable in variables]
-        if len(set(attributes)) < len(attributes):
+        variables = [self.variable(name.strip()) for name in text.split("*")]
+        place = {attribute.name: number for number, attribute in enumerate(self.attributes)}
+        if len({variable.attribute.name for variable in variables}) < len(variables):
             raise SpecError(
                 "repeated-attribute",
                 f"the query {text!r} uses one attribute twice",
@@ -456,10 +464,11 @@ class Schema:
                 expected="each attribute at most once",
                 remedy="keep one variable of each attribute",
             )
-        return Query(variables)
+        return Query(tuple(sorted(variables, key=lambda variable: place[variable.attribute.name])))
 
     def ordered_query(self, names: Sequence[str]) -> Query:
-        """The cross-classification of some variables, in the order of the schema, whatever order they are named in."""
+        """The cross-classification of some variables as released tables list them: attributes in the order of the
+        schema and then recodes in theirs, whatever order they are named in."""
         order = list(self.variables)
         query = self.query("*".join(names) or TOTAL)
         return Query(tuple(sorted(query.variables, key=lambda variable: order.index(variable.name))))

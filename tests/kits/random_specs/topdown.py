@@ -205,7 +205,8 @@ class _Strategy:
         """The strategy file."""
         project, attributes = self.project, list(self.project.codes)
         levels = ["world", *self.levels] if self.cut else self.levels
-        crossed = ["*".join(attributes[:2])] if len(attributes) > 2 else []
+        # Words of a query may have any order.
+        crossed = ["*".join(project.draw(st.permutations(attributes))[:2])] if len(attributes) > 2 else []
         candidates = self._different(["total", *project.variables, *crossed])
         rows = {query: ["-"] * len(levels) for query in [*candidates, "detailed"]}
         estimation = {}

@@ -159,7 +159,8 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
     assert isinstance(spec, PostprocessSpec)
     place = loaded.place("data", "measurements")
     strategy = _strategy(loaded, spec)
-    folder = find_measurements(loaded.resolve(spec.data.measurements), strategy.level_names, place)
+    sizes = {attribute.name: attribute.size for attribute in strategy.schema.attributes}
+    folder = find_measurements(loaded.resolve(spec.data.measurements), strategy.level_names, place, sizes)
     try:
         levels = [folder.units(name) for name in strategy.level_names]
         recodes = load_shipped("measurements", "recodes")["recodes"]

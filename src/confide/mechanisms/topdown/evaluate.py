@@ -724,7 +724,7 @@ def _published_measurements(
         query = pc.index_in(batch.column("query_name"), value_set=names).to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(~np.isnan(unit.astype(np.float64))).tolist():
             number, at = int(query[row]), int(unit[row])
-            measured[number][at, layouts[number].order] = batch.column("value")[row].values.to_numpy()
+            measured[number][at] = batch.column("value")[row].values.to_numpy()
             times[number, at] += 1
     if (times != 1).any():
         raise ReleaseError(

@@ -361,7 +361,7 @@ class DrawnEvidence:
     ) -> Iterator[tuple[int, Integers, Integers, Floats]]:
         """Every query in every measured unit. What the descent would draw of it is the same, number by number."""
         queries = self.level_queries(level_strategy, level)
-        files = measure_level(self.problem, job, level, queries, _counts_file(self.workspace, level))
+        files = measure_level(job, level, queries, _counts_file(self.workspace, level))
         for number, units, values in read_level(self.problem, level, files):
             laws = queries[number].laws
             precision = np.array([0.0 if law is None else 1 / weighting_variance(law) for law in laws])

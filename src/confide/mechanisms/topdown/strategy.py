@@ -258,6 +258,14 @@ def resolve(schema: Schema, name: str) -> Query:
     return schema.query(name)
 
 
+def normal_name(schema: Schema, text: str) -> str:
+    """The one name of the query that ``text`` names, with its variables in the order of the schema.
+
+    Plans, noise streams, files and answers know a query by this name; ``detailed`` is that of the histogram.
+    """
+    return DETAILED if text == DETAILED else schema.query(text).name
+
+
 def groups_of(schema: Schema, query: Query) -> NDArray[np.int64]:
     """For each cell of the histogram, in C order, the cell of ``query`` that it adds to, or ``NO_GROUP``."""
     shape = tuple(attribute.size for attribute in schema.attributes)

@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
@@ -33,6 +35,7 @@ from confide.mechanisms.topdown.strategy import (
     account_of,
     cut,
     invariant_queries,
+    normal_name,
     refines,
     resolve,
     same_cells,
@@ -186,6 +189,31 @@ class Notes:
         self.wrong(path, "incomplete-recode", f"{text!r} leaves levels out", text, "a group for every level")
         return None
 
+    def name(self, text: str) -> str:
+        """The one name of the query that ``text`` names; the text itself where it names none, which is noted where the
+        query is used."""
+        try:
+            return normal_name(self.schema, text)
+        except ConfideError:
+            return text
+
+    def names(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """The same for several."""
+        return tuple(map(self.name, texts))
+
+
+def written_places(text: str, query: Query) -> NDArray[np.int64]:
+    """For each cell of a query its place among cells that are listed in the order of the words of ``text``.
+
+    Args:
+        text: The query as somebody wrote it, such as ``age*sex``.
+        query: The same, with its variables in the order of the schema, such as ``sex*age``.
+    """
+    size = {variable.name: variable.size for variable in query.variables}
+    words = [word.strip() for word in text.split("*")] if len(size) > 1 and text != DETAILED else list(size)
+    places = np.arange(query.cells).reshape([size[word] for word in words])
+    return places.transpose([words.index(name) for name in size]).ravel()
+
 
 # From the constraints of a strategy file to constraints, with all that is wrong with them.
 
@@ -235,7 +263,14 @@ def _invariants(values: StrategyFile, notes: Notes) -> Iterator[Invariant]:
             what = f"the invariant {part.name!r} gives away whether a record is there"
             expected = "neighbours = change-one, or no invariant counts of records"
             notes.wrong(("neighbours",), "invariant-neighbours", what, values.neighbours, expected)
-        yield Invariant(part.name, part.level, None if query is None else part.query, tuple(part.frame))
+        frame = tuple(part.frame)
+        if query is None or part.query is None:
+            yield Invariant(part.name, part.level, None, frame)
+            continue
+        if len(frame) == query.cells:
+            # The columns are listed in the order of the query's words, and are kept in that of the schema.
+            frame = tuple(frame[place] for place in written_places(part.query, query).tolist())
+        yield Invariant(part.name, part.level, notes.name(part.query), frame)
 
 
 def _bounds(values: StrategyFile, notes: Notes) -> Iterator[FrameBound]:
@@ -338,12 +373,14 @@ class _Maker:
             shares = {text: share for text, share in column.items() if share is not None}
             self._check_sum((*path, "queries"), f"the shares of the queries on {level!r}", shares.values())
             query_shares = tuple(
-                QueryShare(text, queries[text], share) for text, share in shares.items() if text in queries
+                QueryShare(self._notes.name(text), queries[text], share)
+                for text, share in shares.items()
+                if text in queries
             )
             named = part.estimation[position] if position < len(part.estimation) else ""
             where: KeyPath = (*path, "estimation", position)
             share = part.shares[position] if position < len(part.shares) else Fraction(0)
-            measured = shares if len(queries) == len(part.queries) else None
+            measured = self._notes.names(shares) if len(queries) == len(part.queries) else None
             levels.append(LevelStrategy(level, share, query_shares, self._named(where, named, level, measured)))
         return self._strategy(name, part.budget, tuple(levels))
 
@@ -383,7 +420,9 @@ class _Maker:
         for query_share in top.queries:
             if any(same_cells(query_share.query, query) for query in invariants):
                 what = f"{query_share.name!r} is measured on {top.name!r}, where an invariant tells its answer"
-                at = ("roots", name, "queries", query_share.name)
+                rows = self._values.roots[name].queries
+                written = next(text for text in rows if self._notes.name(text) == query_share.name)
+                at = ("roots", name, "queries", written)
                 self._notes.wrong(
                     at, "invariant-measured", what, str(query_share.share), 'not measured: "-"', 'write "-" there'
                 )
@@ -445,7 +484,8 @@ class _Maker:
 
     def _estimation(self, name: str, part: EstimationPart) -> Estimation:
         path: KeyPath = ("estimation", name)
-        passes = tuple(Pass(tuple(p.queries), tuple(p.constrain)) for p in part.least_squares)
+        names = self._notes.names
+        passes = tuple(Pass(names(p.queries), names(p.constrain)) for p in part.least_squares)
         seen: set[str] = set()
         for position, step in enumerate(passes):
             at = (*path, "least_squares", position)
@@ -466,7 +506,7 @@ class _Maker:
         if any(step.constrain for step in passes) and part.slack is None:
             what = "answers are kept between passes, and it is not said how exactly"
             self._notes.wrong((*path, "slack"), "missing-key", what, "nothing", 'slack = "1/100"')
-        rounding = tuple(tuple(names) for names in part.rounding)
+        rounding = tuple(map(names, part.rounding))
         estimation = Estimation(name, passes, rounding, part.slack or Fraction(0))
         self._check_chain(path, estimation)
         return estimation

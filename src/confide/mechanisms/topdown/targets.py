@@ -36,7 +36,7 @@ from confide.mechanisms.topdown.characteristics import EvaluationGeography, geog
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.whole_tree import grouping_of
-from confide.schema import TOTAL
+from confide.schema import DETAILED, TOTAL
 from confide.utility.target_words import CHANCE, bad_target, meant, nearest, split_target
 
 _LARGEST = re.compile(r"share\s+of\s+(?:the\s+)?largest\s+(?:group\s+of\s+)?(.+?)(?:\s+group)?$", re.IGNORECASE)
@@ -131,9 +131,7 @@ def _query(text: str, strategy: Strategy, name: str) -> str:
     except ConfideError as error:
         expected = "a query of the schema: " + ", ".join(names) + ", or several with *"
         raise bad_target(text, error.findings[0].what, name, expected, nearest(query, names)) from None
-    if not asked.variables:
-        return TOTAL
-    return query
+    return DETAILED if query == DETAILED else asked.name
 
 
 def _kind(text: str, name: str, kinds: Sequence[str]) -> str:

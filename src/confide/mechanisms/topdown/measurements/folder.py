@@ -9,12 +9,13 @@ first repeats the block group.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,17 @@ from numpy.typing import NDArray
 
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine
-from confide.mechanisms.topdown.measurements.layout import CONSTRAINT, DP_QUERY, TOGETHER, UNIT, level_folder
+from confide.mechanisms.topdown.measurements.layout import (
+    CONSTRAINT,
+    DP_QUERY,
+    SUMMED_OUT,
+    TOGETHER,
+    UNIT,
+    level_folder,
+)
 from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
 from confide.releases.folder import sha256_of
+from confide.schema import DETAILED
 
 PUBLIC_DIGITS = 16
 """How many last characters of a public block id are its official code, with the block group in it twice."""
@@ -63,6 +72,8 @@ class MeasurementFolder:
     path: Path
     files: dict[str, dict[str, tuple[Path, ...]]]
     """By level and kind (DPQuery, Constraint, Unit), in the order of their names."""
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    """The attributes of the records with their levels, in the order in which values are asked for."""
 
     @property
     def all_files(self) -> list[Path]:
@@ -99,7 +110,7 @@ class MeasurementFolder:
         self, level: str, kind: str, columns: list[str], rows: int, optional: str | None = None
     ) -> Iterator[tuple[Path, pa.RecordBatch]]:
         """The rows of a level, some at a time, with the file they are in. A file without an optional column of text has
-        nulls for it."""
+        nulls for it. Values and shapes have the order of :attr:`attributes`, whatever order the file has."""
         for file in self.files[level][kind]:
             with _opened(file) as opened:
                 missing = [name for name in columns if name not in opened.schema_arrow.names]
@@ -109,10 +120,50 @@ class MeasurementFolder:
                 for name in columns:
                     _check_type(file, name, opened.schema_arrow.field(name).type)
                 there = optional is not None and optional in opened.schema_arrow.names
-                for batch in opened.iter_batches(rows, columns=[*columns, optional] if there else columns):
+                asked = [*columns, optional] if there else columns
+                axes = self._axes(file, kind) if "value" in columns else None
+                needed = asked if axes is None else [*asked, SHAPE]
+                for batch in opened.iter_batches(rows, columns=list(dict.fromkeys(needed))):
+                    if axes is not None:
+                        batch = _transposed(batch, axes).select(asked)
                     if optional is not None and not there:
                         batch = batch.append_column(optional, pa.nulls(batch.num_rows, pa.string()))
                     yield file, batch
+
+    def _axes(self, file: Path, kind: str) -> list[int] | None:
+        """For each attribute its axis in the shapes of a file that has them in another order; None if it has ours.
+
+        A file whose columns of attributes have another order than ours may have written shapes and values in that
+        order, or may have been given other columns later. The words of its rows tell which: an axis has the levels of
+        its attribute, or one where it is summed out. Where both fit, and it makes a difference, the file is refused.
+        """
+        ours = list(self.attributes)
+        theirs = [name for name in self.columns(file) if name in self.attributes]
+        if kind not in (DP_QUERY, CONSTRAINT) or theirs == ours or set(theirs) != set(ours):
+            return None
+        with _opened(file) as opened:
+            rows = opened.read(columns=[SHAPE, *ours]).to_pylist()
+        distinct = {(tuple(row[SHAPE] or ()), *(row[name] for name in ours)) for row in rows}
+        by_axis = [one for one in distinct if len(one[0]) == len(ours)]
+        fit = {
+            tuple(order): all(self._fits(dict(zip(order, shape, strict=True)), words) for shape, *words in by_axis)
+            for order in (theirs, ours)
+        }
+        if fit[tuple(theirs)] and fit[tuple(ours)]:
+            if any(sum(size > 1 for size in shape) > 1 for shape, *_ in by_axis):
+                what = "the columns of the attributes have another order than the schema, and shapes do not say whether"
+                what += " values have it too"
+                raise _unlike(_place(file), what, ", ".join(theirs), ", ".join(ours))
+            return None
+        return [theirs.index(name) for name in ours] if fit[tuple(theirs)] else None
+
+    def _fits(self, shape: Mapping[str, int], words: Sequence[str]) -> bool:
+        """Whether each attribute has an axis as long as its word says: one, all of its levels, or at most those."""
+        for (name, levels), word in zip(self.attributes.items(), words, strict=True):
+            least = {SUMMED_OUT: 1, DETAILED: levels, name: levels}.get(word, 1)
+            if not least <= shape[name] <= (1 if word == SUMMED_OUT else levels):
+                return False
+        return True
 
     def units(self, level: str) -> UnitsOfLevel:
         """The units of a level. Raises if there are none, or if ids differ in width."""
@@ -151,6 +202,22 @@ class MeasurementFolder:
         return np.unique(np.concatenate(parts))
 
 
+def _transposed(batch: pa.RecordBatch, axes: Sequence[int]) -> pa.RecordBatch:
+    """Rows whose shapes have an axis for each attribute, with these axes in this order; other rows as they are."""
+    shapes, values = [], []
+    for shape, value in zip(batch.column(SHAPE).to_pylist(), batch.column("value").to_pylist(), strict=True):
+        if shape is not None and value is not None and len(shape) == len(axes) and prod(shape) == len(value):
+            value = np.array(value, object).reshape(shape).transpose(axes).ravel().tolist()
+            shape = [shape[axis] for axis in axes]
+        shapes.append(shape)
+        values.append(value)
+    for name, column in ((SHAPE, shapes), ("value", values)):
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, name, pa.array(column, batch.schema.field(name).type))
+    return batch
+
+
+SHAPE = "query_shape"
 SAID = ("release", "plan_hash", "stamp", "measurement_layout")
 
 
@@ -222,8 +289,18 @@ def _levels_in(folder: Path) -> ProductFolder:
     return ProductFolder(folder, {one.name.lower().removesuffix(".parquet"): one for one in folders})
 
 
-def find_measurements(path: Path, levels: tuple[str, ...], where: Place) -> MeasurementFolder:
-    """The files of these levels. Raises with a finding for each level that is not there."""
+def find_measurements(
+    path: Path, levels: tuple[str, ...], where: Place, attributes: Mapping[str, int] | None = None
+) -> MeasurementFolder:
+    """The files of these levels. Raises with a finding for each level that is not there.
+
+    Args:
+        path: The folder that has a folder for each level.
+        levels: The names of the levels, the root first.
+        where: The place of the path, for findings.
+        attributes: Attributes with their levels, in the order in which values are to be read; without them in that of
+            the files, which is for files of our own.
+    """
     if not path.is_dir():
         remedy = "correct the path; it is relative to the folder of the spec"
         raise InputError("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy)
@@ -241,7 +318,7 @@ def find_measurements(path: Path, levels: tuple[str, ...], where: Place) -> Meas
         files[level] = {kind: _parquet(folder / kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
     if findings:
         raise InputError(findings)
-    return MeasurementFolder(path, files)
+    return MeasurementFolder(path, files, attributes or {})
 
 
 def _parquet(folder: Path) -> tuple[Path, ...]:

@@ -62,8 +62,8 @@ class Words:
     """The geolevels of the product, the root first, where they are known. A file may begin below the first."""
     not_true: frozenset[str] = frozenset()
     """Constraints that hold in published tables and not in the confidential counts."""
-    true: frozenset[str] = frozenset()
-    """Equalities that are known to be true: counts of the frame."""
+    true: frozenset[frozenset[str]] = frozenset()
+    """Equalities that are known to be true, by their variables: counts of the frame."""
     zeros: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Structural zeros by their public names: the word of each attribute."""
 
@@ -127,7 +127,7 @@ def words_of(strategy: Strategy, recodes: Mapping[str, str] | None = None) -> Wo
     codes = {a.name: {str(code): place for code, place in a.index.items()} for a in schema.attributes}
     frame = [i.query for i in strategy.constraints.invariants if i.query is not None and i.frame]
     layouts = [FileLayout.of(number, strategy) for number in (FIRST, SECOND)]
-    true = frozenset(f"{layout.spelled(query)}_con" for layout in layouts for query in frame)
+    true = frozenset(in_any_order(layout.spelled(query), "") for layout in layouts for query in frame)
     not_true = frozenset() if public is None else public.not_true
     return Words(schema.id, attributes, groups, codes, strategy.level_names, not_true, true)
 
@@ -274,8 +274,6 @@ class QueryLayout:
     query_name: str
     attributes: tuple[str, ...]
     shape: tuple[int, ...]
-    order: Integers
-    """For each value in the file its place among the cells of the query."""
 
     @property
     def cells(self) -> int:
@@ -287,26 +285,25 @@ FIRST_LAYOUT = FileLayout(FIRST)
 
 
 def query_layout(schema: Schema, name: str, query: Query, layout: FileLayout = FIRST_LAYOUT) -> QueryLayout:
-    """The layout of a query. The file has attributes in the order of the schema, whatever the query's is."""
-    position = {variable.attribute.name: number for number, variable in enumerate(query.variables)}
+    """The layout of a query. The file has attributes in the order of the schema, and so has every query."""
+    variables = {variable.attribute.name: variable for variable in query.variables}
+    assert list(variables) == [attribute.name for attribute in schema.attributes if attribute.name in variables]
     attributes, shape = [], []
     for attribute in schema.attributes:
-        if attribute.name not in position:
-            attributes.append(SUMMED_OUT)
-            shape.append(1)
-            continue
-        variable = query.variables[position[attribute.name]]
-        attributes.append(layout.word(name, variable))
-        shape.append(variable.size)
-    sizes = [variable.size for variable in query.variables]
-    axes = [position[attribute.name] for attribute in schema.attributes if attribute.name in position]
-    order = np.arange(prod(sizes)).reshape(sizes).transpose(axes).ravel()
-    return QueryLayout(name, layout.spelled(name) + MEASURED_SUFFIX, tuple(attributes), tuple(shape), order)
+        variable = variables.get(attribute.name)
+        attributes.append(SUMMED_OUT if variable is None else layout.word(name, variable))
+        shape.append(1 if variable is None else variable.size)
+    return QueryLayout(name, layout.spelled(name) + MEASURED_SUFFIX, tuple(attributes), tuple(shape))
 
 
 def plain(query_name: str, suffix: str = MEASURED_SUFFIX) -> str:
     """The other way: the name of a query without suffix and blanks."""
     return "*".join(part.strip() for part in query_name.removesuffix(suffix).split("*"))
+
+
+def in_any_order(query_name: str, suffix: str = MEASURED_SUFFIX) -> frozenset[str]:
+    """The variables that the name of a query or constraint has, in whatever order a file writes them."""
+    return frozenset(plain(query_name, suffix).split("*"))
 
 
 def level_folder(level: str) -> str:
@@ -471,11 +468,11 @@ def _kinds(problem: TopDownProblem, level: TopDownLevel) -> Iterator[_Kind]:
         layout = query_layout(schema, name, problem.strategy.query(name), problem.file_layout)
         if name in frame_queries:
             of_frame = told_name(name, problem.file_layout)
-            yield _Kind(of_frame, layout.attributes, layout.shape, EQUAL, largest[:, layout.order])
+            yield _Kind(of_frame, layout.attributes, layout.shape, EQUAL, largest)
             continue
         lower, upper = limit_names(name, problem.file_layout)
-        yield _Kind(lower, layout.attributes, layout.shape, AT_LEAST, least[:, layout.order])
-        yield _Kind(upper, layout.attributes, layout.shape, AT_MOST, largest[:, layout.order])
+        yield _Kind(lower, layout.attributes, layout.shape, AT_LEAST, least)
+        yield _Kind(upper, layout.attributes, layout.shape, AT_MOST, largest)
     for zero in constraints.zeros:
         name, chosen = problem.file_layout.zero(zero, schema)
         shape = (1,) * len(chosen)

@@ -46,10 +46,10 @@ from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT_SUFFIX,
     DP_QUERY,
     KNOWN_TOTAL,
-    MEASURED_SUFFIX,
     SUMMED_OUT,
     TOGETHER,
     Words,
+    in_any_order,
     level_folder,
     plain,
     public_words,
@@ -168,7 +168,7 @@ def read_tree(
     product = find_product(path, Place(file=path.name))
     known = words or product_words(product.path, product.folders)
     names = tuple(levels) if levels is not None else _levels(product.folders, known, product.path)
-    folder = find_measurements(product.path, names, Place(file=path.name))
+    folder = find_measurements(product.path, names, Place(file=path.name), known.attributes)
     units = tuple(folder.units(name) for name in names)
     several = len(units[0].ids) > 1
     if several and levels is not None:
@@ -278,7 +278,7 @@ class _Rows:
         """For each level the names and words of its queries, and the names of those that are left out."""
         result: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
         left_out: set[str] = set()
-        wanted = None if queries is None else {_parts(name) for name in queries}
+        wanted = None if queries is None else {in_any_order(name) for name in queries}
         for level in units:
             listed: dict[tuple[str, ...], str] = {}
             for file, batch in self._folder.batches(level.name, DP_QUERY, self._columns, 1 << 16):
@@ -287,7 +287,7 @@ class _Rows:
                         where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
                         raise InputError(_finding(where, "a row has no name", "nothing", "the name of its query"))
                     name, said = plain(row["query_name"]), tuple(row[a] for a in self._words.attributes)
-                    if wanted is not None and _parts(name) not in wanted:
+                    if wanted is not None and in_any_order(name) not in wanted:
                         left_out.add(name)
                         continue
                     self._learn(level.name, file, name, said)
@@ -375,10 +375,6 @@ class _Rows:
             near = np.flatnonzero(np.abs(self._variances - variance) <= SAME * variance)
             self._noise[value] = float(self._variances[near[0]]) if len(near) else variance
         return self._noise[value]
-
-
-def _parts(name: str) -> frozenset[str]:
-    return frozenset(part.strip() for part in name.removesuffix(MEASURED_SUFFIX).split("*"))
 
 
 def _integers(column: pa.ChunkedArray, query: ReadQuery, where: str) -> NDArray[Any]:
@@ -480,7 +476,7 @@ def _zeros(
             unit = blocks.numbers(rows.column("geocode"))
             zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
             zero = zero.reshape(-1, cells)[unit >= 0]
-            if sign == EQUAL and not zero.all() and name not in words.true:
+            if sign == EQUAL and not zero.all() and in_any_order(name, CONSTRAINT_SUFFIX) not in words.true:
                 not_used[name] = "an equality that is not known to be true of the confidential counts"
                 continue
             one = result.setdefault((name, said), _Zero(tuple(query), query, np.zeros((len(blocks.ids), cells), bool)))

@@ -26,6 +26,7 @@ from confide.mechanisms.topdown.measure import weighting_variance
 from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
+    CONSTRAINT_SUFFIX,
     DP_QUERY,
     FIRST,
     KNOWN_TOTAL,
@@ -34,6 +35,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     FileLayout,
     QueryLayout,
     frame_name,
+    in_any_order,
     level_folder,
     limit_names,
     plain,
@@ -127,7 +129,7 @@ class LevelReader:
         return all(SIGMA2 in pq.read_schema(file).names for file in self.folder.files[self.units.name][DP_QUERY])
 
     def _values(self, table: pa.Table, layout: QueryLayout, file: Path) -> Integers:
-        """The counts of some rows of one query, in the query's own order: rows x cells."""
+        """The counts of some rows of one query: rows x cells."""
         listed, shapes = table.column("value").combine_chunks(), table.column("query_shape").combine_chunks()
         for shape in _distinct(shapes):
             if prod(shape) != layout.cells or _sizes(shape) != _sizes(layout.shape):
@@ -142,9 +144,7 @@ class LevelReader:
             what = f"the values of {layout.query_name!r} are not {layout.cells:,} whole numbers in every unit"
             raise InputError(_finding(self.units.name, what, "others", f"{layout.cells:,} whole numbers", file))
         assert values is not None
-        result = np.empty((len(listed), layout.cells), np.int64)
-        result[:, layout.order] = values.to_numpy().reshape(len(listed), layout.cells)
-        return result
+        return np.asarray(values.to_numpy().reshape(len(listed), layout.cells))
 
 
 class _Noise:
@@ -208,7 +208,7 @@ def _parts(name: str, ours: Mapping[str, str], everything: frozenset[str]) -> fr
     """The variables of a query by name; recodes by our names."""
     if name == DETAILED:
         return everything
-    return frozenset(ours.get(part, part) for part in name.split("*"))
+    return frozenset(ours.get(part, part) for part in in_any_order(name, ""))
 
 
 def _names(folder: MeasurementFolder, level: str) -> set[str]:
@@ -262,10 +262,7 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
     columns: Columns = {}
     for invariant in constraints.invariants:
         if invariant.frame and (rows := _first(folder, blocks, _names_of(invariant, strategy))) is not None:
-            order = np.arange(len(invariant.frame))
-            if invariant.query is not None:
-                order = query_layout(strategy.schema, invariant.query, strategy.query(invariant.query)).order
-            columns |= {invariant.frame[place]: rows[:, number] for number, place in enumerate(order.tolist())}
+            columns |= {column: rows[:, number] for number, column in enumerate(invariant.frame)}
     for bound in sorted(constraints.bounds, key=lambda bound: bound.side is Side.LOWER):
         names = [limit_names(bound.variable.name, one)[bound.side is Side.UPPER] for one in _layouts(strategy)]
         rows = _first(folder, blocks, names)
@@ -281,7 +278,6 @@ def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfL
     constraints, findings = strategy.constraints, []
     for query in constraints.limited:
         limited = strategy.query(query)
-        layout = query_layout(strategy.schema, query, limited)
         least, largest = constraints.limits(query, limited.cells, columns)
         names: dict[str, Integers] = {}
         for one in _layouts(strategy):
@@ -293,7 +289,7 @@ def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfL
             rows = _values(folder, blocks, name)
             if rows is None:
                 continue
-            wrong = np.flatnonzero((rows != expected[:, layout.order]).any(axis=1))
+            wrong = np.flatnonzero((rows != expected).any(axis=1))
             if len(wrong):
                 what = f"{name!r} is not what the strategy makes of the frame in {len(wrong):,} blocks"
                 findings.append(_constraint_finding(blocks.name, what, f"the first {str(blocks.ids[wrong[0]])!r}"))
@@ -422,7 +418,9 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
     result: Integers | None = None
     seen = np.zeros(len(units.ids), np.int64)
     for _, batch in folder.batches(units.name, CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE):
-        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), name)).combine_chunks()
+        column = batch.column("query_name")
+        same = [text for text in pc.unique(column).to_pylist() if text and _same(text, name)]
+        rows = pa.table(batch).filter(pc.is_in(column, value_set=pa.array(same, pa.string()))).combine_chunks()
         if not rows.num_rows:
             continue
         unit = units.numbers(rows.column("geocode"))
@@ -444,6 +442,11 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
             )
         )
     return result
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two names of constraints have the same variables, in whatever order."""
+    return in_any_order(one, CONSTRAINT_SUFFIX) == in_any_order(other, CONSTRAINT_SUFFIX)
 
 
 def _constraint_finding(level: str, what: str, found: str) -> Finding:

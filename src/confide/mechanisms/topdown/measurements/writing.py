@@ -56,10 +56,9 @@ UNITS_PER_GROUP = 1_000
 
 @dataclass(frozen=True, eq=False)
 class MeasureUnits:
-    """Measures everything in a group of units. ``orders[k]`` brings the cells of query k into the order of the file."""
+    """Measures everything in a group of units."""
 
     queries: tuple[LevelQuery, ...]
-    orders: tuple[Integers, ...]
 
     def __call__(self, _: int, rows: pa.Table) -> pa.Table:
         kind, unit, cell, n = (rows.column(name).to_numpy() for name in ("kind", "unit", "cell", "n"))
@@ -68,8 +67,8 @@ class MeasureUnits:
         units, true = unit[child], kind == RowKind.TRUTH
         truth = TrueCounts(np.searchsorted(units, unit[true]), cell[true], n[true])
         measured = measure_fully(self.queries, Children(Confidential(truth), units, cell[child], cell[:0]))
-        values = np.concatenate([m[:, order] for m, order in zip(measured, self.orders, strict=True)], axis=1)
-        sizes = np.tile([len(order) for order in self.orders], len(units))
+        values = np.concatenate(measured, axis=1)
+        sizes = np.tile([query.cells for query in self.queries], len(units))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return pa.table(
             {
@@ -104,11 +103,10 @@ def measure_everything(
         if totals is not None and not totals_file(job.workspace, level).exists():
             write_parquet(totals, totals_file(job.workspace, level))
         with job.progress.stage(f"Measuring all of {level.name}", len(groups_of_units(level))) as advance:
-            measure_level(problem, job, level, asked_of(level_strategy, level), counts_of(level), advance)
+            measure_level(job, level, asked_of(level_strategy, level), counts_of(level), advance)
 
 
 def measure_level(
-    problem: TopDownProblem,
     job: Job,
     level: TopDownLevel,
     queries: tuple[LevelQuery, ...],
@@ -119,7 +117,7 @@ def measure_level(
     numbers, rows = groups_of_units(level), job.workspace.counts / f"{level.name}.units.parquet"
     if numbers and not rows.exists():
         _write_rows(job, level, counts, rows)
-    function = MeasureUnits(queries, tuple(layout.order for layout in _layouts(problem, level)))
+    function = MeasureUnits(queries)
     into = measurements_folder(job.workspace, level)
     return job.engine.map_groups(function, rows, "part", numbers, into, advance=advance)
 
@@ -127,7 +125,7 @@ def measure_level(
 def read_level(
     problem: TopDownProblem, level: TopDownLevel, files: Sequence[Path]
 ) -> Iterator[tuple[int, Integers, Integers]]:
-    """What :func:`measure_level` has measured: the number of a query, units, and values in the query's own order."""
+    """What :func:`measure_level` has measured: the number of a query, units, and values (units x cells)."""
     layouts = _layouts(problem, level)
     for file in files:
         rows = pq.read_table(file)
@@ -137,9 +135,7 @@ def read_level(
         first = np.cumsum(sizes := pc.list_value_length(listed).to_numpy()) - sizes
         for number, layout in enumerate(layouts):
             chosen = np.flatnonzero(query == number)
-            values = np.empty((len(chosen), layout.cells), np.int64)
-            values[:, layout.order] = flat[first[chosen][:, None] + np.arange(layout.cells)]
-            yield number, unit[chosen], values
+            yield number, unit[chosen], flat[first[chosen][:, None] + np.arange(layout.cells)]
 
 
 def _layouts(problem: TopDownProblem, level: TopDownLevel) -> list[QueryLayout]:
