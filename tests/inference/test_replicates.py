@@ -251,7 +251,7 @@ def test_resized_blocks_are_more_uneven_and_keep_what_the_frame_says(answer: Rep
     before = counts_matrix(problem, own).toarray()
     assert resized_blocks(problem, own, 1.0, 3).column("n").to_numpy().sum() == before.sum()
     sizes = [before.sum(axis=1).astype(float)]
-    for times in (1.3, 2.0):
+    for times in (1.5, 3.0):
         people = resized_blocks(problem, own, times, 3)
         after = counts_matrix(problem, people).toarray()
         assert (problem.spine.roll_up(parent, after) == problem.spine.roll_up(parent, before)).all()
@@ -264,7 +264,7 @@ def test_resized_blocks_are_more_uneven_and_keep_what_the_frame_says(answer: Rep
     means = [(np.bincount(unit, size) / np.bincount(unit))[unit] for size in sizes]
     uneven = [float(((size - mean) ** 2).sum()) for size, mean in zip(sizes, means, strict=True)]
     assert uneven[0] < uneven[1] < uneven[2]
-    assert resized_blocks(problem, own, 2.0, 3).equals(people)
+    assert resized_blocks(problem, own, 3.0, 3).equals(people)
     assert shrinkage(problem, people, own) < 0.9
     assert shrinkage(problem, own, own) == 1
 

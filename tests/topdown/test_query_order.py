@@ -112,7 +112,7 @@ def test_figures_do_not_depend_on_the_order_of_a_schema_once_noise_moves_along(
     plain, permuted = project.write(tmp_path / "a"), project.write(tmp_path / "b", ORDERS[order]())
     released = []
     for spec in (plain, permuted):
-        with project.noise_by_name(spec, 97):
+        with project.noise_by_name(spec, 13):
             released.append(released_records(run(spec).release, project.attributes))
     assert released[0] == released[1]
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import sqrt
 from typing import Any, get_args
 
 import numpy as np
@@ -46,6 +47,7 @@ from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_clas
 from confide.inference.replicates import ReplicatedRelease
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained
 
 LEVELS = (0.9,)
 MOST_TYPICAL = 2_000
@@ -99,6 +101,8 @@ class Inference(TypedAnswer):
     eyes: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many figures with margins of least squares catch the eye, by kind of area and query: of the kinds of which
     all rows were made."""
+    far: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many released figures are further from least squares than noise and estimation explain, likewise."""
 
     @cached_property
     def rules(self) -> Mapping[tuple[str, str], Rule]:
@@ -140,16 +144,19 @@ class Inference(TypedAnswer):
         most = max(query.cells for query in self.queries)
         step = cells_at_once(most)
         eyes = dict.fromkeys(((kind.kind, query.name) for query in self.queries), 0)
+        far = dict(eyes)
         for first in range(0, kind.areas, step):
             areas = np.arange(first, min(first + step, kind.areas))
             for query in self.queries:
                 figures = self.figures(kind, areas, query)
+                far[kind.kind, query.name] += self._far(kind, areas, query, figures)
                 for level in self.levels:
                     rows = self._rows(kind, placed, areas, query, figures, level)
                     if level == self.levels[0]:
                         eyes[kind.kind, query.name] += rows.column("catches_the_eye").true_count
                     yield rows
         self.eyes.update(eyes)
+        self.far.update(far)
 
     def _rows(
         self,
@@ -253,6 +260,26 @@ class Inference(TypedAnswer):
             return np.zeros(taken.shape, bool)
         small = figures.released < EYE * np.nan_to_num(figures.gls_sd)
         return np.asarray(taken & (figures.released > 0) & small)
+
+    def _far(self, kind: AreaSet, areas: Integers, query: AskedQuery, figures: Figures) -> int:
+        """How many released figures differ from least squares by more than their noise and estimation explain: those
+        of areas that the spine follows, where nothing else moves them far."""
+        if figures.gls is None or figures.released is None or not self._placed(kind).on_spine:
+            return 0
+        if kind.areas * query.cells > MOST_FIGURES:
+            return 0
+        cells = self.source.counts.shape[1]
+        filled = np.diff((kind.members(len(self.source.block_codes))[areas] @ self.source.counts).indptr)
+        rounding = 1 + 4 * sqrt(cells / query.cells)
+        allowed = explained(
+            figures.gls_sd,
+            np.sqrt(self._noise_alone(kind, query)[areas]),
+            (cells - filled)[:, None],
+            kind.areas * sum(each.cells for each in self.queries) * len(self.kinds),
+            rounding * len(self.source.covariances.levels),
+        )
+        with np.errstate(invalid="ignore"):
+            return int((np.abs(figures.released - figures.gls) > allowed).sum())
 
     # What is known of figures.
 
@@ -428,6 +455,13 @@ class Inference(TypedAnswer):
             result.append("There are no replicates, so that every margin is that of least squares.")
         result += self._eye_warnings()
         result += self._total_warnings()
+        result += [
+            f"{number:,} released figures of {query!r} in {kind!r} are further from least squares than noise, "
+            f"estimation and rounding explain (a right release has one with a probability of {FALSE_ALARMS:g}): take "
+            "the estimates of least squares, and tell the office that published the release."
+            for (kind, query), number in self.far.items()
+            if number
+        ]
         for fit in self.fits:
             if fit.suspicious:
                 assert source.tree is not None

@@ -228,13 +228,14 @@ def _approve(
 ) -> None:
     """Verifies a release that is complete and has no name yet, and notes its manifest.
 
-    What ``verify`` would call wrong is never sealed. Measurements and charge stay as they are: whatever is made of them
-    may be made again, with other public inputs or a mended version, at no further cost.
+    What ``verify`` would call wrong is never sealed. The charge stays as it is, and so does the noise, which is a
+    function of the key: everything is made again at the next try, with the same measurements, at no further cost.
     """
     with progress.stage("Verifying the release", 1) as advance:
         wrong = [check for check in verify_staged(writer.folder, mechanism, writer.copies) if not check.ok]
         advance(1)
     if wrong:
+        workspace.discard_estimates()
         raise RunError(
             Finding(
                 code="not-verified",
@@ -242,9 +243,9 @@ def _approve(
                 where=Place(file=str(workspace.root)),
                 found=check.detail,
                 expected="a release that `confide verify` accepts",
-                remedy="put right what the message names, such as a file that was changed, and run again: what was "
-                "measured is kept, and nothing more is charged. If no input is wrong, this is an error in Confide: "
-                "please report it, and run again with a version in which it is mended",
+                remedy="put right what the message names, such as a file that was changed, and run again: the "
+                "measurements stay as they were drawn, and nothing more is charged. If no input is wrong, this is an "
+                "error in Confide: please report it, and run again with a version in which it is mended",
             )
             for check in wrong
         )

@@ -171,9 +171,8 @@ class Workspace:
         return [str(path.relative_to(self.root)) + ("/" if path.is_dir() else "") for path in present]
 
     def note_published(self, record: RunIdentity, plan_hash: str) -> RunIdentity:
-        """Begins anew with what is made of the measurements: these are drawn again, the same as they were."""
-        self.discard(self.measured)
-        self.discard(self.counts)
+        """Begins anew with what is made of the measurements, under another plan."""
+        self.discard_estimates()
         noted = replace(record, published_hash=plan_hash, manifest_sha256=None)
         self._save(noted)
         return noted
@@ -214,6 +213,12 @@ class Workspace:
         """Removes what was read from records, the mark first."""
         self._read_mark(folder).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def discard_estimates(self) -> None:
+        """Removes everything that was made of records. Noise is a function of the key: the measurements of the next try
+        are drawn as they were."""
+        self.discard(self.measured)
+        self.discard(self.counts)
 
     def _read_mark(self, folder: Path) -> Path:
         return folder.with_name(f"{folder.name}.read")

@@ -38,6 +38,7 @@ from confide.mechanisms.topdown.descent import (
     solver_words,
 )
 from confide.mechanisms.topdown.measurements.reading import LevelReader
+from confide.mechanisms.topdown.measurements.verify import require_near
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
@@ -197,7 +198,9 @@ class Postprocess(Mechanism[PostprocessProblem]):
 
     def measure(self, problem: PostprocessProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """The descent; nothing is drawn."""
-        descend(problem, job, LookedUpEvidence(problem, job))
+        evidence = LookedUpEvidence(problem, job)
+        descend(problem, job, evidence)
+        require_near(problem, job, evidence)
 
     def statistics(self, problem: PostprocessProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
@@ -284,10 +287,13 @@ class LookedUpEvidence:
     def in_full(
         self,
         job: Job,  # noqa: ARG002
-        level_strategy: LevelStrategy,  # noqa: ARG002
+        level_strategy: LevelStrategy,
         level: TopDownLevel,
     ) -> Iterator[tuple[int, Integers, Integers, Floats]]:
         """Every query in every measured unit, as they were read."""
+        asked = [share.name for share in level_strategy.queries]
+        listed = [share.name for share in self.problem.strategy.level(level.name).queries]
+        places = [asked.index(name) if name in asked else None for name in listed]
         with pq.ParquetFile(_measurements(self.job, level.name)) as file:
             for batch in file.iter_batches(LISTED_ROWS):
                 unit, query, bits = (batch.column(name).to_numpy() for name in ("unit", "query", "n"))
@@ -295,9 +301,11 @@ class LookedUpEvidence:
                 flat, sizes = listed.flatten().to_numpy(), pc.list_value_length(listed).to_numpy()
                 first = np.cumsum(sizes) - sizes
                 for number in np.unique(query).tolist():
+                    if (place := places[number]) is None:
+                        continue
                     rows = np.flatnonzero(query == number)
                     values = flat[first[rows][:, None] + np.arange(int(sizes[rows[0]]))]
-                    yield number, unit[rows], values, 1 / bits[rows].view(np.float64)
+                    yield place, unit[rows], values, 1 / bits[rows].view(np.float64)
 
     def _queries(self, level_strategy: LevelStrategy) -> tuple[LookedUpQuery, ...]:
         return tuple(

@@ -276,7 +276,8 @@ class Evidence(Protocol):
     def in_full(
         self, job: Job, level_strategy: LevelStrategy, level: TopDownLevel
     ) -> Iterator[tuple[int, Integers, Integers, NDArray[np.float64]]]:
-        """All measurements of a level (:class:`~confide.mechanisms.topdown.from_below.MeasuredInFull`)."""
+        """All measurements of the queries of a level: for some units at a time the number of a query, the units, what
+        was measured (units x cells), and the inverse of the variance of each unit's noise."""
 
 
 def descend(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:

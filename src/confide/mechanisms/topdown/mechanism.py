@@ -49,7 +49,7 @@ from confide.mechanisms.topdown.measure import (
     measure_fully,
     weighting_variance,
 )
-from confide.mechanisms.topdown.measurements.verify import verify_measurements
+from confide.mechanisms.topdown.measurements.verify import require_near
 from confide.mechanisms.topdown.measurements.writing import (
     measure_everything,
     measure_level,
@@ -159,6 +159,7 @@ class TopDown(Mechanism[TopDownProblem]):
         )
         drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
         descend(problem, job, drawn)
+        require_near(problem, job, drawn)
         if problem.spec.output.measurements:
             measure_everything(
                 problem, job, drawn.level_queries, lambda level: _counts_file(job.workspace, level), drawn.totals
@@ -185,8 +186,6 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield from verification.verify(folder, manifest)
-        if manifest["plan"]["question"]["measurements"]:
-            yield from verify_measurements(folder, manifest)
         yield solver_check(manifest["statistics"])
 
     def board(self, loaded: LoadedSpec) -> Board:
@@ -361,13 +360,17 @@ class DrawnEvidence:
     ) -> Iterator[tuple[int, Integers, Integers, Floats]]:
         """Every query in every measured unit. What the descent would draw of it is the same, number by number."""
         queries = self.level_queries(level_strategy, level)
-        files = measure_level(job, level, queries, _counts_file(self.workspace, level))
-        for number, units, values in read_level(self.problem, level, files):
+        everything = level_strategy == self.problem.strategy.level(level.name)
+        # Some queries lie apart from all of them, so that none is taken for another one.
+        apart = self.workspace.measured / "some-queries" / level.name
+        into = measurements_folder(self.workspace, level) if everything else apart
+        files = measure_level(job, level, queries, _counts_file(self.workspace, level), into)
+        for number, units, values in read_level(queries, files):
             laws = queries[number].laws
             precision = np.array([0.0 if law is None else 1 / weighting_variance(law) for law in laws])
             yield number, units, values, precision[level.shares.index[units]]
-        if not self.problem.spec.output.measurements:
-            shutil.rmtree(measurements_folder(self.workspace, level), ignore_errors=True)
+        if not everything or not self.problem.spec.output.measurements:
+            shutil.rmtree(into, ignore_errors=True)
 
     def level_queries(self, level_strategy: LevelStrategy, level: TopDownLevel) -> tuple[LevelQuery, ...]:
         """The queries of a level with the laws of the plan; units of a class without a share have none."""

@@ -103,7 +103,8 @@ def measure_everything(
         if totals is not None and not totals_file(job.workspace, level).exists():
             write_parquet(totals, totals_file(job.workspace, level))
         with job.progress.stage(f"Measuring all of {level.name}", len(groups_of_units(level))) as advance:
-            measure_level(job, level, asked_of(level_strategy, level), counts_of(level), advance)
+            queries, into = asked_of(level_strategy, level), measurements_folder(job.workspace, level)
+            measure_level(job, level, queries, counts_of(level), into, advance)
 
 
 def measure_level(
@@ -111,31 +112,28 @@ def measure_level(
     level: TopDownLevel,
     queries: tuple[LevelQuery, ...],
     counts: Path,
+    into: Path,
     advance: Advance | None = None,
 ) -> list[Path]:
-    """The full set of one level, in files of some units each; those that are there already stay."""
+    """Some queries in all measured units of a level, in files of some units each; those that are there already stay."""
     numbers, rows = groups_of_units(level), job.workspace.counts / f"{level.name}.units.parquet"
     if numbers and not rows.exists():
         _write_rows(job, level, counts, rows)
     function = MeasureUnits(queries)
-    into = measurements_folder(job.workspace, level)
     return job.engine.map_groups(function, rows, "part", numbers, into, advance=advance)
 
 
-def read_level(
-    problem: TopDownProblem, level: TopDownLevel, files: Sequence[Path]
-) -> Iterator[tuple[int, Integers, Integers]]:
+def read_level(queries: Sequence[LevelQuery], files: Sequence[Path]) -> Iterator[tuple[int, Integers, Integers]]:
     """What :func:`measure_level` has measured: the number of a query, units, and values (units x cells)."""
-    layouts = _layouts(problem, level)
     for file in files:
         rows = pq.read_table(file)
         unit, query = (rows.column(name).to_numpy() for name in ("unit", "query"))
         listed = pa.concat_arrays(rows.column("value").chunks)
         flat = listed.flatten().to_numpy()
         first = np.cumsum(sizes := pc.list_value_length(listed).to_numpy()) - sizes
-        for number, layout in enumerate(layouts):
+        for number, asked in enumerate(queries):
             chosen = np.flatnonzero(query == number)
-            yield number, unit[chosen], flat[first[chosen][:, None] + np.arange(layout.cells)]
+            yield number, unit[chosen], flat[first[chosen][:, None] + np.arange(asked.cells)]
 
 
 def _layouts(problem: TopDownProblem, level: TopDownLevel) -> list[QueryLayout]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.constraints import Side
+from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.output.accuracy import described_files, verify_accuracy
 from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTable
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
@@ -385,6 +386,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
         yield from verify_explained(folder, manifest, output, everywhere)
     yield from verify_accuracy(folder, manifest)
+    if facts["measurements"]:
+        yield from verify_measurements(folder, manifest, counts)
 
 
 def _open(
