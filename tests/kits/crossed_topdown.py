@@ -1,6 +1,6 @@
 """Small TopDown projects whose strategies cross attributes, and the same projects written in another order.
 
-One project is a few people of three attributes in blocks of two regions. It can be written with the words of its
+One project is a few people of three attributes in the blocks of some regions. It can be written with the words of its
 queries, its attributes, their levels, and the rows and columns of its files in any order: the figures stay the same.
 """
 
@@ -74,6 +74,7 @@ class CrossedProject:
         people: How many records a cell of a block has at most.
         budget: Of the release; an endless one makes noise zero.
         told: Whether the frame tells the counts of a crossed query.
+        regions: How many regions the country has.
     """
 
     seed: int
@@ -81,6 +82,7 @@ class CrossedProject:
     people: int = 6
     budget: str = "1"
     told: bool = False
+    regions: int = 2
     attributes: dict[str, list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +91,9 @@ class CrossedProject:
         rng.shuffle(sizes)
         names = NAMES[self.seed % len(NAMES)]
         self.attributes = {name: list(range(1, size + 1)) for name, size in zip(names, sizes, strict=True)}
-        self.blocks = [f"{region}{number}" for region in "12" for number in range(rng.randint(1, 3) + 1)]
+        self.blocks = [
+            f"{region}{number}" for region in range(1, self.regions + 1) for number in range(rng.randint(1, 3) + 1)
+        ]
         histogram = [dict(zip(self.attributes, codes, strict=True)) for codes in product(*self.attributes.values())]
         self.records = [
             {"geocode": block} | cell

@@ -24,11 +24,11 @@ from confide.inference.tuning import tune_topdown
 from confide.inference.tuning_people import copied, refuse_confidential
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import characteristic, geographies
-from confide.mechanisms.topdown.evaluate import LeastSquaresNoise
+from confide.mechanisms.topdown.evaluate import LeastSquaresNoise, NoiseTheory
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.strategy import BY_QUERY, account_of
-from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies
+from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies, with_tree_evidence
 from confide.mechanisms.topdown.targets import parse_target
 from confide.mechanisms.topdown.tuned_strategy import rounded_parts
 from confide.privacy import ZCDP
@@ -124,18 +124,27 @@ def test_all_mistakes_are_said_at_once(hamlet: Path) -> None:
 # Budgets.
 
 
-def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("evidence", ["own", "tree"])
+def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Path, evidence: str) -> None:
     """With the budget that is found, margins z·sd of the noise alone, by code of their own, are within the limit
-    everywhere, and in the binding area they are it."""
+    everywhere, and in the binding area they are it: of the estimator that the strategy has."""
     targets = ["total <= 60 in tract, block_group @90%", "hispanic <= 900 in county"]
-    answer = tune_topdown(hamlet / "spec.toml", targets, optimise=False, confirm=0)
+    spec = hamlet / "spec.toml"
+    if evidence == "tree":
+        (hamlet / "learning.toml").write_text(with_tree_evidence("pl94-persons"))
+        spec = hamlet / "learning-spec.toml"
+        spec.write_text((hamlet / "spec.toml").read_text().replace('"pl94-persons"', '"learning.toml"'))
+    answer = tune_topdown(spec, targets, optimise=False, confirm=0)
     rho = max(row.present.rho for row in answer.targets)
     assert answer.present is not None
     assert rho <= answer.present <= rho * 1.001
-    problem = problem_of(hamlet / "spec.toml", tmp_path)
+    problem = problem_of(spec, tmp_path)
+    assert problem.strategy.evidence == evidence
     exact = replace(problem, strategy=problem.strategy.with_budget(Fraction(rho)))
     asked = [characteristic(exact.strategy.schema, name, exact.strategy.query(name)) for name in ("total", "hispanic")]
-    noise = LeastSquaresNoise(exact, asked)
+    sets = np.concatenate([one.groups[None, :] == np.arange(one.cells)[:, None] for one in asked])
+    theory, on_the_tree = NoiseTheory(exact), LeastSquaresNoise(exact, asked)
+    within = dict(zip(("total", "hispanic"), np.split(theory.variances(sets), [1]), strict=True))
     largest = []
     for kind, query, limit, chance in (
         ("tract", "total", 60, 0.9),
@@ -144,7 +153,12 @@ def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Pat
     ):
         (geography,) = (each for each in geographies(exact) if each.name == kind)
         z = NormalDist().inv_cdf((1 + chance) / 2)
-        largest.append(float(np.nanmax(z * np.sqrt(noise.variances(geography)[query])) / limit))
+        if evidence == "tree":
+            variances = on_the_tree.variances(geography)[query]
+        else:
+            parts = theory.contributions(geography.unit_of_block, geography.units, total=query == "total")
+            variances = parts @ within[query].T
+        largest.append(float(np.nanmax(z * np.sqrt(variances)) / limit))
     # The exact variance of discrete noise is a little below its parameter, which the closed form takes.
     assert max(largest) == pytest.approx(1.0, abs=2e-3)
     assert all(each <= 1 + 1e-9 for each in largest)

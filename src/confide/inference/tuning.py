@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import pi, sqrt
+from math import isfinite, pi, sqrt
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -31,7 +31,7 @@ from confide.documents import load_named
 from confide.engines import LocalEngine
 from confide.engines.groups import write_text
 from confide.errors import Finding, ParameterError, Place
-from confide.estimation.tree_design import AreaFunctions, joined_counts, vectors_of
+from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
 from confide.geography.spine import OUTSIDE
 from confide.inference.replicates import counts_matrix
@@ -47,22 +47,22 @@ from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTun
 from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
+from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import DELTA, OWN, TREE, Strategy
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
 from confide.mechanisms.topdown.targets import (
+    KnownPeople,
     LimitedCounts,
     Target,
-    cell_weights,
-    cells_of,
-    distinct_cells,
     limited_counts,
     parse_targets,
     price_list,
 )
-from confide.mechanisms.topdown.tuned_strategy import NOTHING, ShareDesign, budget_above, strategy_text
+from confide.mechanisms.topdown.tuned_strategy import NOTHING, OwnDesign, ShareDesign, budget_above, strategy_text
+from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.noise import ReleaseKey
 from confide.releases.draft import there_already
 from confide.releases.mechanism import NoiseSource
@@ -77,8 +77,8 @@ KEEP = Fraction(1, 100)
 PRICED = (1, 2, 5, 10, 20, 50, 100)
 TOLERATED = 0.05
 """Runs that miss a target by less than this say nothing: they are few."""
-MOST_KINDS = 16
-"""Queries with more kinds of cell are not in the table of what else changes."""
+MOST_CELLS = 300
+"""Queries with more cells are not in the table of what else changes."""
 MOST_AREAS = 300
 """Of a kind with more areas, so many, evenly spaced, stand for all in that table."""
 
@@ -183,6 +183,22 @@ class _Tuner:
         return ShareDesign(self.problem)
 
     @cached_property
+    def own(self) -> OwnDesign | None:
+        """The noise of figures that learn nothing from below, where the strategy has such."""
+        return OwnDesign(self.problem) if self.problem.strategy.evidence == OWN else None
+
+    def limited(
+        self, targets: Sequence[Target], people: KnownPeople | None
+    ) -> tuple[list[LimitedCounts], list[Floats]]:
+        """What targets limit, and the variances of that with the present shares and a budget of one, by the estimator
+        that the strategy has."""
+        if self.own is not None:
+            of_own = limited_counts(self.problem, self.own, targets, people)
+            return of_own, [self.own.variances(each) for each in of_own]
+        limited = limited_counts(self.problem, self.shares.design, targets, people)
+        return limited, self.shares.variances(self.problem.strategy, *(each.counts for each in limited))
+
+    @cached_property
     def people(self) -> PeopleForTuning:
         """Who stands for the people of the areas."""
         where = (self.loaded, self.blank, self.problem, self.engine, self.scratch)
@@ -206,8 +222,7 @@ class _Tuner:
         now = self.problem.strategy
         targets = parse_targets(texts, self.problem)
         known = self.people.known if confirm or any(target.needs_people for target in targets) else None
-        limited = limited_counts(self.problem, self.shares.design, targets, known) if targets else []
-        variances = self.shares.variances(now, *(each.counts for each in limited))
+        limited, variances = self.limited(targets, known) if targets else ([], [])
         priced = tuple(self._prices(prices)) if prices is not None else ()
         answer = TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
         if not limited:
@@ -216,18 +231,20 @@ class _Tuner:
         problems = {"now": self.problem, "present": replace(self.problem, strategy=now.with_budget(present))}
         answer = replace(answer, present=present, targets=_tuned_targets(limited, variances))
         if optimise:
-            counts = joined_counts([each.counts for each in limited])
-            best = self.shares.best(counts, np.concatenate([each.limits for each in limited]), keep)
+            # The best shares are for estimates that learn from below, which is what is written with them.
+            on_tree = limited_counts(self.problem, self.shares.design, targets, known)
+            counts = joined_counts([each.counts for each in on_tree])
+            best = self.shares.best(counts, np.concatenate([each.limits for each in on_tree]), keep)
             strategy = self.shares.with_shares(best.shares, Fraction(1))
-            after = self.shares.variances(strategy, *(each.counts for each in limited))
-            needed = budget_above(_least(limited, after))
+            after = self.shares.variances(strategy, *(each.counts for each in on_tree))
+            needed = budget_above(_least(on_tree, after))
             strategy = self._named(replace(strategy, budget=budget or needed), targets, out)
             file = out or self.scratch / "strategy.toml"
             write_text(file, self._text(strategy, file))
             problems["best"] = self._problem_with(strategy, file)
-            rows = _tuned_targets(limited, variances, after, best.multipliers, needed)
+            rows = _with_best(answer.targets, on_tree, after, best.multipliers, needed)
             answer = replace(answer, targets=rows, best=strategy, needed=needed, bound=best.bound, written=out)
-        answer = replace(answer, errors=tuple(self._errors(targets, answer)))
+        answer = replace(answer, errors=tuple(self._errors(targets, problems)))
         if confirm:
             confirmed, errors = self._confirm(limited, problems, confirm, answer.errors)
             answer = replace(answer, confirmed=confirmed, errors=errors)
@@ -240,8 +257,8 @@ class _Tuner:
         parsed = parse_targets(targets, self.problem)
         rows: list[Mapping[str, Any]] = []
         for target, alone in zip(parsed, price_list(PRICED), strict=True):
-            (limited,) = limited_counts(self.problem, self.shares.design, [target], None)
-            present = _needed(limited, *self.shares.variances(self.problem.strategy, limited.counts))
+            (limited,), (variances,) = self.limited([target], None)
+            present = _needed(limited, variances)
             rows.append({"query": target.query, "kind": target.kinds[0]} | dict(alone) | {"rho_present": present})
         return rows
 
@@ -277,35 +294,34 @@ class _Tuner:
         changed = replace(self.blank, value=spec.model_copy(update={"topdown": part, "privacy": privacy}))
         return prepare(changed, self.engine)
 
-    def _errors(self, targets: Sequence[Target], answer: TopDownTuning) -> Iterator[ExpectedChange]:
-        """Expected absolute errors of totals, attributes and the targets' queries in all kinds of area."""
-        now, sectors = self.problem.strategy, self.shares.design.sectors
+    def _errors(self, targets: Sequence[Target], problems: Mapping[str, TopDownProblem]) -> Iterator[ExpectedChange]:
+        """Expected absolute errors of totals, attributes and the targets' queries in all kinds of area: of what the
+        release of each problem would state."""
+        schema = self.problem.strategy.schema
         # With the present shares all errors change alike: the totals say by how much.
-        attributes = [attribute.name for attribute in now.schema.attributes] if answer.best else []
+        attributes = [attribute.name for attribute in schema.attributes] if "best" in problems else []
         names = dict.fromkeys((TOTAL, *attributes, *(target.query for target in targets)))
-        cells = {name: cells_of(now, sectors, name) for name in names}
-        kinds = {name: distinct_cells(sectors, each) for name, each in cells.items()}
-        asked: list[tuple[str, int, str]] = []
-        counts: list[AreaFunctions] = []
+        axes = [attribute.name for attribute in schema.attributes]
+        queries = {name: self.problem.strategy.query(name) for name in names}
+        groups = {name: grouping_of(axes, query) for name, query in queries.items() if query.cells <= MOST_CELLS}
+        noise = {key: ReleasedNoise(problem) for key, problem in problems.items()}
         for geography in geographies(self.problem):
             area = geography.unit_of_block[self.problem.spine.rows]
             there = np.unique(area[area != OUTSIDE])
-            place = np.full(geography.units + 1, -1, np.int64)
+            if not len(there):
+                continue
             some = there[np.unique(np.linspace(0, len(there) - 1, MOST_AREAS).round().astype(np.int64))]
+            place = np.full(geography.units + 1, OUTSIDE, np.int64)  # the last entry is what OUTSIDE finds
             place[some] = np.arange(len(some))
-            for name in (name for name in names if len(there) and len(kinds[name]) <= MOST_KINDS):
-                vectors = [vectors_of(sectors, [cell], np.ones((len(some), 1))) for cell in kinds[name]]
-                counts.append(joined_counts([self.shares.design.area_counts(place[area], each) for each in vectors]))
-                asked.append((geography.name, len(there), name))
-        strategies = {"now": now} | ({"best": answer.best} if answer.best else {})
-        variances = {key: self.shares.variances(each, *counts) for key, each in strategies.items()}
-        for number, (kind, areas, name) in enumerate(asked):
-            weights = cell_weights(sectors, cells[name])
-            expected = {
-                key: _expected(each[number] / float(strategies[key].budget), weights) for key, each in variances.items()
-            }
-            present = expected["now"] * sqrt(now.budget / answer.present) if answer.present else None
-            yield ExpectedChange(kind, areas, name, expected["now"], present, expected.get("best"))
+            for name, grouping in groups.items():
+                expected = {
+                    key: _expected(each.variances(grouping, place[geography.unit_of_block], len(some)))
+                    for key, each in noise.items()
+                }
+                if isfinite(expected["now"]):
+                    yield ExpectedChange(
+                        geography.name, len(there), name, expected["now"], expected["present"], expected.get("best")
+                    )
 
     def _confirm(
         self,
@@ -394,6 +410,15 @@ def _needed(limited: LimitedCounts, variances: Floats) -> float:
 def _least(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> float:
     """The least budget for all targets; refused where every budget is enough."""
     needed = max(_needed(each, own) for each, own in zip(limited, variances, strict=True))
+    if not isfinite(needed):
+        worst = next(each for each, own in zip(limited, variances, strict=True) if not isfinite(_needed(each, own)))
+        raise _refused(
+            "undetermined",
+            f"no budget is enough for {worst.target.text!r}: a level measures nothing that determines these figures",
+            "figures that its own measurements leave open",
+            "queries on every level that determine the figures, such as detailed",
+            f'measure such a query on every level, or let estimates learn from below: evidence = "{TREE}"',
+        )
     if needed < NOTHING:
         raise _refused(
             "nothing-needed",
@@ -425,31 +450,34 @@ def _budget_of(limited: LimitedCounts, variances: Floats) -> NeededBudget:
     return NeededBudget(rho, _on_average(limited, variances) if rho > 0 else 0.0, binding)
 
 
-def _tuned_targets(
+def _tuned_targets(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> tuple[TunedTarget, ...]:
+    return tuple(
+        TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
+        for each, now in zip(limited, variances, strict=True)
+    )
+
+
+def _with_best(
+    rows: Sequence[TunedTarget],
     limited: Sequence[LimitedCounts],
     variances: Sequence[Floats],
-    after: Sequence[Floats] = (),
-    multipliers: Floats | None = None,
-    needed: Fraction = Fraction(0),
+    multipliers: Floats,
+    needed: Fraction,
 ) -> tuple[TunedTarget, ...]:
-    rows, first = [], 0
-    for place, (each, now) in enumerate(zip(limited, variances, strict=True)):
-        own = slice(first, first + len(each.limits))
+    """The targets with what they need with the best shares."""
+    result, first = [], 0
+    for row, each, own in zip(rows, limited, variances, strict=True):
+        elasticity = float(multipliers[first : first + len(each.limits)].sum())
         first += len(each.limits)
-        row = TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
-        if multipliers is not None:
-            elasticity = float(multipliers[own].sum())
-            scale = 100 if each.target.of_share or each.target.relative else 1
-            price = 2 * elasticity * float(needed) / (float(each.target.limit) * scale)
-            row = replace(row, best=_budget_of(each, after[place]), elasticity=elasticity, price=price)
-        rows.append(row)
-    return tuple(rows)
+        scale = 100 if each.target.of_share or each.target.relative else 1
+        price = 2 * elasticity * float(needed) / (float(each.target.limit) * scale)
+        result.append(replace(row, best=_budget_of(each, own), elasticity=elasticity, price=price))
+    return tuple(result)
 
 
-def _expected(variances: Floats, weights: Floats) -> float:
-    """The mean absolute error of normal noise with these variances, kinds of cell after kinds of cell."""
-    by_kind = np.sqrt(np.maximum(variances.reshape(len(weights), -1), 0)).mean(axis=1)
-    return float(by_kind @ weights / weights.sum() * sqrt(2 / pi))
+def _expected(variances: Floats) -> float:
+    """The mean absolute error of normal noise with these variances; NaN where nothing determines a figure."""
+    return float(np.sqrt(variances).mean() * sqrt(2 / pi))
 
 
 def _at(text: str, margin: int) -> str:

@@ -7,8 +7,8 @@ Its margin is 1.96 times the root of the mean variance of its cells in the areas
     mean variance = Σ_ℓ k_ℓ v_ℓ,
 
 k_ℓ being how much of the noise of a level an area has on average, and v_ℓ the variance of a cell within a unit of it.
-With tree evidence estimates are no worse than that, so a margin here is one that holds; places and other areas beside
-the spine have rows without a part, whose margins follow from all parts.
+With tree evidence the variance is that of least squares on the whole tree, as the release states it. Places and other
+areas beside the spine have rows without a part, whose margins follow from all parts.
 
 What does not depend on parts is worked out once (:class:`BoardNoise`); v of a level whose parts keep their proportions
 is the same but for a factor.
@@ -34,12 +34,12 @@ from confide.documents import load_named
 from confide.errors import ParameterError
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.evaluate import ROUNDING, SMALLEST, NoiseTheory
-from confide.mechanisms.topdown.expected_errors import Grouping, InSectors, MeansOfQueries
+from confide.mechanisms.topdown.expected_errors import Grouping, InSectors, MeansOfQueries, ReleasedNoise
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import TREE, Strategy
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
-from confide.mechanisms.topdown.tuned_strategy import strategy_text
+from confide.mechanisms.topdown.tuned_strategy import share_runs, strategy_text, with_shares_of
 from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
@@ -57,6 +57,8 @@ EXACT_BELOW = 1.5
 """From this variance parameter on, the variance of a discrete Gaussian is the parameter itself, to ten digits."""
 _STEPS = 24
 MOST_KEPT = 2048
+MOST_TREES = 4
+"""Trees of so many choices are kept."""
 LARGEST_FACTOR = 1e6
 _CLOSE = 1e-6
 SLACK = 2e-5
@@ -207,7 +209,7 @@ class BoardNoise:
         self.kinds = dict(_kinds(problem))
         self._alone = [_total_alone(level) for level in self._levels]
         self._runs = [
-            _runs(problem.strategy, place, level.shares.table) for place, (_, level) in enumerate(problem.levels())
+            share_runs(problem.strategy, place, level.shares.table) for place, (_, level) in enumerate(problem.levels())
         ]
         self._model: InSectors | None
         try:
@@ -217,6 +219,7 @@ class BoardNoise:
         self._covariances: dict[tuple[int, tuple[float, ...]], tuple[Floats, Floats]] = {}
         self._means: dict[tuple[str, bool, tuple[tuple[float, ...], ...]], Floats] = {}
         self._known_ways: dict[tuple[str, bool], _WaysUp] = {}
+        self._on_trees: dict[tuple[float, ...], ReleasedNoise] = {}
 
     def variance(self, row: RowName, parts: Parts) -> float:
         """The mean variance of the cells of a query in the areas of a kind; of its own measurement where they are too
@@ -228,6 +231,8 @@ class BoardNoise:
 
     def variances(self, rows: Sequence[RowName], parts: Parts) -> dict[RowName, float]:
         """The same for several rows."""
+        if self.problem.strategy.evidence == TREE:
+            return self._on_the_tree(rows, parts)
         scales = self.scales(parts)
         model, means = self._noise(parts), dict[tuple[str, bool], Floats]()
         wanted = dict.fromkeys(query for kind, query in rows if kind in self.kinds and query in self.groups)
@@ -247,6 +252,34 @@ class BoardNoise:
                 value = float(mean[mean > 0] @ own[mean > 0])
             result[row] = value
         return result
+
+    def _on_the_tree(self, rows: Sequence[RowName], parts: Parts) -> dict[RowName, float]:
+        """The same where estimates learn from below: as a release with these parts states it."""
+        noise = self._released(parts)
+        result: dict[RowName, float] = {}
+        for row in rows:
+            kind, query = row
+            if kind not in self.kinds or query not in self.groups:
+                result[row] = _variance(parts[row])
+                continue
+            own = self.kinds[kind]
+            areas = np.full(len(self.problem.frame.spine.blocks.unit_of_block), OUTSIDE, np.int64)
+            areas[self.problem.spine.rows] = own.area
+            result[row] = noise.mean_variance(self.groups[query], areas, own.areas)
+        return result
+
+    def _released(self, parts: Parts) -> ReleasedNoise:
+        """The noise of a release with these parts."""
+        rows: list[RowName] = [(level.name, query.name) for level in self._levels for query in level.queries]
+        key = tuple(parts[row] for row in rows)
+        known = self._on_trees.get(key)
+        if known is None:
+            if len(self._on_trees) >= MOST_TREES:
+                self._on_trees.clear()
+            exact = {row: Fraction(part) for row, part in zip(rows, key, strict=True)}
+            changed = with_shares_of(self.problem, with_parts(self.problem.strategy, exact))
+            self._on_trees[key] = known = ReleasedNoise(changed)
+        return known
 
     def scales(self, parts: Parts) -> tuple[tuple[float, ...], ...]:
         """For each level and class of its units the share of the level by the unit's."""
@@ -320,15 +353,6 @@ def _total_alone(level: Any) -> bool:
     return own.queries == own.constrain == (TOTAL,) and any(query.name == TOTAL for query in level.queries)
 
 
-def _runs(strategy: Strategy, first: int, table: Sequence[Fraction]) -> list[tuple[int, int] | None]:
-    """For each class of units of a level the levels whose shares it has; None where it has none."""
-    ends, total = {}, Fraction(0)
-    for last, level in enumerate(strategy.levels[first:], start=first + 1):
-        total += level.share
-        ends[total] = last
-    return [(first, ends[share]) if share else None for share in table]
-
-
 def _variance(part: float) -> float:
     """Of noise that costs this much where one record changes."""
     if part * EXACT_BELOW < 1:
@@ -383,9 +407,8 @@ class TopDownBoard(BudgetBoard):
 
     @property
     def caption(self) -> str:  # type: ignore[override]
-        most = "at most " if self.problem.strategy.evidence == TREE else ""
         return (
-            f"In 95 of 100 cases a figure is {most}within its margin, by least squares: non-negativity and whole "
+            "In 95 of 100 cases the error of a figure is below its margin, by least squares: non-negativity and whole "
             "numbers change it where people are few. A level stands for its areas, a query for all its cells."
         )
 

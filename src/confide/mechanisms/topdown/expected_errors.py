@@ -102,6 +102,13 @@ class ReleasedNoise:
             return self.tree.variances(groups, areas, number)
         return combined(self.parts(areas, number, total=not groups), self.within(groups))
 
+    def mean_variance(self, groups: Grouping, areas: Integers, number: int) -> float:
+        """The mean of :meth:`variances` over areas and cells."""
+        if self.tree is None:
+            return float(self.variances(groups, areas, number).mean())
+        variances, kind = self.tree.by_kind(groups, areas, number)
+        return float(np.bincount(kind, minlength=len(variances)) @ variances.mean(axis=1) / number)
+
     def within(self, groups: Grouping) -> Floats:
         """v of the cells of a query in a unit of each level: levels x cells."""
         key = self._model.alike(groups)
@@ -131,6 +138,11 @@ class _OnTheTree:
             problem.columns,
             variance=lambda law: max(law.variance(), SMALLEST),
         )
+
+    @cached_property
+    def _smallest(self) -> float:
+        """The least variance of a measurement."""
+        return min(max(measure.unbounded.variance(), SMALLEST) for measure in plan_problem(self._problem).measures)
 
     @cached_property
     def _blocks(self) -> LevelAnswers:
@@ -165,7 +177,9 @@ class _OnTheTree:
             if key not in self._matrices:
                 self._matrices[key] = self._tree.covariances.area_matrices(inside, area[inside], number)
             kind, matrices = np.arange(number), self._matrices[key]
-        return np.maximum(cells.variances(matrices), 0.0), kind
+        variances = cells.variances(matrices)
+        # What is left of a known figure is a rounding error.
+        return np.where(variances < KNOWN * self._smallest, 0.0, variances), kind
 
 
 def combined(parts: Floats, within: Floats) -> Floats:
@@ -262,6 +276,31 @@ class InSectors:
         beside[beside < KNOWN * own] = 0
         result = np.where(known, beside, np.where(alone, beside + share**2 * np.nan_to_num(of_total), own))
         return np.where(self._open(cells), np.nan, result)
+
+    def of_functions(self, vectors: Floats, *, total: bool) -> Floats:
+        """v of linear functions of cells in a unit of each level, as :meth:`within` of cells: levels x functions.
+
+        Args:
+            vectors: functions x parts x sectors x core: h with Σ hᵀCh as variance, as
+                :func:`~confide.estimation.tree_design.vectors_of` makes them.
+            total: Whether the functions are totals, of which parts may be known together only.
+        """
+        own = np.einsum("fpsc,lscd,fpsd->lf", vectors, self._covariance, vectors, optimize=True)
+        rows = self._covariance[:, 0].sum(axis=2) * np.sqrt(self.sectors.copies)
+        with_total = (np.einsum("fpc,lc->lfp", vectors[:, :, 0], rows) ** 2).sum(axis=2)
+        everybody = (rows.sum(axis=1) * np.sqrt(self.sectors.copies))[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(with_total == 0, 0.0, with_total / everybody)
+            told = np.where(with_total == 0, 0.0, share / everybody) * np.nan_to_num(self._of_total)[:, None]
+        beside = own - share
+        beside[beside < KNOWN * own] = 0
+        alone = ~np.isnan(self._of_total)[:, None]
+        result = np.where(self._known[total][:, None], beside, np.where(alone, beside + told, own))
+        rest = np.abs(np.einsum("fpsc,lscd->lfpsd", vectors, self._rest, optimize=True)).max(axis=(2, 3, 4))
+        determined = rest <= UNDETERMINED * np.abs(vectors).max(axis=(1, 2, 3))
+        # A total with a pass of its own is determined by it.
+        determined |= alone & (beside == 0) & (with_total > 0)
+        return np.where(self._measured[:, None], np.where(determined, result, np.nan), 0.0)
 
     def mean_within(self, queries: Mapping[str, Grouping]) -> dict[str, Floats]:
         """The mean of :meth:`within` over the cells of each query, level by level, without a number for each cell.

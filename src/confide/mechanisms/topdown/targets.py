@@ -30,7 +30,7 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, ParameterError
 from confide.estimation.sectors import SectorCount, Sectors
-from confide.estimation.tree_design import AreaFunctions, TreeDesign, joined_counts, vectors_of
+from confide.estimation.tree_design import AreaFunctions, joined_counts, vectors_of
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -177,6 +177,17 @@ class KnownPeople(Protocol):
         ...
 
 
+class AreaDesign(Protocol):
+    """What functions of areas are made with."""
+
+    @property
+    def sectors(self) -> Sectors:
+        """Core and free axes."""
+
+    def area_counts(self, area_of_block: Integers, vectors: Floats, /) -> AreaFunctions:
+        """Functions of areas that no two share a block of."""
+
+
 @dataclass(frozen=True, eq=False)
 class LimitedCounts:
     """What a target limits in one kind of area: a linear function for each area and kind of cell, with its limit."""
@@ -201,13 +212,13 @@ class LimitedCounts:
 
 
 def limited_counts(
-    problem: TopDownProblem, design: TreeDesign, targets: Sequence[Target], people: KnownPeople | None
+    problem: TopDownProblem, design: AreaDesign, targets: Sequence[Target], people: KnownPeople | None
 ) -> list[LimitedCounts]:
     """What the targets limit, kind of area by kind of area.
 
     Args:
         problem: Strategy, frame and spine.
-        design: The tree of the plan.
+        design: The tree of the plan, or its levels one by one.
         targets: What is wanted.
         people: How many people areas have; needed where a target asks for it.
     """
@@ -232,7 +243,7 @@ def limited_counts(
 
 def _limited(
     problem: TopDownProblem,
-    design: TreeDesign,
+    design: AreaDesign,
     target: Target,
     geography: EvaluationGeography,
     people: KnownPeople | None,

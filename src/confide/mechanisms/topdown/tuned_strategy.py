@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from confide.arrays import Floats
+from confide.arrays import Floats, Integers
+from confide.estimation.sectors import Sectors
 from confide.estimation.tree_design import (
     AreaFunctions,
     BestShares,
@@ -29,15 +30,21 @@ from confide.estimation.tree_design import (
     TreeDesign,
     best_shares,
 )
+from confide.mechanisms.topdown.evaluate import NoiseTheory
+from confide.mechanisms.topdown.expected_errors import InSectors
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, TREE, LevelStrategy, Strategy, unit_shares
+from confide.mechanisms.topdown.targets import LimitedCounts
 from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
 from confide.releases.draft import toml_value
+from confide.schema import TOTAL
 
 PARTS = 10_000
 """Shares that are found are whole numbers of such parts."""
 DIGITS = 4
 """Budgets that are found have so many digits, rounded up."""
+SMALL = Fraction(1, 10**6)
+"""A budget with which no noise is often zero."""
 NOTHING = 1e-9
 """Targets that need less than this need no budget: their figures are known, but for rounding, or may be anything."""
 
@@ -103,12 +110,9 @@ class ShareDesign:
 
     def _runs(self, name: str, table: Sequence[Fraction]) -> list[tuple[int, int]]:
         """For each class of units that is measured, the levels whose shares it has: from one to another."""
-        levels = self.problem.strategy.levels
-        first = self.problem.strategy.level_names.index(name)
-        ends = {}
-        for last in range(first + 1, len(levels) + 1):
-            ends[sum((level.share for level in levels[first:last]), Fraction(0))] = last
-        return [(first, ends[share]) for share in table if share]
+        strategy = self.problem.strategy
+        runs = share_runs(strategy, strategy.level_names.index(name), table)
+        return [run for run in runs if run is not None]
 
     @cached_property
     def linear(self) -> LinearPrecisions:
@@ -153,6 +157,77 @@ class ShareDesign:
             queries = tuple(replace(query, share=s) for query, s in zip(own.queries, rounded, strict=True))
             levels.append(replace(own, share=share, queries=queries))
         return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY, evidence=TREE)
+
+
+def with_shares_of(problem: TopDownProblem, strategy: Strategy) -> TopDownProblem:
+    """The problem with another strategy of the same levels: units that took over shares have those of the new one."""
+    levels = []
+    for position, level in enumerate(problem.spine.levels):
+        runs = share_runs(problem.strategy, position, level.shares.table)
+        shares = [sum((own.share for own in strategy.levels[slice(*run)]), Fraction(0)) if run else 0 for run in runs]
+        table = tuple(Fraction(share) for share in shares)
+        levels.append(replace(level, shares=replace(level.shares, table=table)))
+    return replace(problem, strategy=strategy, spine=replace(problem.spine, levels=tuple(levels)))
+
+
+def share_runs(strategy: Strategy, first: int, table: Sequence[Fraction]) -> list[tuple[int, int] | None]:
+    """For each class of units of a level the levels whose shares it has, from one to another; None where it has none.
+
+    Args:
+        strategy: What the shares are of.
+        first: The place of the level.
+        table: The shares of its classes of units.
+    """
+    ends, total = {}, Fraction(0)
+    for last, level in enumerate(strategy.levels[first:], start=first + 1):
+        total += level.share
+        ends[total] = last
+    return [(first, ends[share]) if share else None for share in table]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnDesign:
+    """The variances of what a strategy publishes if every unit is estimated from its own measurements, by its budget.
+
+    It stands where a :class:`ShareDesign` does for a strategy with ``evidence = "own"``, whose figures are not least
+    squares on the whole tree: its numbers are those of :class:`~.expected_errors.ReleasedNoise`.
+
+    Args:
+        problem: Strategy, frame and spine. No record is looked at.
+    """
+
+    problem: TopDownProblem
+
+    @cached_property
+    def _small(self) -> TopDownProblem:
+        """The same with so small a budget that the variance of noise is its parameter, and goes by one over it."""
+        return replace(self.problem, strategy=self.problem.strategy.with_budget(SMALL))
+
+    @cached_property
+    def _theory(self) -> NoiseTheory:
+        return NoiseTheory(self._small)
+
+    @cached_property
+    def _model(self) -> InSectors:
+        return InSectors(self._small, self._theory)
+
+    @property
+    def sectors(self) -> Sectors:
+        """Core and free axes."""
+        return self._model.sectors
+
+    def area_counts(self, _area_of_block: Integers, vectors: Floats) -> AreaFunctions:
+        """Functions of areas by their vectors alone: which units an area has is a matter of its noise by level."""
+        return AreaFunctions((), (), vectors)
+
+    def variances(self, limited: LimitedCounts) -> Floats:
+        """The variances of what a target limits, with a budget of one; infinite where nothing determines it."""
+        total = not limited.target.of_share and limited.target.query == TOTAL
+        geography = limited.geography
+        parts = self._theory.contributions(geography.unit_of_block, geography.units, total=total)[limited.areas]
+        within = self._model.of_functions(limited.counts.vectors, total=total).T
+        noise = np.where(parts > 0, parts * np.where(np.isnan(within), np.inf, within), 0.0)
+        return np.asarray(noise.sum(axis=1) * float(SMALL), np.float64)
 
 
 def rounded_parts(shares: Floats, parts: int = PARTS) -> list[Fraction]:

@@ -421,12 +421,12 @@ class ConstraintRows:
         self._kinds = list(_kinds(problem, level))
 
     def batches(self, units: slice) -> Iterator[pa.RecordBatch]:
-        """The rows of some units: known totals, then slice by slice one constraint after the other."""
+        """The rows of some units: known totals, then one constraint after the other, some units at a time."""
         if self._totals is not None:
             yield from self._known(units)
-        for begin in range(units.start, units.stop, UNITS_AT_ONCE):
-            end = min(begin + UNITS_AT_ONCE, units.stop)
-            for kind in self._kinds:
+        for kind in self._kinds:
+            for begin in range(units.start, units.stop, UNITS_AT_ONCE):
+                end = min(begin + UNITS_AT_ONCE, units.stop)
                 yield self._rows(self._ids[begin:end], kind, kind.values[begin:end])
 
     def _known(self, units: slice) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,56 @@
+"""What a release says does not depend on the order in which anything was written: rows, columns, words, tables,
+attributes and levels of every example, with the noise moved along where there is any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.kit import NAMES, lay_out
+from tests.kits.permuted import PERMUTATIONS, figures, noise_by_name, permute
+from tests.kits.random_specs.project import toml
+
+NOTHING_TO_PERMUTE = {
+    *((name, kind) for name in ("topdown", "postprocess", "safetab") for kind in ("words", "attributes", "levels")),
+    *((name, "tables") for name in ("topdown", "postprocess")),
+    ("safetab", "columns"),
+}
+"""What strategies of TopDown have of these is permuted in ``tests/topdown/test_query_order.py``; the columns of the
+files of SafeTab have an official order, and another one is refused."""
+
+
+@pytest.mark.parametrize("kind", PERMUTATIONS)
+def test_no_order_changes_a_figure(name: str, kind: str, tmp_path: Path) -> None:
+    plain, permuted = (lay_out(name, tmp_path / folder) for folder in ("plain", "permuted"))
+    changed = permute(permuted, kind, seed=11)
+    assert changed != ((name, kind) in NOTHING_TO_PERMUTE)
+    if not changed:
+        return
+    released = []
+    for project in (plain, permuted):
+        with noise_by_name(project):
+            project.run()
+        released.append(figures(project.release))
+    assert released[0].keys() == released[1].keys()
+    assert [file for file in released[0] if released[0][file] != released[1][file]] == []
+
+
+def test_tables_that_write_their_variables_in_another_order_share_their_measurements(tmp_path: Path) -> None:
+    project = lay_out("tables", tmp_path / "tables")
+    values = project.values
+    table = values["tables"][1]
+    values["tables"].append(table | {"name": "again", "variables": table["variables"][::-1]})
+    project.spec.write_text(toml(values), encoding="utf-8")
+    project.run()
+    released = figures(project.release)
+    (one,), (other,) = (
+        [rows for file, rows in released.items() if file.startswith(n)] for n in (table["name"], "again")
+    )
+    assert one == other
+
+
+def test_every_mechanism_is_permuted() -> None:
+    tried = {(name, kind) for name in NAMES for kind in PERMUTATIONS} - NOTHING_TO_PERMUTE
+    assert {name for name, kind in tried if kind == "rows"} == set(NAMES)
+    assert {name for name, kind in tried if kind == "columns"} == set(NAMES) - {"safetab"}
