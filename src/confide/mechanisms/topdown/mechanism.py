@@ -159,11 +159,11 @@ class TopDown(Mechanism[TopDownProblem]):
         )
         drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
         descend(problem, job, drawn)
-        require_near(problem, job, drawn)
         if problem.spec.output.measurements:
             measure_everything(
                 problem, job, drawn.level_queries, lambda level: _counts_file(job.workspace, level), drawn.totals
             )
+        require_near(problem, job, drawn)
 
     def statistics(self, problem: TopDownProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
