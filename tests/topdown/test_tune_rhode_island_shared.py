@@ -40,8 +40,8 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_five_point_rule_needs_with_production_shares(spec: Path) -> None:
     people = spec.parent / "older.parquet"
     answer = tune_topdown(spec, [RULE.format(ON_THE_SPINE)], people=people, optimise=False, confirm=0)
-    assert [round(row.present.rho, 4) for row in answer.targets] == [0.0137, 0.0137, 0.0281, 0.0465]
-    assert [round(row.present.rho_on_average, 4) for row in answer.targets] == [0.0004, 0.0012, 0.0087, 0.0119]
+    assert [round(row.present.rho, 4) for row in answer.targets] == [0.0228, 0.0228, 0.0357, 0.0587]
+    assert [round(row.present.rho_on_average, 4) for row in answer.targets] == [0.0006, 0.0019, 0.0112, 0.0155]
 
 
 def test_the_best_shares_for_the_spine_and_for_official_block_groups(spec: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_best_shares_for_the_spine_and_for_official_block_groups(spec: Path)
     off = tune_topdown(spec, [RULE.format(f"{ON_THE_SPINE}, block_group")], people=people, confirm=0)
     assert off.present is not None
     assert off.needed is not None
-    assert 104 <= float(off.present) <= 105
+    assert 244 <= float(off.present) <= 245
     assert float(off.needed) <= 0.42
 
 
