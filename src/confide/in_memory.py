@@ -37,6 +37,7 @@ from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrat
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.tabular import masked
 from confide.schema import Attribute, Level, Query, Schema
 from confide.version import __version__
 
@@ -596,7 +597,7 @@ def _suppressed(people: pa.Table, query: Query, maximum: int) -> tuple[pa.Table,
         f"Counts from 1 to {maximum} are suppressed, and others with them: {result.suppressed:,} of {result.cells:,} "
         "cells, none of which can be worked out from this table."
     )
-    return pa.table({**labels, "count": pa.array(counts.ravel(), mask=~published)}), statement
+    return pa.table({**labels, "count": masked(counts.ravel(), ~published)}), statement
 
 
 def _swapped(

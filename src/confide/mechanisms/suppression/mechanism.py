@@ -59,7 +59,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import FIRST, SECOND, publish, publish_areas
+from confide.releases.tabular import FIRST, SECOND, masked, publish, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -118,7 +118,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         if isinstance(problem, GivenTablesProblem) and isinstance(truth, GivenTruth):
             write_parquet(reasons(problem, truth, posed, suppressed), job.workspace.confidential / REASONS)
             write_jj(jj_of(posed, suppressed), job.workspace.confidential / PROBLEM)
-        write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=suppressed)}), kept)
+        write_parquet(pa.table({"figure": masked(truth.value, suppressed, pa.int64())}), kept)
 
     def guarantee(self, problem: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         return self.restated(job.plan)
