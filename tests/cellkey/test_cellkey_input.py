@@ -93,8 +93,9 @@ def test_weights_that_cannot_be_added_up_exactly(tmp_path: Path) -> None:
     (finding,) = findings_of(write_project(tmp_path, heavy, data=WEIGHTED))
     assert finding.code == "too-heavy"
     assert PLANTED not in json.dumps(finding.as_dict())
-    just = put(people(), "weight", 3, "1200000000")
-    released = confide.run(write_project(tmp_path / "just", just, data=WEIGHTED), processes=1).release
+    just = put(people(), "weight", 3, "500000000")
+    apart = f'{WEIGHTED}\nweight_gap = "500000000"'
+    released = confide.run(write_project(tmp_path / "just", just, data=apart), processes=1).release
     assert confide.verify(released).ok
     more = put(people(), "weight", 3, "9000000000")
     (finding,) = findings_of(write_project(tmp_path / "more", more, data=WEIGHTED))

@@ -43,7 +43,7 @@ from confide.exact import Exact, exact
 from confide.inputs.frame import missing_columns
 from confide.inputs.records import ROWS_NAMED, bad_record, records_fingerprint, wrong_type
 from confide.mechanisms.cellkey.keys import CellSums
-from confide.mechanisms.cellkey.spec import ORDER, CellKeySpec, new_order
+from confide.mechanisms.cellkey.spec import ORDER, WEIGHT_UNIT, CellKeySpec, new_order
 from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import SDMX, SECOND, TOTAL_CODE, Table, TableVariable
@@ -53,7 +53,6 @@ from confide.schema.schema import as_read
 Integers = npt.NDArray[np.int64]
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
 """Columns of ours: no column of labels has a name with such a sign."""
-WEIGHT_UNIT = 10**6
 MOST_COUNT = 1 << 52
 ENOUGH = 1_000
 """With fewer keys nothing is said of how they were drawn."""
@@ -334,6 +333,7 @@ class CellsSpec:
     count: str = "count"
     cell_key: str = "cell_key"
     weight: str | None = None
+    weight_gap: Exact | None = None
     variables: Sequence[str] | None = None
     name: str | None = None
     title: str = ""
@@ -360,6 +360,7 @@ class CellsSpec:
             count=self.count,
             cell_key=self.cell_key,
             weight=self.weight,
+            weight_gap=None if self.weight_gap is None else str(exact(self.weight_gap, "weight_gap")),
             delimiter=self.delimiter,
             settings={key: value for key, value in self._settings(folder).items() if value is not None},
             folder=FOLDER,
