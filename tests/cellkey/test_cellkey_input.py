@@ -296,3 +296,11 @@ def test_keys_that_are_something_else_of_a_person_are_refused(tmp_path: Path, co
     data = f'{WEIGHTED}\ncolumns = {{ record_key = "{column}" }}'
     (finding,) = findings_of(write_project(tmp_path, ones, data=data))
     assert (finding.code, finding.found) == ("keys-not-drawn", f"the column of {column!r}")
+
+
+@pytest.mark.parametrize("name", ["keyed.csv", "keyed.PQ", "keyed"])
+def test_keys_are_not_written_under_the_ending_of_another_form(tmp_path: Path, name: str) -> None:
+    pq.write_table(people().drop_columns(["record_key"]), tmp_path / "town.parquet")
+    words = ["cellkey", "keys", str(tmp_path / "town.parquet"), "--out", str(tmp_path / name)]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    assert not (tmp_path / name).exists()

@@ -30,6 +30,7 @@ from confide.inputs.records import (
 )
 from confide.inputs.spelled import gather
 from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, value_scale
+from confide.mechanisms.cellkey.keys import lower_parts, uneven
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.report.render import exact_text
@@ -165,18 +166,13 @@ def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]
 
 def _parts(problem: CellKeyProblem) -> list[int]:
     """How many of all keys are below a half, a quarter, an eighth: of drawn keys, as large a share is there."""
-    return [len(problem.record_keys) // part for part in (2, 4, 8) if len(problem.record_keys) >= part]
+    return lower_parts(len(problem.record_keys))
 
 
 def _uneven(problem: CellKeyProblem, records: int, lower: Sequence[int]) -> bool:
-    """Whether far too many keys, or too few, lie in one of these parts: more than eight standard errors off."""
     if problem.magnitude is not None and not problem.magnitude.part.zero_keys:
         return False  # keys of records without a contribution are left out here
-    for number, below in zip(lower, _parts(problem), strict=True):
-        share = Fraction(below, len(problem.record_keys))
-        if (number - records * share) ** 2 > 64 * records * share * (1 - share):
-            return True
-    return False
+    return uneven(records, lower, len(problem.record_keys))
 
 
 def _not_drawn(problem: CellKeyProblem) -> Finding:

@@ -26,6 +26,7 @@ from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
+from confide.mechanisms.suppression.given.assumed import assumptions
 from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
 from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
@@ -96,11 +97,12 @@ class Suppression(Mechanism[SuppressionProblem]):
             findings = check_figures(job.engine, problem, _frame_file(problem, job.workspace))
         if findings:
             return findings
+        warnings = assumptions(problem.given) if isinstance(problem, GivenTablesProblem) else []
         try:  # what the figures themselves forbid, such as a primary cell that must be published
             posed_by(problem, count(problem, job.engine, job.workspace))
         except ConfideError as error:
             return list(error.findings)
-        return []
+        return warnings
 
     def measure(self, problem: SuppressionProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts, decides what is suppressed, and keeps what is published. True figures of suppressed cells are not
@@ -208,7 +210,7 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     def contents(self, plan: Plan) -> str:
         extent = suppression_sizes(described(plan.question))
-        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, some of them left out"
+        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, without what discloses"
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
         from confide.mechanisms.suppression.evaluate import evaluate_suppression
