@@ -392,6 +392,10 @@ def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def _require(table: pa.Table, names: Sequence[str], which: str) -> None:
+    twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
+    if twice is not None:
+        what, expected = f"the {which} have two columns {twice!r}", "names that differ"
+        raise InputError("repeated-column", what, Place(column=twice), "two columns", expected, "rename one of them")
     missing = [name for name in dict.fromkeys(names) if name not in table.column_names]
     if missing:
         raise ParameterError(

@@ -120,7 +120,8 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     )
     try:
         for name, variable in variables.items():
-            check_labels([*variable.tree.codes[1:]], f"the variable {name!r}")
+            codes = variable.tree.codes[1:]
+            check_labels([*codes], f"the variable {name!r}", codes)
         for table in tables:
             check_columns(table)
     except ConfideError as error:
