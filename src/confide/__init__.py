@@ -15,7 +15,8 @@ choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturb
                ``tune_cellkey`` ``tune_topdown`` ``tune_tables`` ``tune_risk``
                ``tune_board``
 what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
-               ``audit_suppression`` ``audit_privacy`` ``audit_canaries`` ``compare`` ``Published``
+               ``attack_arithmetic`` ``audit_suppression`` ``audit_privacy`` ``audit_canaries``
+               ``compare`` ``Published``
 made up        ``simulate`` ``demo``
 =============  ==============================================================================================
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from confide.inputs.pl94 import import_pl94 as import_pl94
     from confide.mechanisms import MECHANISMS as MECHANISMS
     from confide.mechanisms.cellkey.cellkey_answers import give_record_keys as give_record_keys
+    from confide.mechanisms.cellkey.verify import attack_arithmetic as attack_arithmetic
     from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
     from confide.mechanisms.suppression import suppress_tables as suppress_tables
     from confide.mechanisms.swapping import swap_records as swap_records
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
 VERBS = {
     "account_release": "releases.loss_account",
     "account_strategy": "mechanisms.topdown.strategy_file",
+    "attack_arithmetic": "mechanisms.cellkey.verify",
     "audit_canaries": "risk",
     "audit_noise": "api",
     "audit_privacy": "risk",

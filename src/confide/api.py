@@ -537,6 +537,7 @@ def perturb_cells(
     count: str = "count",
     cell_key: str = "cell_key",
     weight: str | None = None,
+    weight_gap: Exact | None = None,
     variables: Sequence[str] | None = None,
     name: str | None = None,
     title: str = "",
@@ -564,6 +565,8 @@ def perturb_cells(
         count: The column with the true counts.
         cell_key: The column with the cell keys: whole numbers, or decimals from 0 to below 1.
         weight: A column of weighted counts: they are published too.
+        weight_gap: How far neighbouring weights are apart at most; 1 by default. Weighted counts are published in
+            multiples of (D + 1) times this, so that they tell nothing more of the counts.
         variables: The columns of labels; by default all others.
         name: What the table is called; by default as its file.
         title: A title for people.
@@ -588,6 +591,7 @@ def perturb_cells(
         count=count,
         cell_key=cell_key,
         weight=weight,
+        weight_gap=weight_gap,
         variables=variables,
         name=name,
         title=title,

@@ -37,7 +37,9 @@ from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrat
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.tabular import masked
 from confide.schema import Attribute, Level, Query, Schema
+from confide.schema.schema import as_read
 from confide.version import __version__
 
 MECHANISM = "tabulate"
@@ -218,7 +220,24 @@ def open_ledger(
 
 
 def _arrow(people: Any) -> pa.Table:
-    """People as an Arrow table, whatever they came in."""
+    """People as an Arrow table, whatever they came in; two columns of one name are refused."""
+    names = [str(name) for name in getattr(people, "columns", ())] if hasattr(people, "iloc") else []
+    table = None if len(set(names)) < len(names) else _as_table(people)
+    names = names if table is None else table.column_names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if table is None or twice is not None:
+        raise InputError(
+            "repeated-column",
+            f"the table has two columns {twice!r}",
+            where=Place(column=twice),
+            found=f"{names.count(str(twice))} columns of this name",
+            expected="names that differ",
+            remedy="rename or remove all but one",
+        )
+    return table
+
+
+def _as_table(people: Any) -> pa.Table:
     if isinstance(people, pa.Table):
         return people
     if isinstance(people, pa.RecordBatch) or hasattr(people, "__arrow_c_stream__") or isinstance(people, Mapping):
@@ -312,6 +331,8 @@ def _plan(query: Query, rho: Exact | None, epsilon: Exact | None, neighbours: Ne
         )
     definition = Definition.ZCDP if rho is not None else Definition.PURE
     queries = list(query.margins()) if margins == "all" else [query]
+    if margins == "all":
+        _require_no_total(query)
     parts = len(queries)
     loss = ZCDP(exact(rho, "rho") / parts) if rho is not None else PureDP(exact(epsilon or 0, "epsilon") / parts)
     law = calibrate(loss, neighbours)
@@ -324,6 +345,19 @@ def _plan(query: Query, rho: Exact | None, epsilon: Exact | None, neighbours: Ne
     )
     variables = {variable.name: variable.labels for variable in query.variables}
     return Plan(MECHANISM, neighbours, definition, measures, (EVERYWHERE,), {"variables": variables})
+
+
+def _require_no_total(query: Query) -> None:
+    """Raises where a level is called as totals are: two rows could not be told apart."""
+    for variable in query.variables:
+        if any(as_read(label).casefold() == TOTAL_LABEL for label in variable.labels):
+            raise ParameterError(
+                "reserved-name",
+                f"a level of {variable.name!r} is called as a total is, and there are totals",
+                found=repr(TOTAL_LABEL),
+                expected="levels that are called otherwise",
+                remedy='rename the level, or write margins="none"',
+            )
 
 
 def _require_alike(plan: Plan, account: Account) -> None:
@@ -525,6 +559,7 @@ def protect(
 
 def _with_margins(query: Query) -> tuple[list[Dimension], dict[str, list[str]]]:
     """The variables with a total each, and what each cell of the table with all margins is of."""
+    _require_no_total(query)
     dimensions = [flat(variable.name, variable.labels, TOTAL_LABEL) for variable in query.variables]
     places = np.unravel_index(np.arange(prod(d.size for d in dimensions)), [d.size for d in dimensions])
     labels = {d.name: [d.codes[at] for at in place] for d, place in zip(dimensions, places, strict=True)}
@@ -596,7 +631,7 @@ def _suppressed(people: pa.Table, query: Query, maximum: int) -> tuple[pa.Table,
         f"Counts from 1 to {maximum} are suppressed, and others with them: {result.suppressed:,} of {result.cells:,} "
         "cells, none of which can be worked out from this table."
     )
-    return pa.table({**labels, "count": pa.array(counts.ravel(), mask=~published)}), statement
+    return pa.table({**labels, "count": masked(counts.ravel(), ~published)}), statement
 
 
 def _swapped(

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from confide import api
 from confide.engines.groups import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
 from confide.exact import Exact, exact
-from confide.mechanisms.suppression.given.assumed import taken_for
 from confide.mechanisms.suppression.given.draft import (
     description_text,
     given_description,
@@ -20,10 +22,11 @@ from confide.mechanisms.suppression.given.draft import (
     is_description,
     parse_rules,
 )
+from confide.mechanisms.suppression.given.problem import REASONS
 from confide.mechanisms.suppression.given.tables import describe_given
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.releases.draft import SPEC, there_already
-from confide.releases.progress import Progress
+from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
 from confide.releases.workspace import Workspace
@@ -39,12 +42,18 @@ class SuppressedTables:
     spec: Path
     verification: Verification
     taken_for: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """For each file without a description what its columns were taken for."""
+    """For each file what its columns were taken for that nobody named."""
 
     @property
     def release(self) -> Path:
         """The folder that may be published."""
         return self.run.release
+
+    @property
+    def hidden(self) -> int:
+        """How many cells are hidden, over all tables."""
+        cells = pq.read_table(self.run.workspace.confidential / REASONS, columns=["hidden"])
+        return int(pc.sum(cells.column("hidden").cast("int64")).as_py() or 0)
 
     @property
     def ok(self) -> bool:
@@ -60,6 +69,7 @@ class SuppressedTables:
             "spec": str(self.spec),
             "manifest_sha256": self.run.manifest_sha256,
             "tables": [table["name"] for table in question["tables"]],
+            "suppressed": self.hidden,
             "rules": {key: question["suppression"][key] for key in ("threshold", "dominance", "p", "q")},
             "checks": [
                 {"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.verification.checks
@@ -84,6 +94,7 @@ def suppress(
     keep: Sequence[str] = (),
     title: str = "",
     formats: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SuppressedTables:
     """Protects tables of cells, all together, and seals them as a release (``confide suppress``).
@@ -105,6 +116,7 @@ def suppress(
         title: A title for people.
         formats: What is written: ``parquet``, ``csv``, ``sdmx-csv``, ``xlsx``, ``csvw``, ``argus``. By default
             ``parquet`` and ``csv``, and ``argus`` too where the table is one of tau-ARGUS.
+        ignore: Columns that are used for nothing; any other is one of what is protected.
         progress: Is told of stages; nobody by default.
 
     Returns:
@@ -126,21 +138,28 @@ def suppress(
             what, place = "a problem in the exchange format has no variables to publish", Place(file=str(path))
             remedy = "give the table that it was made from; `confide audit suppression` judges a solved problem"
             raise ParameterError("argus-file", what, place, ".jj", "a table of cells", remedy)
-    texts, columns = {}, {}
+    texts: dict[str, str] = {}
     if len(files) == 1 and is_description(files[0]):
-        if value is not None or total or hierarchy or missing:
+        if value is not None or total or hierarchy or missing or ignore:
             what, place = "the description says what the columns are", Place(file=str(files[0]))
-            expected = "no --value, --total, --hierarchy or --missing"
+            expected = "no --value, --total, --hierarchy, --missing or --ignore"
             raise ParameterError("table-description", what, place, "both", expected, "change the description")
         described = Path(_relative(files[0], folder)).as_posix()
+        read = [describe_given(files[0])]
     else:
         description = given_description(
-            files, folder, value=value, totals=total, hierarchies=hierarchy, missing=missing
+            files, folder, value=value, totals=total, hierarchies=hierarchy, missing=missing, ignore=ignore
         )
         texts[DESCRIPTION] = description_text(description)
-        read = {path.name: describe_given(path, ",", value, total, hierarchy or ()) for path in files}
-        columns = {name: meanings for name, given in read.items() if (meanings := taken_for(given))}
+        read = [describe_given(path, ",", value, total, hierarchy or (), ignore) for path in files]
         described = DESCRIPTION
+    columns: dict[str, Mapping[str, str]] = {}
+    for given in read:
+        columns |= given.taken_for
+        for name, meanings in given.taken_for.items():
+            listed = "; ".join(f"{column}: {what}" for column, what in meanings.items())
+            reason = "has no description" if given.assumed else "has columns that its description does not name"
+            (progress or Silent()).note(f"note: {name} {reason}, so Confide assumes: {listed}.")
     of_argus = any(path.suffix.lower() in (".rda", ".tab") for path in files)
     written_as = list(formats) or ["parquet", "csv", *(["argus"] if of_argus else [])]
     named, step = folder.resolve().name, None if unit is None else str(exact(unit, "--unit"))

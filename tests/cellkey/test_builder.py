@@ -237,7 +237,8 @@ def test_weights_and_threshold(tmp_path: Path, engine: LocalEngine) -> None:
     assert len(rows) < 33
     (total,) = [row for row in rows if row["sex"] == row["age"] == "_T"]
     mean = sum(row["w"] for row in people) / PEOPLE
-    assert total["weighted"] == pytest.approx(total["count"] * mean, abs=1e-6)
+    assert total["weighted"] % 4 == 0
+    assert total["weighted"] == pytest.approx(total["count"] * mean, abs=2)
 
 
 def test_the_lookup_by_bytes(tmp_path: Path, engine: LocalEngine) -> None:

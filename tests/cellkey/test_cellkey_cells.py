@@ -177,7 +177,7 @@ def test_zero_stays_zero_whatever_the_key() -> None:
     ptable = table_of(5, "2")
     keys = np.arange(0, KEYS, 9_973)
     empty = cells_of(np.zeros(len(keys), np.int64), keys, np.zeros(len(keys), np.int64))
-    published = perturb(empty, ptable, None)
+    published = perturb(empty, ptable, None, 1)
     assert not published.figure.any()
     assert published.weighted is not None
     assert not published.weighted.any()
@@ -187,10 +187,10 @@ def test_no_count_is_negative_or_ruled_out() -> None:
     ptable = table_of(5, "3", 2)
     keys = np.arange(0, KEYS, 9_973)
     for members in range(1, 12):
-        found = set(perturb(cells_of(np.full(len(keys), members), keys), ptable, None).figure.tolist())
+        found = set(perturb(cells_of(np.full(len(keys), members), keys), ptable, None, 1).figure.tolist())
         assert found <= {0, *range(3, members + 6)}
         assert 0 in found or members > 5
-    assert min(set(perturb(cells_of(np.full(len(keys), 12), keys), ptable, 9).figure.tolist()) - {0}) == 9
+    assert min(set(perturb(cells_of(np.full(len(keys), 12), keys), ptable, 9, 1).figure.tolist()) - {0}) == 9
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**12), st.integers(0, 100))

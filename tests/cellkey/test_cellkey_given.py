@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -221,14 +222,29 @@ def test_the_fingerprint_is_that_of_all_files_in_their_order(tmp_path: Path) -> 
     assert len({fingerprint(*texts) for texts in (("one", "two"), ("one", "2"), ("1", "two"), ("two", "one"))}) == 4
 
 
-@pytest.mark.parametrize("keys", [range(2_000), [12_345] * 2_000, [at % 7 * 10**7 for at in range(2_000)]])
-def test_keys_that_nobody_drew_are_said(tmp_path: Path, keys: Sequence[int]) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [range(2_000), [12_345] * 2_000, [at % 7 * 10**7 for at in range(2_000)], [7] * 60, [99_999_999] * 60, range(60)],
+    ids=["row numbers", "one key", "few keys", "one key of 60 cells", "a large one", "60 row numbers"],
+)
+def test_keys_that_nobody_drew_are_refused(tmp_path: Path, keys: Sequence[int]) -> None:
     """Row numbers; one key for all cells; a handful of them, spread evenly."""
     rows = [{"cell": f"c{at:05d}", "count": 1 + at % 7, "cell_key": key} for at, key in enumerate(keys)]
     pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / "cells.csv")
-    answer = confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V=2)
-    checked = confide.check(answer.spec)
-    assert "keys-not-drawn" in {finding.code for finding in checked.findings}
+    with pytest.raises(ConfideError) as error:
+        confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V=2)
+    assert "keys-not-drawn" in {finding.code for finding in error.value.findings}
+    assert not list((tmp_path / "out").rglob("manifest.json"))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 20, 60, 300, 2_000])
+@pytest.mark.parametrize("modulus", [10**4, 10**8])
+def test_keys_that_were_drawn_are_taken(tmp_path: Path, cells: int, modulus: int) -> None:
+    drawn = np.random.default_rng(cells + modulus).integers(0, modulus, cells).tolist()
+    rows = [{"cell": f"c{at:05d}", "count": 1 + at % 7, "cell_key": key} for at, key in enumerate(drawn)]
+    rows.append({"cell": "all", "count": sum(row["count"] for row in rows), "cell_key": sum(drawn) % modulus})
+    pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / "cells.csv")
+    assert confide.perturb_cells(tmp_path / "cells.csv", tmp_path / "out", D=5, V=2, keys=modulus).release.exists()
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,9 @@ def test_weights_that_cannot_be_added_up_exactly(tmp_path: Path) -> None:
     (finding,) = findings_of(write_project(tmp_path, heavy, data=WEIGHTED))
     assert finding.code == "too-heavy"
     assert PLANTED not in json.dumps(finding.as_dict())
-    just = put(people(), "weight", 3, "1200000000")
-    released = confide.run(write_project(tmp_path / "just", just, data=WEIGHTED), processes=1).release
+    just = put(people(), "weight", 3, "500000000")
+    apart = f'{WEIGHTED}\nweight_gap = "500000000"'
+    released = confide.run(write_project(tmp_path / "just", just, data=apart), processes=1).release
     assert confide.verify(released).ok
     more = put(people(), "weight", 3, "9000000000")
     (finding,) = findings_of(write_project(tmp_path / "more", more, data=WEIGHTED))
@@ -295,3 +296,11 @@ def test_keys_that_are_something_else_of_a_person_are_refused(tmp_path: Path, co
     data = f'{WEIGHTED}\ncolumns = {{ record_key = "{column}" }}'
     (finding,) = findings_of(write_project(tmp_path, ones, data=data))
     assert (finding.code, finding.found) == ("keys-not-drawn", f"the column of {column!r}")
+
+
+@pytest.mark.parametrize("name", ["keyed.csv", "keyed.PQ", "keyed"])
+def test_keys_are_not_written_under_the_ending_of_another_form(tmp_path: Path, name: str) -> None:
+    pq.write_table(people().drop_columns(["record_key"]), tmp_path / "town.parquet")
+    words = ["cellkey", "keys", str(tmp_path / "town.parquet"), "--out", str(tmp_path / name)]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    assert not (tmp_path / name).exists()

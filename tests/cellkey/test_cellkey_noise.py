@@ -77,7 +77,7 @@ def test_noise_that_is_not_that_of_the_table_is_noticed(tmp_path: Path, monkeypa
     perturb = counting.perturb
     monkeypatch.setattr(
         "confide.mechanisms.cellkey.counting.perturb",
-        lambda sums, lookup, threshold: perturb(sums, Upwards(lookup), threshold),
+        lambda sums, lookup, *rest: perturb(sums, Upwards(lookup), *rest),
     )
     project.run()
     assert "the shape of the noise" in failed(confide.audit_noise(project.run_folder))

@@ -273,7 +273,7 @@ def test_the_statement_says_what_is_promised_and_what_is_not(release: Path) -> N
         "work:said (3)",
         "mean of zero, to within 1 · 10⁻⁸",
         "14 distinct cross-classifications",
-        "mean weight. It is published unchanged",
+        "mean weight beyond the rounding",
     ):
         assert words in page, words
     assert "counts from 1 to" not in page

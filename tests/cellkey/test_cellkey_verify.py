@@ -132,7 +132,7 @@ def test_one_cell_with_two_figures_is_found_where_it_is_met_again(release: Path)
 def test_weighted_figures_of_one_cell_must_agree_too(release: Path) -> None:
     def change(table: pa.Table) -> pa.Table:
         weighted = [*table.column("weighted").to_pylist()]
-        weighted[0] += 1.5
+        weighted[0] += 6
         return table.set_column(2, table.schema.field("weighted"), pa.array(weighted))
 
     forge(release, adults=lambda t: change(t.select(["quarter", "age:adults", "weighted"])).append_column(

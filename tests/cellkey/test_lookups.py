@@ -181,12 +181,12 @@ def test_any_lookup_perturbs(law: PTable) -> None:
     lookups: list[Lookup] = [law, table]
     count, key = np.array([0, 1, 7, 25, 300]), np.array([0, 12, 5_000, 77, 19_999])
     for lookup in lookups:
-        figures = perturb(CellSums(np.arange(len(count)), count, key, 2_000_000 * count), lookup, None)
+        figures = perturb(CellSums(np.arange(len(count)), count, key, 2_000_000 * count), lookup, None, 1)
         assert figures.figure.tolist() == (count + lookup.lookup(count, key)).tolist()
         assert figures.figure[0] == 0
         assert figures.weighted is not None
         assert figures.weighted.tolist() == (2_000_000 * figures.figure).tolist()
-        cut = perturb(CellSums(np.arange(len(count)), count, key, None), lookup, 20)
+        cut = perturb(CellSums(np.arange(len(count)), count, key, None), lookup, 20, 1)
         assert cut.figure.tolist() == [0, 0, 0, *figures.figure[3:].tolist()]
 
 
@@ -202,7 +202,7 @@ def test_the_rule_of_ons(tmp_path: Path) -> None:
     table = read_table(file).table
     assert (table.modulus, table.cycle, table.top) == (256, 250, 750)
     count = np.array([0, 3, 9, 10, 12, 13, 749, 750, 751, 1002, 5001])
-    figures = perturb(CellSums(np.arange(len(count)), count, count % 256, None), table, 10)
+    figures = perturb(CellSums(np.arange(len(count)), count, count % 256, None), table, 10, 1)
     assert figures.figure.tolist() == [0, 0, 0, 10, 10, 15, 750, 750, 750, 1000, 5000]
 
 

@@ -62,6 +62,7 @@ TWINS = {
     "risk averaging": "confide.risk:averaging",
     "risk areas": "confide.risk:areas",
     "attack reconstruct": "confide:reconstruct",
+    "attack arithmetic": "confide:attack_arithmetic",
     "attack statistics": "confide.attacks.reconstruction:reconstruct_statistics",
     "attack tabulate": "confide.attacks:tabulate_sf1",
     "attack reidentify": "confide:reidentify_files",

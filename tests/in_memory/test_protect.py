@@ -14,7 +14,7 @@ from confide.in_memory import ProtectedTable, protect
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.mechanisms.cellkey.preparing import shuffled as in_derived_order
 from confide.mechanisms.cellkey.spec import CellKeyPart
-from confide.mechanisms.swapping import swap_settings
+from confide.mechanisms.swapping import swap_records, swap_settings
 from confide.noise import ReleaseKey
 from confide.noise.ptables import count_settings, generate
 
@@ -109,3 +109,39 @@ def test_what_is_wrong_is_said_without_a_value(slip: str) -> None:
         protect(**given)
     assert caught.value.findings[0].code == code
     assert caught.value.findings[0].remedy
+
+
+def test_who_is_swapped_is_drawn_anew_unless_somebody_gives_a_key() -> None:
+    """Sixty households in thirty blocks: twice the same exchange by chance is out of the question."""
+    number = 60
+    table = pa.table(
+        {
+            "household_id": [f"h{at}" for at in range(number)],
+            "geocode": [f"b{at % 30:02d}" for at in range(number)],
+            "job": ["yes" if at % 2 else "no" for at in range(number)],
+            "age": [30] * number,
+            "hhgq": [0] * number,
+        }
+    )
+    codes = [f"b{at:02d}" for at in range(30)]
+    blocks = pa.table({"geocode": codes, "state": ["s"] * 30, "county": ["c"] * 30, "tract": ["t"] * 30})
+    settings = swap_settings(variant="targeted", rate="1/2", risk=["job"])
+
+    def counts(key: str | None) -> list[int]:
+        by = {"geocode": codes, "job": ["yes", "no"]}
+        answer = protect(table, by, method="swapping", blocks=blocks, settings=settings, insecure_key=key)
+        return answer.counts.column("count").to_pylist()
+
+    drawn = {tuple(counts(None)) for _ in range(4)}
+    assert len(drawn) == 4
+    assert tuple(counts("00" * 32)) not in drawn
+    assert counts("0f" * 32) == counts("0f" * 32)
+
+
+def test_swapped_records_with_two_columns_of_one_name_are_a_finding() -> None:
+    twice = pa.Table.from_arrays([pa.array(["h"]), pa.array(["h"])], names=["household_id", "household_id"])
+    blocks = pa.table({"geocode": ["b"], "state": ["s"], "county": ["c"], "tract": ["t"]})
+    settings = swap_settings(variant="targeted", rate=1, risk=["job"])
+    with pytest.raises(InputError) as error:
+        swap_records(twice, blocks, settings, ReleaseKey.choose("0f" * 32))
+    assert error.value.findings[0].code == "repeated-column"

@@ -269,3 +269,41 @@ def test_the_verbs_can_be_found() -> None:
         assert name in dir(confide)
         assert callable(getattr(confide, name))
         assert "Args:" in (getattr(confide, name).__doc__ or "")
+
+
+@pytest.mark.parametrize("label", ["total", "Total", "ｔｏｔａｌ", " total "])
+def test_a_level_that_is_called_total_is_refused_where_there_are_totals(label: str) -> None:
+    table = pa.table({"x": ["a", label]})
+    by = {"x": ["a", label]}
+    with pytest.raises(ParameterError) as error:
+        tabulate(table, by, rho="1/2", margins="all")
+    assert error.value.findings[0].code == "reserved-name"
+    with pytest.raises(ParameterError):
+        confide.protect(table, by, method="suppression")
+    assert tabulate(table, by, rho="1/2").counts.num_rows == 2
+
+
+@pytest.mark.parametrize("margins", ["none", "all"])
+@pytest.mark.parametrize("variables", [1, 2, 3])
+def test_a_ledger_is_charged_for_every_margin(tmp_path: Path, margins: str, variables: int) -> None:
+    names = [f"v{at}" for at in range(variables)]
+    table = pa.table({name: ["a", "b"] for name in names})
+    ledger = confide.open_ledger(tmp_path / "people.ledger", data_set="people", budget=1)
+    answer = tabulate(
+        table, {name: ["a", "b"] for name in names}, rho="1/3", margins=margins, ledger=tmp_path / "people.ledger"
+    )
+    assert len(answer.plan.measures) == (2**variables if margins == "all" else 1)
+    assert ledger.account().left == Fraction(2, 3)
+    assert sum((measurement.loss.parameters()["rho"] for measurement in answer.plan.measures), Fraction(0)) == Fraction(
+        1, 3
+    )
+
+
+def test_two_columns_of_one_name_are_a_finding() -> None:
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["x", "x"])
+    frame = pd.DataFrame([["a", "b"]], columns=["x", "x"])
+    for people in (twice, frame):
+        for verb in (tabulate, confide.protect):
+            with pytest.raises(InputError) as error:
+                verb(people, {"x": ["a", "b"]}, **({"rho": 1} if verb is tabulate else {"method": "suppression"}))
+            assert error.value.findings[0].code == "repeated-column"

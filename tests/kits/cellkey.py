@@ -183,13 +183,14 @@ def noise_of(ptable: PTable, cell: Cell) -> int:
 def expected_figures(
     cells: Mapping[tuple[str, ...], Cell], ptable: PTable, threshold: int = 0
 ) -> dict[tuple[str, ...], tuple[int, Fraction]]:
-    """What is to be published: counts, and weighted figures to the nearest millionth."""
-    result = {}
+    """What is to be published: counts, and weighted figures to the nearest multiple of D + 1, by way of millionths."""
+    result, step = {}, 10**6 * (int(ptable.largest_noise) + 1)
     for labels, cell in cells.items():
         published = cell.count + noise_of(ptable, cell)
         if published and published >= threshold:
             exact = published * cell.weight / cell.count
-            result[labels] = published, Fraction(floor(exact * 10**6 + Fraction(1, 2)), 10**6)
+            millionths = floor(exact * 10**6 + Fraction(1, 2))
+            result[labels] = published, Fraction(floor(Fraction(millionths, step) + Fraction(1, 2)) * step, 10**6)
     return result
 
 

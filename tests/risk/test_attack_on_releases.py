@@ -71,7 +71,7 @@ class Office:
         count = np.bincount(index)
         key = np.bincount(index, keys).astype(np.int64) % KEYS
         assert count.min() > self._ptable.top, "every cell has the last row of the table"
-        return perturb(CellSums(np.arange(len(count)), count, key, None), self._ptable, None).figure
+        return perturb(CellSums(np.arange(len(count)), count, key, None), self._ptable, None, 1).figure
 
 
 def table_of(bound: int, variance: str) -> PTable:

@@ -317,3 +317,14 @@ def test_a_hundred_thousand_cells_are_read_in_seconds(tmp_path: Path) -> None:
     (tmp_path / "big.hst").write_text("".join(line.rsplit(";", 1)[0].replace(";", ",") + ",s\n" for line in lines))
     assert len(read_apriori(tmp_path / "big.hst", 2)) == rows * columns
     assert time.process_time() - began < 10
+
+
+def test_statuses_are_read_with_the_separator_of_their_metadata(tmp_path: Path) -> None:
+    """A file of statuses with commas, and the same with the separator that the .rda has."""
+    from confide.mechanisms.suppression.given.description import _between
+
+    (tmp_path / "a.hst").write_text("S1;large;p\n")
+    (tmp_path / "b.hst").write_text("S1,large,p\n")
+    assert _between(tmp_path / "a.hst", ";") == ";"
+    assert _between(tmp_path / "b.hst", ";") == ","
+    assert _between(None, ";") == ","

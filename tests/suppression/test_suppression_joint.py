@@ -156,7 +156,7 @@ def test_no_primary_cell_of_300_linked_sets_is_narrower_than_required(part: int)
             population.counted, maximum=maximum, zeros=zeros, method=method, singletons=seed % 2 == 0
         )
         assert narrow_cells(population, done.published, maximum, int(zeros == "published")) == []
-        primary += int(done.problem.levels.primary.sum())
+        primary += int(done.problem.reveal("to test it").levels.primary.sum())
     assert primary
 
 
@@ -370,7 +370,7 @@ def test_only_an_infeasible_programme_says_that_nothing_will_do(monkeypatch) -> 
 def test_a_movement_that_is_none_proves_nothing() -> None:
     population = random_population(0)
     done = suppress_tables(population.counted, maximum=3, method="heuristic")
-    problem, hidden = done.problem, done.pattern.suppressed
+    problem, hidden = done.problem.reveal("to test it"), done.pattern.suppressed
     kind = problem.kinds.movement(problem, int(np.flatnonzero(problem.levels.primary)[0]), 2, hidden)
     everything = np.ones_like(hidden)
     for cells, by, where, proved in (

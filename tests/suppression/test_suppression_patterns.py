@@ -202,7 +202,7 @@ def test_tables_protected_one_by_one_undo_each_other_and_together_do_not() -> No
     hidden = np.ones(len(value), np.bool_)
     for numbers, published in zip(linked.numbers, apart.values(), strict=True):
         hidden[numbers[published.reshape(-1)]] = False
-    posed = together.problem
+    posed = together.problem.reveal("to test it")
     assert all(is_safe_alone(tables, name, apart[name]) for name in tables)
     assert not is_safe(posed, hidden)
     assert is_safe(posed, together.pattern.suppressed)

@@ -99,7 +99,9 @@ class Attacks(LazyGroup):
 
 
 app = typer.Typer(
-    cls=Attacks, help="Attack published tables: reconstruct records and re-identify people.", no_args_is_help=True
+    cls=Attacks,
+    help="Attack published tables: reconstruct records, identify people, compute.",
+    no_args_is_help=True,
 )
 
 
@@ -189,6 +191,32 @@ def reconstruct(
     show_reconstruction(answer, repeats)
     if file is not None:
         out.print(f"Records: {escape(str(file))}")
+
+
+@app.command()
+def arithmetic(
+    release: Annotated[
+        Path, typer.Argument(metavar="RELEASE", help="A release of the cell key method, or the folder of its run.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Compute with the published columns of each cell, and say how many true counts are left for it.
+
+    Exit code 1: a cell has one true count alone that fits, or fewer than the settings prove.
+    """
+    import confide
+
+    answer = confide.attack_arithmetic(release)
+    if as_json:
+        print_json(answer.as_dict())
+        raise typer.Exit(0 if answer.ok else 1)
+    rows = [
+        (name, f"{cells:,}", f"{least:,}", f"{mean:,.2f}", f"{known:,}")
+        for name, cells, least, mean, known in answer.tables
+    ]
+    table(["table", "cells ", "true counts left, least ", "mean ", "one alone "], rows)
+    out.print(f"[{'bold green' if answer.ok else 'bold red'}]{escape(answer.in_words)}[/]")
+    raise typer.Exit(0 if answer.ok else 1)
 
 
 @app.command()

@@ -131,6 +131,10 @@ def perturb(
     count: Annotated[str, typer.Option(help="The column with the true counts.")] = "count",
     cell_key: Annotated[str, typer.Option(help="The column with the cell keys.")] = "cell_key",
     weight: Annotated[str | None, typer.Option(help="A column of weighted counts.")] = None,
+    weight_gap: Annotated[
+        str | None,
+        typer.Option(help="How far neighbouring weights are apart at most: 1, 0.1; weighted counts are as coarse."),
+    ] = None,
     variables: Annotated[
         str | None, typer.Option(metavar="V[,V...]", help="The columns of labels; by default all others.")
     ] = None,
@@ -158,6 +162,7 @@ def perturb(
         count=count,
         cell_key=cell_key,
         weight=weight,
+        weight_gap=weight_gap,
         variables=None if variables is None else [each.strip() for each in variables.split(",")],
         name=name,
         title=title,

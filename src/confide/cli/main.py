@@ -167,7 +167,9 @@ class Commands(LazyGroup):
         ),
         Later("risk", "confide.cli.main:risks", "Compute what others could learn from a release. Reads no records."),
         Later(
-            "attack", "confide.cli.attack:app", "Attack published tables: reconstruct records and re-identify people."
+            "attack",
+            "confide.cli.attack:app",
+            "Attack published tables: reconstruct records, identify people, compute.",
         ),
         Later(
             "audit",

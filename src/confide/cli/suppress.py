@@ -35,6 +35,9 @@ def suppress(
     hierarchy: Annotated[
         list[str] | None, typer.Option("--hierarchy", metavar="VARIABLE=FILE", help="A hierarchy of tau-ARGUS (.hrc).")
     ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="COLUMN", help="A column that is used for nothing.")
+    ] = None,
     missing: Annotated[
         Literal["zero"] | None, typer.Option(help="zero: cells that are not in a file are zero.")
     ] = None,
@@ -78,20 +81,22 @@ def suppress(
         keep=keep or [],
         title=title,
         formats=formats or [],
+        ignore=ignore or [],
         progress=Display(quiet=as_json),
     )
     if as_json:
         print_json(answer.as_dict())
         raise typer.Exit(DONE if answer.ok else REFUSED)
-    for file, columns in answer.taken_for.items():
-        listed = "; ".join(f"{name}: {what}" for name, what in columns.items())
-        err.print(f"[yellow]note[/] {escape(f'{file} has no description, so Confide assumes: {listed}.')}")
     if answer.run.was_sealed_before:
         out.print("This run was already sealed; nothing was done.")
     verified = "[bold green]verified[/]" if answer.ok else "[bold red]NOT AS IT SHOULD BE[/]"
     out.print(f"[bold green]Sealed[/] {escape(str(answer.release))} ({verified})")
     contents = confide.MECHANISMS[answer.run.plan.mechanism].contents(answer.run.plan)
     out.print(f"  {contents}")
+    if answer.hidden:
+        out.print(f"  {answer.hidden:,} cells suppressed")
+    else:
+        err.print("[bold red]0 cells suppressed[/]: every figure is published as it is, since no rule hides one")
     out.print(f"  which cells are primary, and why: {escape(str(answer.run.workspace.confidential / 'cells.parquet'))}")
     err.print("[bold red]CONFIDENTIAL[/]: everything but release/ must stay in the office")
     raise typer.Exit(DONE if answer.ok else REFUSED)

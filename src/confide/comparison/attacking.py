@@ -32,6 +32,7 @@ from confide.comparison.figures import AreaFigures, ComparedAreas, Integers, lev
 from confide.comparison.programme_file import AGE, BLOCK, POPULATION
 from confide.releases.progress import Progress
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
+from confide.releases.tabular import masked
 
 ALL, UNIQUE, STANDS_OUT = "all", "unique", "unique&nonmodal"
 EXPOSED = "unique&nonmodal&solvar0"
@@ -194,7 +195,7 @@ def with_ages(records: pa.Table, programme: CommonTables) -> pa.Table:
     return pa.table(
         columns
         | {
-            "age": pa.array(low, mask=low != high),
+            "age": masked(low, low != high),
             "age_low": pa.array(low),
             "age_high": pa.array(high),
         }

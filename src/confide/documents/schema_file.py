@@ -22,6 +22,7 @@ from pydantic import Field
 from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values
 from confide.errors import NOWHERE, SpecError
 from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling
+from confide.schema.schema import as_read
 
 SCHEMA = FileKind(
     "schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct this line of the schema file"
@@ -175,6 +176,7 @@ def _attribute(name: str, part: AttributePart, file: SchemaFile) -> Attribute:
     missing = MissingPart(label=part.missing) if isinstance(part.missing, str) else part.missing
     code_of_missing: Code | None = None
     if missing is not None:
+        _not_a_code(name, missing.label, levels)
         code_of_missing = next((level.code for level in levels if level.label == missing.label), missing.code)
         if missing.code not in (None, code_of_missing):
             raise SpecError(
@@ -202,6 +204,21 @@ def _attribute(name: str, part: AttributePart, file: SchemaFile) -> Attribute:
         code_of_missing,
     )
     return Attribute(name, name if part.title is None else part.title, levels, spelling)
+
+
+def _not_a_code(name: str, label: str, levels: tuple[Level, ...]) -> None:
+    """Refuses a label of missing values that is the code of a level: these people would stand in two rows."""
+    read = as_read(label).casefold()
+    meant = next((level for level in levels if as_read(str(level.code)).casefold() == read), None)
+    if meant is None or any(level.label == label for level in levels):
+        return
+    raise SpecError(
+        "missing-is-a-code",
+        f"missing of the attribute {name!r} is the label of a level, and this is the code of one",
+        found=repr(label),
+        expected=f"a label: that of the level, {meant.label!r}, or a new one",
+        remedy=f"write missing = {json.dumps(meant.label, ensure_ascii=False)} if missing answers belong there",
+    )
 
 
 def _levels(part: AttributePart) -> tuple[Level, ...]:

@@ -29,6 +29,7 @@ from confide.estimation.linear_statements import (
 from confide.inference.areas import AreaSet
 from confide.inference.asked import AskedQuery
 from confide.inference.opened_source import NOT_TOLD, InferenceSource, no_measurements
+from confide.releases.tabular import masked
 
 MOST_PAIRED = 400
 """So many areas of a kind are compared with one another."""
@@ -222,7 +223,7 @@ class AreaStatements:
                 "cell": pa.array(words, pa.string()).take(pa.array(cells)),
                 "code": codes.take(pa.array(np.repeat(one, query.cells))),
                 "other": codes.take(pa.array(np.repeat(other, query.cells))),
-                "covariance": pa.array(values, mask=np.isnan(values)),
+                "covariance": masked(values, np.isnan(values)),
             }
         )
 

@@ -48,6 +48,7 @@ from confide.inference.replicates import ReplicatedRelease
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained
+from confide.releases.tabular import masked
 
 LEVELS = (0.9,)
 MOST_TYPICAL = 2_000
@@ -676,7 +677,7 @@ CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]
 def _number(values: Any, there: Booleans | None = None) -> pa.Array:
     flat = np.asarray(values).ravel()
     gone = np.isnan(flat) if there is None else ~there.ravel()
-    return pa.array(flat, mask=gone)
+    return masked(flat, gone)
 
 
 def _missing(number: int, kind: pa.DataType | None = None) -> pa.Array:

@@ -95,16 +95,18 @@ def query_name(variables: Sequence[str], table: str = "") -> str:
 
 
 def as_read(text: str) -> str:
-    """What can be seen of a text: one code for a character however it was typed, no signs without width, single blanks.
+    """What can be seen of a text: one code for a character however it was typed, in full width too, no signs without
+    width, single blanks.
 
-    >>> as_read(" cafe\u0301 ") == as_read("caf\u00e9")
-    True
+    >>> as_read(" cafe\u0301 ") == as_read("caf\u00e9"), as_read("\uff11") == as_read("1")
+    (True, True)
     """
-    return " ".join("".join(sign for sign in normalize("NFC", text) if category(sign) != "Cf").split())
+    return " ".join("".join(sign for sign in normalize("NFKC", text) if category(sign) != "Cf").split())
 
 
-def check_labels(labels: Sequence[str], of: str) -> None:
+def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) -> None:
     """Refuses labels that do not tell the groups of a variable apart as they are read, or one of them from the total.
+    Labels that differ in upper and lower case alone are read alike, unless they are ``codes`` without another label.
 
     >>> check_labels(["other", "all"], "the attribute 'kind'")
     Traceback (most recent call last):
@@ -116,12 +118,16 @@ def check_labels(labels: Sequence[str], of: str) -> None:
     """
     times = Counter(map(as_read, labels))
     repeated = next((label for label in labels if times[as_read(label)] > 1), None)
+    in_any_case = Counter(as_read(label).casefold() for label in labels)
+    alike = [label for label in labels if in_any_case[as_read(label).casefold()] > 1]
+    if repeated is None:
+        repeated = next((label for label in alike if label not in codes), None)
     marker = next((label for label in labels if as_read(label) in (ALL, TOTAL_CODE)), None)
     broken = next((label for label in labels if any(category(character) == "Cc" for character in label)), None)
     if repeated is None and marker is None and broken is None:
         return
     if repeated is not None:
-        what = f"{of} has the label {repeated!r} more than once"
+        what = f"{of} has the label {repeated!r} more than once, as labels are read"
     elif marker is not None:
         what = f"the label {marker!r} of {of} marks a total in released tables"
     else:
@@ -179,7 +185,8 @@ class Attribute:
         if alike:
             what = "has codes that differ in blanks or in signs that nobody sees"
             raise _wrong(self.name, what, ascii(alike[1]), "codes that can be told apart in a printed table")
-        check_labels([level.label for level in self.levels], f"the attribute {self.name!r}")
+        alone = {level.label for level in self.levels if level.label == str(level.code)}
+        check_labels([level.label for level in self.levels], f"the attribute {self.name!r}", alone)
         unknown = [code for _, code in self.spelling.aliases if code not in self.index]
         if unknown:
             expected = self.describe_codes()

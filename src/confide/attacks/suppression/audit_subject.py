@@ -19,7 +19,7 @@ from confide.attacks.suppression.audit_files import read_required, read_suspect
 from confide.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inputs.argus import JJProblem, read_jj
-from confide.mechanisms.suppression.given.assumed import assumed, read_plain, taken_for
+from confide.mechanisms.suppression.given.assumed import assumed, read_plain
 from confide.mechanisms.suppression.given.description import TableInput, describe
 from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.problem import SOLVABLE, step_of
@@ -199,7 +199,7 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
             )
         return AuditSubject(*read_jj_subject(tables))
     read = describe_or_assume(tables)
-    columns = taken_for(read)
+    columns = {name: what for of_file in read.taken_for.values() for name, what in of_file.items()}
     if columns:
         listed = "; ".join(f"{name}: {what}" for name, what in columns.items())
         note(f"no description, so taken for a table without hierarchies: {listed}.")

@@ -35,12 +35,13 @@ MISTAKES = 0.1
 """Up to this share of records, a second upper area is a mistake; beyond it, the column says something else."""
 
 
-def _words(file: str) -> frozenset[str]:
+def words_of(file: str) -> frozenset[str]:
+    """The words of a shipped list."""
     lines = files("confide").joinpath(f"data/proposals/{file}").read_text("utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-AREAS, ELSEWHERE = _words("areas.txt"), _words("elsewhere.txt")
+AREAS, ELSEWHERE = words_of("areas.txt"), words_of("elsewhere.txt")
 
 
 def is_called_like_an_area(column: str) -> bool:

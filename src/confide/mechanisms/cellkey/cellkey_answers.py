@@ -124,6 +124,8 @@ def give_record_keys(
         The file and the number of records, without any key.
     """
     path = Path(records)
+    if Path(out).suffix.lower() != ".parquet":
+        raise bad_option("--out", "keys are written into a Parquet file", Path(out).name, "a name in .parquet")
     return give_keys(Source(path, format_of(path) or "csv", {}, delimiter), Path(out), keys, first, column)
 
 

@@ -24,6 +24,7 @@ from confide.mechanisms.cellkey.keys import CellSums, nobody, of_records
 from confide.mechanisms.cellkey.lookups import Lookup
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, Counted
+from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.schema import NO_GROUP, Query
 
 Integers = npt.NDArray[np.int64]
@@ -33,8 +34,6 @@ BATCH = 1 << 20
 
 KEY, WEIGHT, VALUE, BLOCK = "record/key", "record/weight", "record/value", "record/block"
 """Columns of ours: no attribute has a name with such a sign."""
-WEIGHT_UNIT = 10**6
-"""Weights are whole numbers of millionths."""
 
 
 def count_cells(problem: CellKeyProblem, coded: Path) -> Iterator[tuple[Counted, CellSums]]:
@@ -88,7 +87,8 @@ def count_records(
 #     published = n + v(n, key),   nothing for n = 0,   0 below a threshold
 #
 # Counts are looked up unweighted. A weighted figure is the published count times the mean weight of the cell's
-# members (n + v) · W / n, rounded to millionths.
+# members (n + v) · W / n, in multiples of a step that is coarse enough for every count within D of the published one
+# (``spec.weighted_step``).
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +107,14 @@ class PerturbedFigures:
         return PerturbedFigures(self.cell[at], self.figure[at], None if self.weighted is None else self.weighted[at])
 
 
-def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> PerturbedFigures:
+def perturb(sums: CellSums, lookup: Lookup, threshold: int | None, step: int) -> PerturbedFigures:
     """The published figures of every cell.
 
     Args:
         sums: Members, keys and weights of every cell of a cross-classification.
         lookup: The perturbation table.
         threshold: What comes out below this is published as zero; None: nothing is.
+        step: Weighted figures are multiples of so many millionths.
 
     Returns:
         One figure for each cell, in the same order.
@@ -127,15 +128,25 @@ def perturb(sums: CellSums, lookup: Lookup, threshold: int | None) -> PerturbedF
     if sums.weight is None:
         return PerturbedFigures(sums.cell, published)
     weighted = np.zeros_like(published)
-    weighted[occupied] = scaled(published[occupied], sums.weight[occupied], members)
+    weighted[occupied] = in_steps(scaled(published[occupied], sums.weight[occupied], members), step)
     return PerturbedFigures(sums.cell, published, weighted)
 
 
 def perturb_cells(problem: CellKeyProblem, sums: CellSums) -> PerturbedFigures:
     """The published figures of every cell of a problem: counts, or values."""
     if problem.magnitude is None:
-        return perturb(sums, problem.lookup, problem.spec.cellkey.threshold)
+        return perturb(sums, problem.lookup, problem.spec.cellkey.threshold, problem.weighted_step)
     return PerturbedFigures(sums.cell, problem.magnitude.perturb(sums, value_scale(problem, problem.magnitude)))
+
+
+def in_steps(figures: Integers, step: int) -> Integers:
+    """Figures to the nearest multiple of a step; halfway upwards.
+
+    >>> in_steps(np.array([0, 2, 3, 7, 8]), 5).tolist()
+    [0, 0, 5, 5, 10]
+    """
+    nearest: Integers = (2 * figures + step) // (2 * step) * step
+    return nearest
 
 
 def value_scale(problem: CellKeyProblem, magnitude: MagnitudeNoise) -> int:

@@ -42,8 +42,8 @@ from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Pl
 from confide.exact import Exact, exact
 from confide.inputs.frame import missing_columns
 from confide.inputs.records import ROWS_NAMED, bad_record, records_fingerprint, wrong_type
-from confide.mechanisms.cellkey.keys import CellSums
-from confide.mechanisms.cellkey.spec import ORDER, CellKeySpec, new_order
+from confide.mechanisms.cellkey.keys import CellSums, lower_parts, uneven
+from confide.mechanisms.cellkey.spec import ORDER, WEIGHT_UNIT, CellKeySpec, new_order
 from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import SDMX, SECOND, TOTAL_CODE, Table, TableVariable
@@ -53,10 +53,7 @@ from confide.schema.schema import as_read
 Integers = npt.NDArray[np.int64]
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
 """Columns of ours: no column of labels has a name with such a sign."""
-WEIGHT_UNIT = 10**6
 MOST_COUNT = 1 << 52
-ENOUGH = 1_000
-"""With fewer keys nothing is said of how they were drawn."""
 
 
 @dataclass(frozen=True)
@@ -269,13 +266,23 @@ def _bad(source: Source, name: str, what: str, expected: str, rows: Sequence[int
 
 
 def _not_drawn(table: GivenTable, sums: CellSums, modulus: int) -> list[Finding]:
-    """A warning if far too many keys, or too few, lie in the lower half. Keys of different cells are independent in
-    pairs, so the chance that a quarter of n of them is out of place is at most 4/n."""
-    keys = np.unique(sums.key[sums.count > 0])
-    lower = int((keys < modulus // 2).sum())
-    occupied = int((sums.count > 0).sum())
-    few = occupied >= ENOUGH and modulus > 8 * ENOUGH and len(keys) < ENOUGH // 2
-    if not few and (len(keys) < ENOUGH or modulus < 8 * ENOUGH or abs(2 * lower - len(keys)) <= len(keys) / 2):
+    """A finding if the keys of the distinct cells that somebody is in are none that were drawn.
+
+    Cells of other members have keys that are uniform and independent in pairs (``docs/proofs/cellkey.md``, section 3).
+    So about half of them are in the lower half (:func:`uneven`), cells of different size share a key about once in
+    ``modulus`` pairs, and one key for very many cells means that these have the same members, which each margin of a
+    table has in one cell alone.
+    """
+    occupied = sums.count > 0
+    cells = np.unique(np.stack([sums.count[occupied], sums.key[occupied]], axis=1), axis=0)
+    keys, times = np.unique(cells[:, 1], return_counts=True)
+    number = len(cells)
+    lower = [int((cells[:, 1] < part).sum()) for part in lower_parts(modulus)]
+    shared = int((times * (times - 1) // 2).sum())
+    by_chance = Fraction(number * (number - 1), 2 * modulus)
+    often = shared > 1 and (shared - by_chance) > 0 and (shared - by_chance) ** 2 > 64 * by_chance
+    repeated = len(keys) * 4 ** len(table.variables) < int(occupied.sum())
+    if not (often or repeated or uneven(number, lower, modulus)):
         return []
     assert table.source is not None
     return [
@@ -286,7 +293,6 @@ def _not_drawn(table: GivenTable, sums: CellSums, modulus: int) -> list[Finding]
             CONFIDENTIAL,
             f"sums modulo {modulus:,} of record keys that are drawn once",
             "name the column with the cell keys, and correct [cellkey] keys",
-            severity="warning",
         )
     ]
 
@@ -334,6 +340,7 @@ class CellsSpec:
     count: str = "count"
     cell_key: str = "cell_key"
     weight: str | None = None
+    weight_gap: Exact | None = None
     variables: Sequence[str] | None = None
     name: str | None = None
     title: str = ""
@@ -360,6 +367,7 @@ class CellsSpec:
             count=self.count,
             cell_key=self.cell_key,
             weight=self.weight,
+            weight_gap=None if self.weight_gap is None else str(exact(self.weight_gap, "weight_gap")),
             delimiter=self.delimiter,
             settings={key: value for key, value in self._settings(folder).items() if value is not None},
             folder=FOLDER,

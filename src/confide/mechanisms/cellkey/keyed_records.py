@@ -29,11 +29,15 @@ from confide.inputs.records import (
     wrong_type,
 )
 from confide.inputs.spelled import gather
-from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, WEIGHT_UNIT, value_scale
+from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, value_scale
+from confide.mechanisms.cellkey.keys import lower_parts, uneven
 from confide.mechanisms.cellkey.programme import CellKeyProblem
+from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
+from confide.report.render import exact_text
 
 EXACT_MILLIONTHS = 1 << 53
 """Up to here weighted figures, which are published as decimals, are exact to their last digit."""
+TEN = 10
 LARGEST_SUM = 1 << 62
 """The sum of all values, without their signs, stays within 64 bits."""
 
@@ -63,7 +67,7 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
     weights = "0"
     if WEIGHT in expressions:
         weight, most = f"CAST({expressions[WEIGHT]} AS DECIMAL(38, 0))", _most_noise(problem)
-        weights = f"sum({weight}) + {most} * max({weight})"
+        weights = f"sum({weight}) + {most} * max({weight}) + {problem.weighted_step}"
     heavy = f"coalesce({weights}, 0) > {EXACT_MILLIONTHS}"
     values = f"sum(abs(CAST({expressions[VALUE]} AS DECIMAL(38, 0))))" if VALUE in expressions else "0"
     large = f"coalesce({values}, 0) > {LARGEST_SUM}"
@@ -86,6 +90,10 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
         findings.append(_too_heavy(problem))
     if too_large:
         findings.append(_too_large(problem))
+    if not findings and _far_apart(engine, problem, expressions):
+        findings.append(_weights_apart(problem))
+    if not findings and _in_tens(engine, problem, expressions):
+        findings.append(_values_in_tens(problem))
     if not findings and _uneven(problem, records, [int(number) for number in lower]):
         findings.append(_not_drawn(problem))
     return findings
@@ -158,18 +166,13 @@ def coded_expressions(engine: Engine, problem: CellKeyProblem) -> dict[str, str]
 
 def _parts(problem: CellKeyProblem) -> list[int]:
     """How many of all keys are below a half, a quarter, an eighth: of drawn keys, as large a share is there."""
-    return [len(problem.record_keys) // part for part in (2, 4, 8) if len(problem.record_keys) >= part]
+    return lower_parts(len(problem.record_keys))
 
 
 def _uneven(problem: CellKeyProblem, records: int, lower: Sequence[int]) -> bool:
-    """Whether far too many keys, or too few, lie in one of these parts: more than eight standard errors off."""
     if problem.magnitude is not None and not problem.magnitude.part.zero_keys:
         return False  # keys of records without a contribution are left out here
-    for number, below in zip(lower, _parts(problem), strict=True):
-        share = Fraction(below, len(problem.record_keys))
-        if (number - records * share) ** 2 > 64 * records * share * (1 - share):
-            return True
-    return False
+    return uneven(records, lower, len(problem.record_keys))
 
 
 def _not_drawn(problem: CellKeyProblem) -> Finding:
@@ -233,6 +236,54 @@ def _wrong_types(problem: CellKeyProblem, kinds: Mapping[str, str]) -> list[Find
     return wrong
 
 
+def _far_apart(engine: Engine, problem: CellKeyProblem, expressions: Mapping[str, str]) -> bool:
+    """Whether two neighbouring weights are farther apart than the spec says."""
+    if WEIGHT not in expressions:
+        return False
+    text = (
+        f"SELECT coalesce(max(gap), 0) AS gap FROM (SELECT weight - lag(weight) OVER (ORDER BY weight) AS gap "
+        f"FROM (SELECT DISTINCT {expressions[WEIGHT]} AS weight FROM records) AS weights) AS gaps"
+    )
+    largest = engine.sql(text, records=problem.source).reveal("to see whether weighted figures are coarse enough")
+    return Fraction(int(largest.column("gap")[0].as_py()), WEIGHT_UNIT) > problem.spec.data.weight_gap
+
+
+def _weights_apart(problem: CellKeyProblem) -> Finding:
+    data = problem.spec.data
+    return Finding(
+        code="weight-gap",
+        what="weights are farther apart than the spec says: weighted figures would show which counts are possible",
+        where=Place(file=problem.source.file, column=problem.source.theirs(str(data.weight))),
+        found=CONFIDENTIAL,
+        expected=f"neighbouring weights at most {exact_text(data.weight_gap)} apart, from the smallest to the largest",
+        remedy="write a larger [data] weight_gap, which makes weighted figures coarser; or trim single weights that "
+        "are far from all others; or leave weight out",
+    )
+
+
+def _in_tens(engine: Engine, problem: CellKeyProblem, expressions: Mapping[str, str]) -> bool:
+    """Whether all values are multiples of ten of the last decimal that is published."""
+    if VALUE not in expressions or problem.spec.data.weight is not None:
+        return False
+    value = expressions[VALUE]
+    finer = f"sum(CASE WHEN {value} % {TEN} <> 0 THEN 1 ELSE 0 END)"
+    text = f"SELECT {finer} AS other, max(abs({value})) AS most FROM records"
+    row = engine.sql(text, records=problem.source).reveal("to see whether values are rounded more than their sums")
+    return not row.column("other")[0].as_py() and bool(row.column("most")[0].as_py())
+
+
+def _values_in_tens(problem: CellKeyProblem) -> Finding:
+    data = problem.spec.data
+    return Finding(
+        code="values-in-tens",
+        what="all values are multiples of ten of the last published decimal: digits of a sum would show its noise",
+        where=Place(file=problem.source.file, column=problem.source.theirs(str(data.value))),
+        found=CONFIDENTIAL,
+        expected=f"values that need the {data.decimals} decimals of the published sums",
+        remedy="write fewer [data] decimals, or give the values in tens, thousands or millions",
+    )
+
+
 def _most_noise(problem: CellKeyProblem) -> int:
     """The largest noise of a count, D. A weighted figure (n + v) W / n is then at most W + D times the largest weight,
     since W / n, the mean of the cell's weights, is no larger than that."""
@@ -294,6 +345,11 @@ def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int], number: int) 
 # Made-up records: with keys, and with weights and values where the spec names any.
 
 
+def _hundredths(gap: Fraction) -> int:
+    """Made-up weights are no farther apart than the spec says, however few people there are."""
+    return max(1, min(200, int(100 * gap)))
+
+
 def with_keys(problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
     """The records with keys of their own. These protect nobody: nobody is there.
 
@@ -308,7 +364,7 @@ def with_keys(problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
     drawn = people.random.integers(keys[0], keys[-1] + 1, size=people.number)
     table = people.table(theirs).append_column(theirs(data.record_key), pa.array(drawn))
     if data.weight is not None:
-        hundredths = people.random.integers(50, 300, size=people.number).tolist()
+        hundredths = (100 + people.random.integers(0, _hundredths(data.weight_gap), size=people.number)).tolist()
         weights = [f"{number // 100}.{number % 100:02d}" for number in hundredths]
         table = table.append_column(theirs(data.weight), pa.array(weights))
     if data.value is not None and problem.magnitude is not None:

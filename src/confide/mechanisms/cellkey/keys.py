@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,29 @@ def added(sums: Integers, others: Integers, keys: int) -> Integers:
 
 
 BATCH = 1 << 18
+
+
+def lower_parts(keys: int) -> list[int]:
+    """How many of all keys are in the lower half, quarter and eighth."""
+    return [keys // part for part in (2, 4, 8) if keys >= part]
+
+
+def uneven(number: int, lower: Sequence[int], keys: int) -> bool:
+    """Whether far too many drawn keys, or too few, lie in a lower part: more than eight standard errors off.
+
+    Args:
+        number: How many keys were drawn.
+        lower: How many of them lie in each of the :func:`lower_parts`.
+        keys: How many different keys there are.
+
+    >>> uneven(1_000, [503, 248, 130], 10**8), uneven(1_000, [1_000, 1_000, 1_000], 10**8)
+    (False, True)
+    """
+    shares = [Fraction(part, keys) for part in lower_parts(keys)]
+    return any(
+        (below - number * share) ** 2 > 64 * number * share * (1 - share)
+        for below, share in zip(lower, shares, strict=True)
+    )
 
 
 def write_keyed(

@@ -27,7 +27,7 @@ from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
-from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb, perturb_cells
+from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb_cells
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
 from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
 from confide.mechanisms.cellkey.output import (
@@ -132,7 +132,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         with job.progress.stage("Perturbing cells", len(problem.given)) as advance:
             for table in problem.given:
                 sums, labels = read_given(job.engine, table, problem.modulus).reveal("to perturb given cells")
-                figures = perturb(sums, problem.lookup, problem.spec.cellkey.threshold).listed()
+                figures = perturb_cells(problem, sums).listed()
                 _keep(_file(job.workspace, table.name), figures, labels.take(pa.array(figures.cell)))
                 advance(1)
 
@@ -235,10 +235,11 @@ class CellKey(Mechanism[CellKeyProblem]):
         )
 
     def contents(self, plan: Plan) -> str:
-        size = sizes(describe(plan.question))
+        size, least = sizes(describe(plan.question)), plan.question.get("candidates")
         return (
             f"{in_plural(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
             f"{in_plural(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
+            + (f"; at least {least:,} true counts fit each published one" if least else "")
         )
 
     def evaluate(self, asked: Evaluating) -> Evaluated:

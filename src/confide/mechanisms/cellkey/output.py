@@ -22,9 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.geography import Geolevel
-from confide.mechanisms.cellkey.counting import WEIGHT_UNIT, PerturbedFigures
+from confide.mechanisms.cellkey.counting import PerturbedFigures
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, counted_name
+from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.releases import tabular
 from confide.releases.mechanism import Check
 from confide.releases.tabular import (
@@ -72,7 +73,9 @@ class FigureColumns:
         """For readers."""
         what = "records, perturbed" if self.decimals is None else "the sum of the records' values, perturbed"
         figure = tabular.figure_column(self.name, f"{what}; cells that are not listed are 0", self.kind)
-        mean = tabular.figure_column(WEIGHTED, "the perturbed count times the cell's mean weight", pa.float64())
+        mean = tabular.figure_column(
+            WEIGHTED, "the perturbed count times the cell's mean weight, rounded", pa.float64()
+        )
         return [figure, *([mean] if self.weighted else ())]
 
     def sdmx(self) -> list[pa.Field]:
@@ -279,9 +282,11 @@ def verify_given(folder: Path, files: set[str], described: PerturbedTables, tabl
     yield Check(f"{table.name}: every cell once, in order", _ascending(rows.select(table.variables)), detail)
     counts = rows.column(COUNT).to_numpy()
     least = int(counts.min(initial=described.smallest))
+    step = int(described.weighted_step * WEIGHT_UNIT)
+    coarse = not described.weighted or not (rows.column(WEIGHTED).to_numpy() % step).any()
     yield Check(
         f"{table.name}: counts that may be published",
-        least >= described.smallest,
+        least >= described.smallest and coarse,
         f"none below {described.smallest:,} but zeros",
     )
 

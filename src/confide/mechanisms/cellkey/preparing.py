@@ -13,7 +13,7 @@ from confide.inputs.frame import Frame, read_frame
 from confide.mechanisms.cellkey.given import GivenTable, find_given
 from confide.mechanisms.cellkey.lookups import AbsTable, allocate, bias_findings, read_abs
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, magnitude_noise
-from confide.mechanisms.cellkey.programme import CellKeyProblem, build_tables
+from confide.mechanisms.cellkey.programme import CellKeyProblem, build_tables, least_candidates
 from confide.mechanisms.cellkey.spec import DERIVED, LARGEST_KEYS, UNSHUFFLED, CellKeyPart, CellKeySpec, with_order
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
@@ -69,6 +69,15 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
         raise SpecError(findings)
     matrix = noise if isinstance(noise, AbsTable) else None
     law = matrix.by_byte if matrix is not None else noise if isinstance(noise, PTable) else None
+    if law is not None and least_candidates(law, spec.cellkey.threshold or 1) == 1:
+        raise SpecError(
+            "one-candidate",
+            "some published count would tell the true one: no other true count can come out as it",
+            where=loaded.place("cellkey"),
+            found="one true count behind a published one",
+            expected="a perturbation table by which at least two true counts can come out as each published one",
+            remedy="take a larger D, or a table with noise in every row",
+        )
     return CellKeyProblem(
         spec,
         schema,

@@ -6,6 +6,7 @@ cross-classification is known by its level and its query, whatever order a table
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +24,7 @@ from confide.inputs.spelled import reading_facts
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.lookups import AbsTable, Lookup, facts
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
-from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
+from confide.mechanisms.cellkey.spec import WEIGHT_UNIT, CellKeySpec, CellKeyTable, weighted_step
 from confide.noise.ptables import PTable
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import (
@@ -186,6 +187,7 @@ class CellKeyProblem:
             "ptable": self._noise_facts(),
             "threshold": part.threshold,
             "weighted": data.weight is not None,
+            **self._weight_facts(),
             "partial": sorted(
                 {v.name for table in self.tables for v in table.query.variables if (v.assignment == NO_GROUP).any()}
             ),
@@ -203,10 +205,24 @@ class CellKeyProblem:
                 "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
                 "levels": {name: self.spine.level(name).units for name in levels},
                 "given": bool(self.given),
+                **({} if self.ptable is None else {"candidates": least_candidates(self.ptable, part.threshold or 1)}),
                 "magnitude": None if self.magnitude is None else self.magnitude.facts(),
             }
             | self._explained()
         )
+
+    @property
+    def weighted_step(self) -> int:
+        """Weighted figures are multiples of so many millionths."""
+        largest = Fraction(0) if self.ptable is None else self.ptable.largest_noise
+        return int(weighted_step(largest, self.spec.data.weight_gap) * WEIGHT_UNIT)
+
+    def _weight_facts(self) -> dict[str, str]:
+        """How coarse weighted figures are, where there are any."""
+        if self.spec.data.weight is None or self.ptable is None:
+            return {}
+        step = Fraction(self.weighted_step, WEIGHT_UNIT)
+        return {"weight_gap": str(self.spec.data.weight_gap), "weighted_step": str(step)}
 
     def _explained(self) -> dict[str, Any]:
         """What explains the release to its readers."""
@@ -274,12 +290,40 @@ def build(part: CellKeyTable, schema: Schema, layout: int = SECOND, *, named: bo
     return table
 
 
+def counts_behind(ptable: PTable, most: int) -> Counter[int]:
+    """For each figure how many true counts, from 1 to ``most``, the table can turn into it."""
+    counts = range(1, most + 1)
+    rows = [ptable.rows[place].key_counts() for place in ptable.row_of(counts)]
+    return Counter(int(count + noise) for count, row in zip(counts, rows, strict=True) for noise in row)
+
+
 def never_published(ptable: PTable) -> int:
     """The largest js such that no count becomes one from 1 to js: the generator's js, or what a file comes to."""
-    counts = range(1, ptable.top + int(ptable.largest_noise) + 2)
-    laws = [ptable.rows[place].key_counts() for place in ptable.row_of(counts)]
-    results = {int(count + value) for count, law in zip(counts, laws, strict=True) for value in law}
+    results = counts_behind(ptable, ptable.top + int(ptable.largest_noise) + 1)
     return min(result for result in results if result > 0) - 1
+
+
+def least_candidates(ptable: PTable, smallest: int) -> int:
+    """How many true counts at least are behind a published one, for somebody who knows the table and no key.
+
+    A published count p may come from every n of at least 1 whose row has noise p - n with a probability above zero.
+    A weighted figure beside it excludes none of them (``spec.weighted_step``).
+
+    Args:
+        ptable: The perturbation table.
+        smallest: No count below this is published.
+
+    Returns:
+        The least number over all published counts above zero.
+
+    >>> from confide.noise.ptables import count_settings, generate
+    >>> least_candidates(generate(count_settings(4, 2, 1)).table(), 1)
+    6
+    """
+    reach = int(ptable.largest_noise)
+    most = ptable.top + ptable.cycle + 2 * reach + smallest
+    behind = counts_behind(ptable, most)
+    return min(number for result, number in behind.items() if max(1, smallest) <= result <= most - reach)
 
 
 # A programme as the plan of a release describes it: what can be known of the tables from the manifest alone.
@@ -302,6 +346,10 @@ class PerturbedTables:
     """The number of units of each level."""
     given: tuple[GivenTable, ...] = ()
     magnitude: Mapping[str, Any] | None = None
+    weighted_step: Fraction = Fraction(1, WEIGHT_UNIT)
+    """Weighted figures are multiples of this."""
+    weight_gap: Fraction = Fraction(1)
+    """Neighbouring weights that are thought possible are at most so far apart."""
 
     def cells(self, table: Table) -> int:
         """The number of cells of a table, over all its areas."""
@@ -333,4 +381,6 @@ def describe(question: Mapping[str, Any]) -> PerturbedTables:
         question.get("levels", {}),
         tuple(GivenTable.read(values) for values in question["tables"]) if given else (),
         question.get("magnitude"),
+        Fraction(question.get("weighted_step", Fraction(1, WEIGHT_UNIT))),
+        Fraction(question.get("weight_gap", 1)),
     )

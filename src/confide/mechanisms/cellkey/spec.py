@@ -148,6 +148,8 @@ LARGEST_KEYS = 1 << 32
 DERIVED, UNSHUFFLED = "derived", "none"
 _SHUFFLE = rf"^([0-9a-f]{{64}}|{DERIVED}|{UNSHUFFLED})$"
 MOST_DECIMALS = 6
+WEIGHT_UNIT = 10**MOST_DECIMALS
+"""Weights are whole numbers of millionths."""
 OF_COUNTS = frozenset(("D", "V", "js", "pstay", "mono", "ptable", "threshold", "lookup", "pieces"))
 """Keys of [cellkey] that have no role in magnitude tables."""
 
@@ -164,6 +166,11 @@ class CellKeyData(DataPart):
     blocks: FilePath = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     record_key: str = Field("record_key", description="The column with the key of each record, drawn once for ever.")
     weight: str | None = Field(None, description="A column of weights: counts are then also published weighted.")
+    weight_gap: ExactNumber = Field(
+        default_factory=lambda: Fraction(1),
+        description="Neighbouring weights that somebody has to think possible are at most so far apart: weighted "
+        "figures are published in multiples of (D + 1) times this. 1 by default.",
+    )
     value: str | None = Field(
         None, description="A column of numbers: its sums are published in place of counts (magnitude tables)."
     )
@@ -258,6 +265,7 @@ class CellKeySpec(Spec):
             *self._geography(),
             *self._ptable(),
             *magnitude_problems(self.magnitude, self.data.value, self.cellkey.keys),
+            *self._weights(),
         ]
 
     def _sources(self) -> Iterator[Problem]:
@@ -314,6 +322,18 @@ class CellKeySpec(Spec):
                 if table.levels.count(level) > 1:
                     yield Problem(path, "repeated-level", f"{level!r} stands twice", "each once", level)
 
+    def _weights(self) -> Iterator[Problem]:
+        """How coarse weighted figures are is asked where there are any."""
+        data = self.data
+        if "weight_gap" not in data.model_fields_set:
+            return
+        if data.weight is None or data.value is not None:
+            what = "weight_gap is for counts that are also published weighted"
+            yield Problem(("data", "weight_gap"), "weight-gap", what, "weight, and no value", remedy="remove it")
+        elif data.weight_gap <= 0 or (data.weight_gap * WEIGHT_UNIT).denominator != 1:
+            what, expected = "the gap between weights is not one", 'more than zero, in millionths, such as "0.1"'
+            yield Problem(("data", "weight_gap"), "weight-gap", what, expected, str(data.weight_gap))
+
     def _ptable(self) -> Iterator[Problem]:
         part = self.cellkey
         parameters = part.D is not None or part.V is not None or part.js > 0 or part.pstay is not None or not part.mono
@@ -350,6 +370,26 @@ class CellKeySpec(Spec):
         if part.lookup == "ess" and given:
             what = f"{given[0]} belongs to the lookup abs"
             yield Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it")
+
+
+def weighted_step(largest_noise: Fraction, gap: Fraction) -> Fraction:
+    """What weighted figures are published in multiples of: (D + 1) · gap.
+
+    The attacker has p = n + v and p · W / n, W being the sum of the n weights of a cell. Were the second figure
+    published to the last digit, n would be the one number within D of p for which n · weighted / p is a sum of weights.
+    In multiples of this step, every number within D of p has such a sum: ``docs/proofs/cellkey.md``, section 4a.
+
+    Args:
+        largest_noise: D, the largest noise of a count.
+        gap: Neighbouring weights that somebody has to think possible are at most so far apart.
+
+    Returns:
+        The step, exact.
+
+    >>> weighted_step(Fraction(4), Fraction(1, 10))
+    Fraction(1, 2)
+    """
+    return (largest_noise + 1) * gap
 
 
 def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:

@@ -26,6 +26,7 @@ from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
+from confide.mechanisms.suppression.given.assumed import assumptions
 from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
 from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
@@ -59,7 +60,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import FIRST, SECOND, publish, publish_areas
+from confide.releases.tabular import FIRST, SECOND, masked, publish, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -96,11 +97,12 @@ class Suppression(Mechanism[SuppressionProblem]):
             findings = check_figures(job.engine, problem, _frame_file(problem, job.workspace))
         if findings:
             return findings
+        warnings = assumptions(problem.given) if isinstance(problem, GivenTablesProblem) else []
         try:  # what the figures themselves forbid, such as a primary cell that must be published
             posed_by(problem, count(problem, job.engine, job.workspace))
         except ConfideError as error:
             return list(error.findings)
-        return []
+        return warnings
 
     def measure(self, problem: SuppressionProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts, decides what is suppressed, and keeps what is published. True figures of suppressed cells are not
@@ -118,7 +120,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         if isinstance(problem, GivenTablesProblem) and isinstance(truth, GivenTruth):
             write_parquet(reasons(problem, truth, posed, suppressed), job.workspace.confidential / REASONS)
             write_jj(jj_of(posed, suppressed), job.workspace.confidential / PROBLEM)
-        write_parquet(pa.table({"figure": pa.array(truth.value, pa.int64(), mask=suppressed)}), kept)
+        write_parquet(pa.table({"figure": masked(truth.value, suppressed, pa.int64())}), kept)
 
     def guarantee(self, problem: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
         return self.restated(job.plan)
@@ -208,7 +210,7 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     def contents(self, plan: Plan) -> str:
         extent = suppression_sizes(described(plan.question))
-        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, some of them left out"
+        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, without what discloses"
 
     def evaluate(self, asked: Evaluating) -> Evaluated:
         from confide.mechanisms.suppression.evaluate import evaluate_suppression

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from confide.confidential import Confidential
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression.contributors import Contributors
 from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
@@ -64,7 +65,8 @@ class SuppressionResult:
     published: Mapping[str, Flags]
     """For each table a flag for every cell, in the shape of the table."""
     pattern: Pattern
-    problem: PatternProblem
+    problem: Confidential[PatternProblem]
+    """With the true counts: so the result can be neither pickled nor copied."""
     linked: LinkedTables
 
     @property
@@ -132,7 +134,7 @@ def suppress_tables(
         layout.name: ~pattern.suppressed[numbers].reshape(layout.shape)
         for layout, numbers in zip(layouts, linked.numbers, strict=True)
     }
-    return SuppressionResult(published, pattern, problem, linked)
+    return SuppressionResult(published, pattern, Confidential(problem), linked)
 
 
 def pose(

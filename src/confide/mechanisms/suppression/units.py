@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.releases.tabular import masked
 
 MOST_DIGITS = 9
 """More digits after the point than this are not read."""
@@ -44,7 +45,7 @@ def published_figures(units: Integers, unit: Fraction, missing: Flags | None = N
     """Figures as they are published, from numbers of units; nothing where ``missing``."""
     digits, kind = _digits(unit), figure_type(unit)
     if not digits:
-        return pa.array(units * int(unit), kind, mask=missing)
+        return masked(units * int(unit), missing, kind)
     step = int(unit * 10**digits)
     gone = np.zeros(len(units), np.bool_) if missing is None else missing
     # A decimal is made of its digits: nothing is rounded on the way.

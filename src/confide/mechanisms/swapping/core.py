@@ -20,6 +20,7 @@ from confide.mechanisms.swapping.settings import NO_NOISE, NOISE, SwapSettings
 from confide.mechanisms.swapping.swap import KeptCount, Streams, Swap, choices, kept_in_blocks, random_order, rounded
 from confide.mechanisms.swapping.targeted import risk_levels, targeted_swap
 from confide.noise import ReleaseKey, draw_subset
+from confide.releases.tabular import with_own_memory
 from confide.schema import NO_GROUP, Attribute, Recode, Schema
 
 # The enhanced variant: households of all kinds alike, paired by a key that may have noise.
@@ -334,7 +335,7 @@ def swap_records(
     row[inside] = people.first[swap.partner][people.household[inside]]
     for name in settings.carry:
         result = _replaced(result, name, records.column(name).combine_chunks().take(pa.array(order[row][back])))
-    return result
+    return with_own_memory(result)
 
 
 def spine_of(blocks: pa.Table, layout: Columns) -> Spine:
@@ -391,6 +392,10 @@ def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def _require(table: pa.Table, names: Sequence[str], which: str) -> None:
+    twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
+    if twice is not None:
+        what, expected = f"the {which} have two columns {twice!r}", "names that differ"
+        raise InputError("repeated-column", what, Place(column=twice), "two columns", expected, "rename one of them")
     missing = [name for name in dict.fromkeys(names) if name not in table.column_names]
     if missing:
         raise ParameterError(

@@ -39,6 +39,7 @@ from confide.releases.tabular import (
     TableRows,
     UnlikePlanError,
     figure_column,
+    masked,
     placed_rows,
     plain_rows,
     plain_schema,
@@ -159,7 +160,7 @@ def microdata_rows(
     blocks = pa.array(problem.spine.blocks.codes, pa.string())
     for begin in range(0, len(order), _BATCH):
         part = order[begin : begin + _BATCH]
-        columns = [pa.array(number[part] + 1, mask=outside[part])]
+        columns = [masked(number[part] + 1, outside[part])]
         for unit, codes_of in zip(units, names, strict=True):
             at = unit[block[part]]
             columns.append(codes_of.take(pa.array(np.where(at < 0, len(codes_of) - 1, at))))

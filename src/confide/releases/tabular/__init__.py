@@ -63,6 +63,7 @@ from confide.releases.tabular.rows import (
     TableRows,
     check_flow,
     flow_name,
+    masked,
     placed_rows,
     plain_rows,
     plain_schema,
@@ -73,6 +74,7 @@ from confide.releases.tabular.rows import (
     repeated,
     sdmx_rows,
     sdmx_schema,
+    with_own_memory,
 )
 from confide.releases.tabular.table import (
     AREA,
@@ -142,6 +144,7 @@ __all__ = [
     "flow_name",
     "incomplete_recode",
     "labels_tell_apart",
+    "masked",
     "no_other_files",
     "placed",
     "placed_rows",
@@ -172,4 +175,5 @@ __all__ = [
     "too_large",
     "unique_keys",
     "unlike_plan",
+    "with_own_memory",
 ]

@@ -72,6 +72,56 @@ def flow_name(name: str) -> str:
     return name.upper().replace("-", "_")
 
 
+def masked(values: npt.ArrayLike, gone: npt.NDArray[np.bool_] | None, kind: pa.DataType | None = None) -> pa.Array:
+    """A column without a value where ``gone``, and with zero in its memory there.
+
+    Arrow takes numpy's memory as it is, also below a null: pickle, Feather and the Arrow file format would carry away
+    every number that a null hides. So whatever leaves with gaps is made here.
+
+    Args:
+        values: The numbers, one for each row.
+        gone: A flag for each row that has no value; None where all have one.
+        kind: The type of the column; None for that of the numbers.
+
+    Returns:
+        The column, with memory of its own where it has gaps.
+
+    >>> column = masked(np.array([17, 2, 9]), np.array([False, True, False]))
+    >>> column.to_pylist(), np.frombuffer(column.buffers()[1], np.int64).tolist()
+    ([17, None, 9], [17, 0, 9])
+    """
+    numbers = np.asarray(values)
+    if gone is None:
+        return pa.array(numbers, kind)
+    return pa.array(np.where(gone, numbers.dtype.type(0), numbers), kind, mask=gone)
+
+
+def with_own_memory(table: pa.Table) -> pa.Table:
+    """A table with the same rows, and nothing else in its memory.
+
+    A slice has the memory of the table that it was cut from, a null the number below it, and a dictionary the values
+    that no row has any more; pickle carries all three away. Rows that are taken one by one have memory of their own,
+    with zero below each null, and a dictionary is made anew from the values in use.
+
+    >>> people = pa.table({"block": pa.array(["b7", "b1", "b1"]).dictionary_encode()}).slice(1)
+    >>> with_own_memory(people).column("block").chunk(0).dictionary.to_pylist()
+    ['b1']
+    """
+    at = pa.array(np.arange(table.num_rows))
+    columns = []
+    for column in table.columns:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            used = column.cast(kind.value_type).take(at).combine_chunks().dictionary_encode()
+            column = pa.DictionaryArray.from_arrays(
+                used.indices.cast(kind.index_type), used.dictionary, ordered=kind.ordered
+            )
+        else:
+            column = column.take(at)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
 Batches = tuple[pa.Schema, Iterable[pa.RecordBatch]]
 
 

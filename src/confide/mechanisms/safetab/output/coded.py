@@ -46,6 +46,7 @@ from confide.releases.tabular import (
     CodedTable,
     CodedVariable,
     figure_column,
+    masked,
     repeated,
     text_column,
 )
@@ -308,10 +309,10 @@ class CodedLayout:
         left_out = (counts < 0).reshape(-1) if self.selected else None
         nothing = np.ones(counts.size, np.bool_) if self.selected else None
         figures = {
-            COUNT: pa.array(counts.reshape(-1), mask=left_out),
-            LOW: pa.array(low.reshape(-1), mask=nothing),
-            HIGH: pa.array(high.reshape(-1), mask=nothing),
-            VARIANCE: pa.array(variance.reshape(-1), mask=~known.reshape(-1)),
+            COUNT: masked(counts.reshape(-1), left_out),
+            LOW: masked(low.reshape(-1), nothing),
+            HIGH: masked(high.reshape(-1), nothing),
+            VARIANCE: masked(variance.reshape(-1), ~known.reshape(-1)),
         }
         if number == 0:
             words = pa.array([MEASURED[level] for level in sorted(MEASURED)], pa.string())

@@ -20,6 +20,7 @@ from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.intervals import margin_of_sum
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, SEXES, TOTAL_TABLE, Grid
+from confide.releases.tabular import masked
 
 # The noisy counts of many groups, with tables of different sizes, as flat arrays.
 
@@ -288,7 +289,7 @@ def table_rows(
     at, cells = counts.grid(number)
     some = counts.take(at)
     columns = [*labels.columns(some), labels.names(some), pa.array(some.totals)]
-    columns += [pa.array(column, mask=None if negatives else column < 0) for column in _wide(cells, GRIDS[number - 1])]
+    columns += [masked(column, None if negatives else column < 0) for column in _wide(cells, GRIDS[number - 1])]
     if margins is not None:
         columns += [pa.array(margins.of_sums(some, times)) for times in _summed(GRIDS[number - 1])]
     return pa.record_batch(columns, schema=schema)

@@ -1,21 +1,27 @@
-"""A table without a description, read as such tables commonly are.
+"""What the columns of a table are that nobody has named: found by common names, told, and never passed over.
 
 One column has the figures, under a name that says so, and perhaps others have statuses, contributors, costs or levels.
-All others are variables, none with a hierarchy, whose total is called as totals commonly are. What was taken for what
-is told: whoever knows better writes a description. A code that is the sum of others is a total under a name that nobody
-could guess: protected as if it were none, the table would publish the difference, so it is refused
-(:func:`sums_of_others`).
+All others are variables, none with a hierarchy, whose total is called as totals commonly are (:func:`assumed`). Where a
+table is described, what the description leaves out is found in the same way (:func:`completed`), and a column that is
+used for nothing is refused until it is described or ignored: contributors that are overlooked are firms that are
+published. A code that is the sum of others is a total under a name that nobody could guess: protected as if it were
+none, the table would publish the difference, so it is refused (:func:`sums_of_others`). So are labels beside codes, and
+years that would be added up.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from confide.errors import Finding, InputError, ParameterError, Place
+from confide.inputs.proposals.record_places import words_of
 from confide.mechanisms.suppression.given.cell_rows import read_columns
 from confide.mechanisms.suppression.given.description import (
     TOTALS,
@@ -66,6 +72,7 @@ def assumed(
     value: str | None = None,
     totals: Mapping[str, str] | None = None,
     hierarchies: Collection[str] = (),
+    ignore: Sequence[str] = (),
 ) -> TableInput:
     """What a plain file is taken for.
 
@@ -77,6 +84,7 @@ def assumed(
         value: The column of figures, where it has no common name.
         totals: For a variable the code of its total, where somebody says it.
         hierarchies: Variables whose hierarchy somebody says.
+        ignore: Columns that are used for nothing.
 
     Returns:
         The description that somebody could have written.
@@ -84,6 +92,8 @@ def assumed(
     Raises:
         ConfideError: The columns do not say what they are, or a code is a total that is not called so.
     """
+    _require_there(path, rows, ignore)
+    rows = {name: texts for name, texts in rows.items() if name not in ignore}
     there, totals = list(rows), totals or {}
     value = first_of(FIGURES, there) if value is None else value
     if protect:
@@ -108,10 +118,13 @@ def assumed(
         variables={
             name: VariableText(total=totals.get(name) or total_of(rows[name]) or TOTALS[0]) for name in variables
         },
-        tables=[table.model_copy(update={"delimiter": delimiter})],
+        tables=[table.model_copy(update={"delimiter": delimiter, "ignore": list(ignore)})],
     )
     if protect:
         asked = [name for name in variables if name not in totals and name not in hierarchies]
+        wrong = [*_labels_beside(path, rows, variables), *(_times(path, rows, asked))]
+        if wrong:
+            raise InputError(wrong)
         findings = [
             _unnamed_total(path, name, code, parts)
             for name in asked
@@ -120,7 +133,204 @@ def assumed(
         ]
         if findings:
             raise InputError(findings)
-    return with_hierarchies(TableInput(described, path.parent, path, path, assumed=True))
+    given = with_hierarchies(TableInput(described, path.parent, path, path, assumed=True))
+    return replace(
+        given, taken_for={path.name: {**_variables_taken(described.variables), **_taken(table, protect=protect)}}
+    )
+
+
+def completed(
+    given: TableInput,
+    value: str | None = None,
+    totals: Collection[str] = (),
+    hierarchies: Collection[str] = (),
+    ignore: Sequence[str] = (),
+) -> TableInput:
+    """A description of tables that are to be protected, with what it leaves out found by common names.
+
+    Args:
+        given: What the description says.
+        value: The column of figures, where somebody says it besides.
+        totals: Variables whose total somebody says besides.
+        hierarchies: Variables whose hierarchy somebody says besides.
+        ignore: Further columns that are used for nothing.
+
+    Returns:
+        The same with every column of every file accounted for; ``taken_for`` says what nobody had named.
+
+    Raises:
+        ConfideError: A column is used for nothing, or years would be added up.
+    """
+    variables, taken_for, tables = dict(given.description.variables), {}, []
+    findings: list[Finding] = []
+    codes: dict[str, list[str]] = {name: [] for name in variables}
+    for text in given.description.tables:
+        path = given.path_of(text)
+        if text.metadata is not None:
+            tables.append(text)
+            continue
+        rows, delimiter = _rows_of(path, text)
+        table, wrong = _completed_table(path, rows, text, list(variables), value, ignore)
+        findings += wrong
+        tables.append(table.model_copy(update={"delimiter": delimiter}))
+        named = {name for name in text.model_fields_set if getattr(text, name) == getattr(table, name)}
+        taken_for[path.name] = _taken(table, named)
+        for name in _variables_in(text, rows, variables):
+            codes[name] += rows[text.columns.get(name, name)]
+        said = {*totals, *hierarchies, *(name for name, each in variables.items() if each.model_fields_set & SAID)}
+        of_file = {name: rows[text.columns.get(name, name)] for name in _variables_in(text, rows, variables)}
+        findings += _times(path, of_file, [name for name in of_file if name not in said])
+    if findings:
+        raise InputError(findings)
+    for name, each in variables.items():
+        total = None if "total" in each.model_fields_set or each.total in codes[name] else total_of(codes[name])
+        if total is not None:
+            variables[name] = each.model_copy(update={"total": total})
+            for path_name in taken_for:
+                taken_for[path_name][name] = f"a variable with the total {total}"
+    described = given.description.model_copy(update={"variables": variables, "tables": tables})
+    told_files = {name: columns for name, columns in taken_for.items() if columns}
+    return with_hierarchies(replace(given, description=described, taken_for=told_files))
+
+
+SAID = {"total", "parts", "hierarchy", "also", "adds_up"}
+"""Keys that say how a variable adds up."""
+BESIDE = ("contributors", "largest", "decided", "cost", "lower", "upper", "sliding")
+"""Keys for columns that stand beside the figures."""
+
+
+def _rows_of(path: Path, text: TableText) -> tuple[dict[str, list[str]], str]:
+    if "delimiter" in text.model_fields_set:
+        return read_columns(path, text.delimiter), text.delimiter
+    return read_plain(path, text.delimiter)
+
+
+def _variables_in(text: TableText, rows: Mapping[str, Sequence[str]], variables: Collection[str]) -> list[str]:
+    names = text.variables if text.variables is not None else list(variables)
+    return [name for name in names if text.columns.get(name, name) in rows]
+
+
+def _completed_table(
+    path: Path,
+    rows: Mapping[str, Sequence[str]],
+    text: TableText,
+    variables: Sequence[str],
+    value: str | None,
+    ignore: Sequence[str],
+) -> tuple[TableText, list[Finding]]:
+    """A table with the columns that its description leaves out, and a finding for each that is used for nothing."""
+    ignored = list(dict.fromkeys([*text.ignore, *ignore]))
+    _require_there(path, rows, ignored)
+    of_variables = {name: text.columns.get(name, name) for name in _variables_in(text, rows, variables)}
+    free = [name for name in rows if name not in (*of_variables.values(), *ignored)]
+    if value is not None and "value" in text.model_fields_set and text.value != value:
+        what, expected = "the description names another column of figures", "one column of figures"
+        raise InputError("table-description", what, Place(file=path.name), repr(value), expected, "leave one out")
+    figures = value or text.value
+    if value is None and "value" not in text.model_fields_set and text.value not in free:
+        figures = first_of(FIGURES, free) or text.value
+    update: dict[str, Any] = {"value": figures, "ignore": ignored}
+    named = [text.contributors, *text.largest, text.decided, text.cost, text.lower, text.upper, text.sliding]
+    free = [name for name in free if name not in (figures, *named)]
+    common = _to_protect(path, {name: rows[name] for name in free}, figures)
+    update |= {key: getattr(common, key) for key in BESIDE if key not in text.model_fields_set and getattr(common, key)}
+    if "decided" in update and "statuses" not in text.model_fields_set:
+        update["statuses"] = common.statuses
+    table = text.model_copy(update=update)
+    found_now = [table.contributors, *table.largest, table.decided, table.cost, table.lower, table.upper, table.sliding]
+    beside = _describing(list(rows))
+    unused = [name for name in free if name not in found_now and name not in beside]
+    unused = [name for name in unused if name.lower() not in PASSED_OVER]
+    return table, [_unused_column(path, rows, name, of_variables) for name in unused]
+
+
+def _unused_column(
+    path: Path, rows: Mapping[str, Sequence[str]], name: str, of_variables: Mapping[str, str]
+) -> Finding:
+    along = next((each for each, column in of_variables.items() if _one_to_one(rows[column], rows[name])), None)
+    runs = "" if along is None else f"; it runs along with {along!r}, as labels do"
+    return Finding(
+        "unused-column",
+        f"a column is used for nothing{runs}",
+        Place(file=path.name, column=name),
+        repr(name),
+        "columns that are variables, figures or what stands beside figures, or that are ignored on purpose",
+        f'say what it is: [variables."{name}"], or a key of [[tables]] such as contributors = "{name}"; or that it is '
+        f'nothing: ignore = ["{name}"]',
+    )
+
+
+def _require_there(path: Path, rows: Mapping[str, Sequence[str]], ignore: Sequence[str]) -> None:
+    lacking = [name for name in ignore if name not in rows]
+    if lacking:
+        what, expected = "a column that is to be ignored is not there", ", ".join(rows)
+        raise InputError("no-column", what, Place(file=path.name), repr(lacking[0]), expected, "correct the name")
+
+
+def _one_to_one(codes: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether each code of one column goes with one of the other, both ways, and there are several."""
+    pairs = set(zip(codes, others, strict=True))
+    return len(pairs) > 1 and len(pairs) == len(set(codes)) == len(set(others))
+
+
+def _labels_beside(path: Path, rows: Mapping[str, Sequence[str]], variables: Sequence[str]) -> list[Finding]:
+    """Variables that run along with one before them: the labels of its codes."""
+    findings = []
+    for at, name in enumerate(variables):
+        of = next((each for each in variables[:at] if _one_to_one(rows[each], rows[name])), None)
+        if of is not None:
+            findings.append(
+                Finding(
+                    "label-column",
+                    f"{name!r} runs along with {of!r}: every code of one has one of the other, as labels have",
+                    Place(file=path.name, column=name),
+                    f"{len(set(rows[name])):,} pairs of {of!r} and {name!r}",
+                    "variables that are crossed with each other",
+                    f"leave it out: --ignore {name}; labels can stand in a description, [variables.{of}] labels",
+                )
+            )
+    return findings
+
+
+def is_time(name: str) -> bool:
+    """Whether a column is called as time is, in one of many languages.
+
+    >>> [is_time(name) for name in ("TIME_PERIOD", "Année", "Jahr", "year_of_birth", "sex", "年")]
+    [True, True, True, False, False, True]
+    """
+    return _bare(name) in _times_called()
+
+
+@cache
+def _times_called() -> frozenset[str]:
+    return frozenset(map(_bare, words_of("time.txt")))
+
+
+def _bare(name: str) -> str:
+    """A name in lower case, without accents, blanks, digits and signs; of other scripts every letter."""
+    marks = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(sign for sign in marks if unicodedata.category(sign)[0] == "L" or sign in DEVANAGARI)
+
+
+DEVANAGARI = frozenset(map(chr, range(0x900, 0x980)))
+"""Its vowels are marks, and no accents."""
+
+
+def _times(path: Path, rows: Mapping[str, Sequence[str]], asked: Sequence[str]) -> list[Finding]:
+    """Years and the like that would be added up, and of which nobody says that they should be."""
+    return [
+        Finding(
+            "time-added-up",
+            f"{name!r} is time, and a total over it would be published",
+            Place(file=path.name, column=name),
+            f"{len(set(rows[name])):,} codes, and no total among them",
+            "a variable that nothing is added up along, or a total that somebody asks for",
+            f"write a description with [variables.{name}] adds_up = false; or, if the total is meant, --total {name}="
+            f'{TOTALS[0]}, or total = "{TOTALS[0]}" there; or leave the column out: --ignore {name}',
+        )
+        for name in asked
+        if is_time(name) and total_of(rows[name]) is None
+    ]
 
 
 def _describing(there: Sequence[str]) -> set[str]:
@@ -219,22 +429,39 @@ def _to_protect(path: Path, rows: Mapping[str, Sequence[str]], value: str | None
     )
 
 
-def taken_for(given: TableInput) -> dict[str, str]:
-    """For a table without a description what its columns were taken for."""
-    if not given.assumed:
-        return {}
-    description = given.description
-    table = description.tables[0]
-    columns = {name: f"a variable with the total {text.total}" for name, text in description.variables.items()}
-    columns[table.value] = "the figures"
+def assumptions(given: TableInput) -> list[Finding]:
+    """A warning for each file with what its columns were taken for that nobody named."""
+    what = "columns that nobody named were found by common names" if not given.assumed else "a table has no description"
+    return [
+        Finding(
+            "columns-assumed",
+            what,
+            Place(file=name),
+            "; ".join(f"{column}: {meaning}" for column, meaning in columns.items()),
+            "a description that names them",
+            "look whether each is what it is taken for; if not, say so in a description, or ignore it",
+            severity="warning",
+        )
+        for name, columns in given.taken_for.items()
+    ]
+
+
+def _variables_taken(variables: Mapping[str, VariableText]) -> dict[str, str]:
+    return {name: f"a variable with the total {text.total}" for name, text in variables.items()}
+
+
+def _taken(table: TableText, named: Collection[str] = (), *, protect: bool = True) -> dict[str, str]:
+    """What the columns of a table were taken for, but for those of keys that somebody named."""
+    counts = protect and table.contributors is None and not table.largest
     others = (
-        (table.status, "what is suppressed"),
-        (table.contributors, "the number of contributors"),
-        (table.decided, "a status that was decided beforehand"),
-        (table.cost, "what it costs to hide a cell"),
-        (table.lower, "how far the interval must reach below"),
-        (table.upper, "how far the interval must reach above"),
-        (table.sliding, "how wide the interval must be"),
-        *((name, "a largest contribution") for name in table.largest),
+        ("value", table.value, "the figures, which are counts" if counts else "the figures"),
+        ("status", table.status, "what is suppressed"),
+        ("contributors", table.contributors, "the number of contributors"),
+        ("decided", table.decided, "a status that was decided beforehand"),
+        ("cost", table.cost, "what it costs to hide a cell"),
+        ("lower", table.lower, "how far the interval must reach below"),
+        ("upper", table.upper, "how far the interval must reach above"),
+        ("sliding", table.sliding, "how wide the interval must be"),
+        *(("largest", name, "a largest contribution") for name in table.largest),
     )
-    return columns | {name: what for name, what in others if name is not None}
+    return {name: what for key, name, what in others if name is not None and key not in named}

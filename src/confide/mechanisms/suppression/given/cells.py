@@ -8,7 +8,7 @@ rules: a cell that is ``u`` (unsafe) is primary whatever they say, one that is `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import ceil
@@ -96,6 +96,7 @@ def read_given(problem: GivenTablesProblem) -> GivenTruth:
             cells = _read_cells(rows, table, top, problem.spec.data.unit, contributors=problem.magnitude)
             _apriori(problem, rows, table, cells)
             _complete(rows, table, cells)
+            _contradictions(rows, table, cells, contributors=problem.magnitude)
             read.append(cells)
         except InputError as error:
             findings += error.findings
@@ -357,6 +358,45 @@ def _complete(rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:
         what, expected = "totals are missing that cannot be computed", "all parts of a total, or the total"
         found = f"{int((~cells.known).sum()):,} cells"
         raise InputError("missing-cells", what, Place(file=rows.path.name), found, expected, "add the rows")
+
+
+def _contradictions(rows: CellCodes, table: HierarchicalTable, cells: _Cells, *, contributors: bool) -> None:
+    """What numbers of contributors and largest contributions cannot be: they decide what is hidden.
+
+    A figure has a contributor. A part has no more than its whole, and the whole no more than all parts together; the
+    largest contributor of a whole is at least that of each part, and at most all of those together.
+    """
+    shape, text = table.layout.shape, rows.text
+    wrong: list[tuple[Integers, str | None, str, str]] = []
+    if contributors and text.contributors is not None:
+        alone = np.flatnonzero((cells.value > 0) & (cells.number == 0))
+        what = "a figure has no contributor, so that no rule would hide it"
+        wrong.append((alone, text.contributors, what, "a contributor for every figure above zero"))
+        what, expected = "contributors of a whole and of its parts contradict each other", "part ≤ whole ≤ sum of parts"
+        wrong.append((_beyond_parts(table, cells.number.reshape(shape)), text.contributors, what, expected))
+    if text.largest:
+        what = "the largest contribution to a whole is below that to a part, or above those to all parts together"
+        expected = "largest of a part ≤ largest of the whole ≤ largest of all parts, added up"
+        wrong.append((_beyond_parts(table, cells.largest[:, 0].reshape(shape)), text.largest[0], what, expected))
+    findings = []
+    for at, column, what, expected in wrong:
+        if len(at):
+            place = replace(_place(rows, cells, at), column=column)
+            remedy = "correct the column: figures that it is wrong for would be published"
+            findings.append(Finding("bad-contributors", what, place, CONFIDENTIAL, expected, remedy))
+    if findings:
+        raise InputError(findings)
+
+
+def _beyond_parts(table: HierarchicalTable, numbers: Integers) -> Integers:
+    """Wholes that are less than one of their parts, or more than all together."""
+    off = np.zeros(numbers.shape, np.bool_)
+    for axis, dimension in enumerate(table.layout.dimensions):
+        along, flags = np.moveaxis(numbers, axis, 0), np.moveaxis(off, axis, 0)
+        for _, code, parts in dimension.divisions:
+            of_parts = along[list(parts)]
+            flags[code] |= (along[code] < of_parts.max(axis=0)) | (along[code] > of_parts.sum(axis=0))
+    return np.flatnonzero(off.ravel())
 
 
 def _together(problem: GivenTablesProblem, read: Sequence[_Cells]) -> GivenTruth:

@@ -8,7 +8,7 @@ guessed from a plain file whose columns have common names. ``docs/concepts/suppr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +17,9 @@ from pydantic import Field, model_validator
 from confide.documents import FileKind, Part, load
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.inputs.argus import levels_of_digits, read_hierarchy, read_labels, read_metadata, read_tab
+from confide.inputs.argus.beside_table import read_lines
 
-MARKS = ["", "x", "X", ":", "c", "C", "..", "suppressed"]
+MARKS = ["", "x", "X", ":", "c", "C", "..", "*", "NA", "suppressed"]
 """What commonly stands for a suppressed cell."""
 
 SECONDARY = ["m", "M", "x", "X"]
@@ -93,6 +94,8 @@ class TableText(Part):
     apriori: str | None = None
     """A file of statuses, costs and levels of tau-ARGUS (.hst)."""
     apriori_delimiter: str = Field(",", min_length=1, max_length=1)
+    ignore: list[str] = Field(default_factory=list)
+    """Columns that are used for nothing, and that are meant so."""
     statuses: dict[str, Literal["u", "s", "z", ""]] = Field(default_factory=dict)
     """What the statuses of the office mean, where they are called otherwise; nothing: no decision."""
 
@@ -124,7 +127,8 @@ class SuppressionDescription(Part):
     """The whole description."""
 
     variables: dict[str, VariableText]
-    tables: list[TableText] = Field(min_length=1)
+    tables: list[TableText] = Field(default_factory=lambda: [TableText()], min_length=1)
+    """Left out: the file beside the description."""
     attacker: AttackerText = AttackerText()
     protection: ProtectionText = ProtectionText()
 
@@ -143,6 +147,8 @@ class TableInput:
     """For each variable its hierarchies by name, those of files with them; the first is the one called as nothing."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For each variable the labels of its codes, those of files with them."""
+    taken_for: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """For each file what its columns were taken for that nobody named."""
 
     @property
     def files(self) -> list[Path]:
@@ -212,7 +218,7 @@ def with_hierarchies(given: TableInput) -> TableInput:
                 parts = read_hierarchy(given.beside(parts), text.total, text.lead)
             of_variable[other or "also"] = dict(parts)
         hierarchies[name] = {**of_variable, "": {**of_variable[""], **given.hierarchies.get(name, {}).get("", {})}}
-    return TableInput(given.description, given.folder, given.file, given.data, given.assumed, hierarchies, labels)
+    return replace(given, hierarchies=hierarchies, labels=labels)
 
 
 def describe_argus(path: Path) -> TableInput:
@@ -262,6 +268,7 @@ def describe_argus(path: Path) -> TableInput:
                 upper=next(iter(levels["upper"]), None),
                 missing="zero",
                 apriori=None if apriori is None else apriori.name,
+                apriori_delimiter=_between(apriori, metadata.separator),
             )
         ],
     )
@@ -271,6 +278,13 @@ def describe_argus(path: Path) -> TableInput:
         if column.digits
     }
     return TableInput(description, path.parent, metadata_file, None, hierarchies=by_digits)
+
+
+def _between(apriori: Path | None, separator: str) -> str:
+    """What stands between the values of a file of statuses: the separator of the metadata, if its first line has it,
+    or a comma."""
+    lines = [] if apriori is None else read_lines(apriori)
+    return separator if any(separator in line for line in lines[:1]) else ","
 
 
 def total_of(codes: Sequence[str]) -> str | None:

@@ -74,6 +74,7 @@ def given_description(
     totals: Mapping[str, str] | None = None,
     hierarchies: Mapping[str, str] | None = None,
     missing: str | None = None,
+    ignore: Sequence[str] = (),
 ) -> SuppressionDescription:
     """One description of several files of cells, each described beside it or taken for what it seems.
 
@@ -84,6 +85,7 @@ def given_description(
         totals: For a variable the code of its total, where that has no common name.
         hierarchies: For a variable the file of its hierarchy (.hrc).
         missing: What a cell is that is not there: ``zero``.
+        ignore: Columns that are used for nothing.
 
     Returns:
         The description, linked by the names of variables.
@@ -91,7 +93,7 @@ def given_description(
     variables: dict[str, VariableText] = {}
     tables: list[TableText] = []
     for path in files:
-        given = describe_given(path, value=value, totals=totals, hierarchies=hierarchies or ())
+        given = describe_given(path, value=value, totals=totals, hierarchies=hierarchies or (), ignore=ignore)
         for name, text in given.description.variables.items():
             text = _moved(given, text, out)
             if totals and name in totals:

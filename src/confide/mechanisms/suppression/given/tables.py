@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -21,7 +21,7 @@ from confide.documents import NAME_PATTERN
 from confide.engines import Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.suppression.given.assumed import assumed, read_plain
+from confide.mechanisms.suppression.given.assumed import assumed, completed, read_plain
 from confide.mechanisms.suppression.given.cell_rows import CellCodes, read_codes, unused, variables_of
 from confide.mechanisms.suppression.given.description import TableInput, TableText, describe
 from confide.mechanisms.suppression.programme import (
@@ -120,7 +120,8 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     )
     try:
         for name, variable in variables.items():
-            check_labels([*variable.tree.codes[1:]], f"the variable {name!r}")
+            codes = variable.tree.codes[1:]
+            check_labels([*codes], f"the variable {name!r}", codes)
         for table in tables:
             check_columns(table)
     except ConfideError as error:
@@ -176,17 +177,21 @@ def describe_given(
     value: str | None = None,
     totals: Mapping[str, str] | None = None,
     hierarchies: Collection[str] = (),
+    ignore: Sequence[str] = (),
 ) -> TableInput:
-    """The description of tables that are to be protected; a single file without one is taken for what it seems, with
-    ``value`` for the column of figures, and ``totals``, if these are given."""
+    """The description of tables that are to be protected, complete: what nobody has named is found by common names,
+    whether there is a description or none. ``value``, ``totals``, ``hierarchies`` and ``ignore`` are what somebody says
+    besides."""
     plain = path.is_file() and path.suffix.lower() in (".csv", ".parquet") and not path.with_suffix(".toml").is_file()
     if not plain:
-        return describe(path)
+        return completed(describe(path), value, totals or (), hierarchies, ignore)
     rows, delimiter = read_plain(path, delimiter)
     if value is not None and value not in rows:
         what, remedy = "there is no such column of figures", "name another column"
         raise InputError("no-column", what, Place(file=path.name), repr(value), ", ".join(rows), remedy)
-    return assumed(path, rows, delimiter, protect=True, value=value, totals=totals, hierarchies=hierarchies)
+    return assumed(
+        path, rows, delimiter, protect=True, value=value, totals=totals, hierarchies=hierarchies, ignore=ignore
+    )
 
 
 def read_given_codes(given: TableInput, text: TableText) -> CellCodes:

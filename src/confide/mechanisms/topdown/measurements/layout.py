@@ -35,6 +35,7 @@ from confide.documents import load_shipped, shipped
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import Strategy
+from confide.releases.tabular import masked
 from confide.schema import DETAILED, NO_GROUP, Query, Recode, Schema
 
 if TYPE_CHECKING:
@@ -449,7 +450,7 @@ class ConstraintRows:
         rows, width = values.shape
         offsets = pa.array(np.arange(rows + 1) * width, pa.int32())
         flat = values.ravel()
-        listed = pa.ListArray.from_arrays(offsets, pa.array(flat, mask=flat == NO_LIMIT))
+        listed = pa.ListArray.from_arrays(offsets, masked(flat, flat == NO_LIMIT))
         shape = pa.ListArray.from_arrays(
             pa.array(np.arange(rows + 1) * len(kind.shape), pa.int32()), pa.array(np.tile(kind.shape, rows), pa.int32())
         )
