@@ -13,6 +13,7 @@ import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from html import escape
 from itertools import islice
@@ -46,6 +47,41 @@ class TypedAnswer(ABC):
 
     def _repr_html_(self) -> str:
         return html_tables(type(self).__name__, self.as_dict())
+
+
+@dataclass(frozen=True)
+class AuditPower:
+    """What an audit would have found here. One that would not notice missing protection must not say that all is well.
+
+    Every audit has it as its field ``power``, puts it into its plain values by :meth:`as_dict`, and takes its verdict
+    from :meth:`verdict`: ``ok`` needs both, nothing wrong and power against protection that is missing altogether.
+    """
+
+    missing: bool
+    """Whether protection that is missing altogether, such as noise that is zero, would have been found."""
+    least: float | None
+    """The least fault that would have been found with the probability ``chance``, as a part of what is stated: 0.3 is a
+    scale that is 30 % too small. 1 is missing noise; None is nothing."""
+    chance: float
+    words: str
+    """The same in a sentence."""
+
+    def verdict(self, *, wrong: bool) -> str:
+        """``wrong``, ``no power`` or ``ok``."""
+        return WRONG if wrong else OK if self.missing else NO_POWER
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for ``--json``."""
+        return {
+            "finds_missing": self.missing,
+            "least_fault": self.least,
+            "with_probability": self.chance,
+            "in_words": self.words,
+        }
+
+
+OK, WRONG, NO_POWER = "ok", "wrong", "no power"
+"""The verdicts of audits."""
 
 
 def html_tables(title: str, values: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from confide.mechanisms.safetab import measure as safetab_measure
@@ -91,3 +92,34 @@ def plant(mechanism: str, patch: pytest.MonkeyPatch, by: Fraction = Fraction(7, 
     else:
         noise = safetab_measure.noise_at
         patch.setattr(safetab_measure, "noise_at", lambda law, *where: noise(narrower(law, by), *where))
+
+
+FAULTS = ("missing", "half", "shared")
+
+
+def plant_fault(mechanism: str, patch: pytest.MonkeyPatch, fault: str) -> None:
+    """No noise, half of its scale, or one draw for two counts where truth and noise meet; the plan stays right."""
+    if fault == "half":
+        plant(mechanism, patch, Fraction(1, 2))
+        return
+
+    def wrong(noise: np.ndarray) -> np.ndarray:
+        flat = np.array(noise).ravel()
+        if fault == "missing":
+            return np.zeros_like(noise)
+        flat[1::2] = flat[: len(flat) - 1 : 2]
+        return flat.reshape(np.shape(noise))
+
+    if mechanism == "tables":
+        real = tables_mechanism.perturb
+        patch.setattr(
+            tables_mechanism,
+            "perturb",
+            lambda counts, law, stream, start=0: counts + wrong(real(np.zeros_like(counts), law, stream, start)),
+        )
+    elif mechanism == "topdown":
+        drawn = topdown_measure.draw_at
+        patch.setattr(topdown_measure, "draw_at", lambda law, *where: wrong(drawn(law, *where)))
+    else:
+        noise_at = safetab_measure.noise_at
+        patch.setattr(safetab_measure, "noise_at", lambda law, *where: wrong(noise_at(law, *where)))

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from tests.kits import commands
 
-from confide.mechanisms.topdown.statement import effective_privacy, translate
+from confide.mechanisms.topdown.statement import effective_privacy
 from confide.mechanisms.topdown.strategy import plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
-from confide.privacy.invariants import Status, single_record
+from confide.privacy.invariants import Status, single_record, translate
 from confide.releases.plan import Plan, PlannedMeasurement
 
 run = partial(commands.run, "risk", "invariants")

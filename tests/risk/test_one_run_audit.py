@@ -178,7 +178,7 @@ def test_the_other_accounted_mechanisms(mechanism: str, canaries: int, monkeypat
 
 def test_canaries_stand_apart() -> None:
     """Nobody has the place of another, and coins change nothing but canaries."""
-    from confide.inputs.made_up import canary_places, one_in_each
+    from confide.inputs.made_up import RecordForm, canary_places, one_in_each
     from confide.privacy import Neighbours
     from confide.schema import Attribute, Level
 
@@ -186,10 +186,11 @@ def test_canaries_stand_apart() -> None:
         Attribute(name, name, tuple(Level(code, code) for code in codes))
         for name, codes in (("sex", "mf"), ("age", "abcde"))
     ]
-    places = canary_places(["1", "2", "3"], "block", attributes, 30)
+    form = RecordForm(tuple(attributes), block="block", blocks=["1", "2", "3"])
+    places = canary_places(form, 30)
     assert len({tuple(place.items()) for place in places}) == 30
     with pytest.raises(ConfideError, match="not enough room"):
-        canary_places(["1", "2", "3"], "block", attributes, 31)
+        canary_places(form, 31)
     canaries = Canaries.at(places, one_in_each(places, "block"), Neighbours.CHANGE_ONE)
     assert canaries.number == 15
     heads = np.arange(15) % 2 == 0

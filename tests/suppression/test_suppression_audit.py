@@ -212,7 +212,8 @@ def test_rounded_figures(tmp_path: Path) -> None:
     (tmp_path / "shares.toml").write_text(text + "rounding = 0.1\n")
     assert told(tmp_path / "shares.csv")[1]["findings"][0]["code"] == "nothing-hidden"
     (tmp_path / "shares.toml").write_text(text.replace("[attacker]", "hidden = 0\n[attacker]") + "rounding = 0.1\n")
-    assert told(tmp_path / "shares.csv")[0] == 0
+    code, answer = told(tmp_path / "shares.csv")
+    assert (code, answer["findings"], answer["verdict"]) == (1, [], "no power"), "it adds up, and nothing is hidden"
     (tmp_path / "shares.toml").write_text(text + "rounding = 0.1\n")
     (tmp_path / "shares.csv").write_text("party,share\n_T,100.0\na,33.4\nb,x\nc,33.3\n")
     _, found = told(tmp_path / "shares.csv")

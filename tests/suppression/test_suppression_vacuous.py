@@ -196,7 +196,9 @@ def test_a_plain_file_without_a_hidden_cell_is_refused_unless_that_is_said(tmp_p
     assert [finding.code for finding in caught.value.findings] == ["nothing-hidden"]
     description = '[variables.area]\n[[tables]]\nstatus = "status"\nhidden = 0\n'
     (tmp_path / "jobs.toml").write_text(description)
-    assert read_subject(tmp_path / "jobs.csv").audit().ok
+    # Nothing is wrong, and nothing was looked at: a cell that should be hidden would not have been found.
+    audit = read_subject(tmp_path / "jobs.csv").audit()
+    assert (audit.ok, audit.verdict, audit.power.missing) == (False, "no power", False)
 
 
 def test_codes_that_are_in_no_file_can_be_meant_so(tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def _costs(account: StrategyAccount) -> None:
     rows += [_row(f"in its block, same {level}", stated) for level, stated in account.by_move_within.items()]
     columns = ["one record differs", "rho ", "epsilon ", "Bun-Steinke ", "Gaussian limit "]
     table(columns, rows, title="What is promised (epsilon by Canonne, Kamath and Steinke is the one to quote)")
+    for part in account.left_by_invariants.limited:
+        out.print(f"Beside the invariants: {part.words()}.", markup=False)
 
 
 def _row(what: str, stated: StrategyLoss) -> Sequence[str]:

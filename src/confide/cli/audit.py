@@ -47,7 +47,8 @@ def suppression(
 ) -> None:
     """What follows from a table about its suppressed cells: the smallest interval for each, by linear programming.
 
-    Exit code 1: a cell is disclosed, or its interval is narrower than required, or the table does not add up.
+    Exit code 1: a cell is disclosed, or its interval is narrower than required, or the table does not add up; or
+    nothing is suppressed, so that there is nothing to judge.
     """
     subject = read_subject(tables, truth, lambda note: err.print(f"[yellow]note[/] {escape(note)}"))
     answer = subject.audit(sharpen=sharpen)
@@ -76,7 +77,8 @@ def privacy(
     """A lower bound of the privacy loss, from many runs on made-up neighbours, beside what the plan states.
 
     The office's records are not opened, no ledger is touched, and what is made is thrown away. Exit code 1: the bound
-    exceeds the stated loss, so the noise is smaller than it should be, or a record counts too often.
+    exceeds the stated loss, so the noise is smaller than it should be, or a record counts too often; or draws are not
+    as planned; or missing noise would not have been noticed here.
     """
     from confide.risk.privacy_audit import CanaryAudit, PrivacyAudit, audit_canaries, audit_privacy
 
@@ -88,7 +90,7 @@ def privacy(
     plain = answer.as_dict()
     if as_json:
         print_json(plain)
-        raise typer.Exit(REFUSED if answer.exceeded else DONE)
+        raise typer.Exit(DONE if answer.ok else REFUSED)
     shown = ("stated", "at_least", "whatever_the_noise")
     rows = [(row["of"], *(f"{row[key]:.4g}" for key in shown)) for row in plain["loss"]]
     table(["", "stated ", "at least (95 %) ", "whatever the noise "], rows)
@@ -96,11 +98,11 @@ def privacy(
     narrow = [(part.level, part.query, f"{part.narrower_by:.2f}") for part in parts]
     if narrow:
         table(["level", "query", "noise narrower by at least "], narrow[:MOST_ROWS])
-    colour = "bold red" if answer.exceeded else "bold green"
+    colour = "bold green" if answer.ok else "bold red"
     for sentence in answer.in_words:
-        verdict = sentence.startswith("The empirical bound")
+        verdict = sentence.startswith(("The empirical bound", "The draws are not", "No verdict"))
         out.print(f"[{colour}]{escape(sentence)}[/]" if verdict else escape(sentence))
-    raise typer.Exit(REFUSED if answer.exceeded else DONE)
+    raise typer.Exit(DONE if answer.ok else REFUSED)
 
 
 def _show(audit: Audit) -> None:
@@ -125,7 +127,7 @@ def _show(audit: Audit) -> None:
         f"{plain['programmes']:,} linear programmes solved."
     )
     if not plain["suppressed"]:
-        out.print("Nothing is suppressed, so nothing can be worked out.")
+        out.print("[bold red]No verdict.[/] Nothing is suppressed, so nothing can be worked out.")
     elif audit.ok:
         out.print("[bold green]No suppressed cell is known[/], and no interval is narrower than required.")
     else:
@@ -135,6 +137,7 @@ def _show(audit: Audit) -> None:
             _number(plain["outside"], "true figure lies", "true figures lie", "outside of the interval"),
         ]
         out.print(f"[bold red]{escape('; '.join(part for part in parts if part))}.[/]")
+    out.print(escape(audit.power.words))
     out.print("This follows from these tables only; other tables of the same people may reveal more.")
     if audit.judged:
         err.print("[bold red]CONFIDENTIAL[/]: this judgement used true figures")
@@ -153,7 +156,8 @@ def noise(
     """Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.
 
     It uses the truth in the confidential zone of the run and leaves a page there. Several runs show smaller errors, and
-    noise that two of them have in common. Exit code 1: the noise is not as planned.
+    noise that two of them have in common. Exit code 1: the noise is not as planned, or there are so few draws that
+    missing noise would not have been noticed.
     """
     answer = confide.audit_noise(*run_folders, processes=processes, memory=memory, progress=Display(quiet=as_json))
     if as_json:
@@ -167,8 +171,9 @@ def _show_noise(answer: NoiseAudit) -> None:
     table(["", "what", "detail"], [("ok" if c.ok else "WRONG", c.name, c.detail) for c in answer.checks])
     for note in answer.notes:
         out.print(f"[yellow]note[/] {escape(note)}")
-    verdict = "[bold green]as planned[/]" if answer.ok else "[bold red]not as planned[/]"
-    out.print(f"\n{answer.draws:,} draws: the noise is {verdict}.")
+    wrong = "not as planned" if not answer.as_planned else "not judged"
+    verdict = "[bold green]as planned[/]" if answer.ok else f"[bold red]{wrong}[/]"
+    out.print(f"\n{answer.draws:,} draws: the noise is {verdict}. {answer.power.words}")
     out.print(f"Page (confidential): {escape(str(answer.page))}")
     err.print("[bold red]CONFIDENTIAL[/]: this audit used true figures")
 

@@ -34,6 +34,25 @@ SIZE_COLUMNS = ("persons", "population", "inhabitants", "size", "households", "d
 
 
 @dataclass(frozen=True, eq=False)
+class MeasuredCells:
+    """A query that is measured in every unit of a level."""
+
+    unit: Integers
+    """Of each block the number of its unit; -1 where it is in none that is measured."""
+    variables: tuple[Recode, ...]
+
+    @property
+    def cells(self) -> int:
+        """How many counts a unit has."""
+        return prod(len(variable.groups) for variable in self.variables)
+
+    @property
+    def units(self) -> int:
+        """How many units are measured."""
+        return len(np.unique(self.unit[self.unit >= 0]))
+
+
+@dataclass(frozen=True, eq=False)
 class RecordForm:
     """What a record is made of, from schema and frame alone: where it may lie, and which codes it may have."""
 
@@ -49,6 +68,8 @@ class RecordForm:
     """How large each block is; none: all alike."""
     fixed_number: int | None = None
     """How many records there are, where the frame says so."""
+    measured: Sequence[MeasuredCells] = ()
+    """What the plan measures, as far as canaries can be placed by it; empty: every cell of every block."""
 
     @classmethod
     def on_spine(
@@ -261,36 +282,42 @@ def one_in_each(places: Sequence[Mapping[str, Any]], column: str) -> pa.Table:
     return pa.Table.from_pylist(list({place[column]: dict(place) for place in places}.values()))
 
 
-def canary_places(
-    blocks: Sequence[str], column: str, attributes: Sequence[Attribute], number: int
-) -> list[dict[str, Any]]:
-    """Records of which no two agree in block and attributes, spread evenly over blocks and over cells.
+def canary_places(form: RecordForm, number: int) -> list[dict[str, Any]]:
+    """Records of which no two are counted in the same count of one measurement: each has that count to itself.
 
-    Place k is in block k mod B, and has the attributes of the cell k mod B + ⌊k / B⌋, counted through: so canaries of
-    one block differ in their cells, and canaries of one larger area as far as there are cells.
+    The measurement is the coarsest that has counts enough: records that it keeps apart are kept apart by all finer ones
+    too, so that canaries own as many counts as they can. Place k is in the unit k mod U of U, and in the cell
+    k mod U + ⌊k / U⌋ of the query, counted through: so records of one larger area differ as far as there are cells.
 
     Args:
-        blocks: The codes of B blocks.
-        column: The column of the block.
-        attributes: The attributes that are asked for.
+        form: What a record is made of, and what is measured.
         number: How many records.
 
     Returns:
         The records, as they stand in a file.
     """
-    shape = tuple(len(attribute.levels) for attribute in attributes)
-    cells = prod(shape)
-    require_room(number, len(blocks), cells)
+    assert form.block is not None
+    everything = MeasuredCells(np.arange(len(form.blocks)), tuple(identity(attribute) for attribute in form.attributes))
+    candidates = sorted(form.measured or (everything,), key=lambda measured: measured.units * measured.cells)
+    chosen = next((each for each in candidates if each.units * each.cells >= number), candidates[-1])
+    require_room(number, chosen.units, chosen.cells)
+    blocks_of = [np.flatnonzero(chosen.unit == unit) for unit in np.unique(chosen.unit[chosen.unit >= 0])]
+    levels_of = {
+        variable.attribute.name: [np.flatnonzero(variable.assignment == group) for group in range(len(variable.groups))]
+        for variable in chosen.variables
+    }
     places = []
     for k in range(number):
-        turn, block = divmod(k, len(blocks))
-        person: dict[str, Any] = {column: blocks[block]}
-        rest = (block + turn) % cells
-        # The last attribute turns fastest.
-        for attribute in reversed(attributes):
-            rest, level = divmod(rest, len(attribute.levels))
-            person[attribute.name] = attribute.levels[level].code
-        places.append({name: person[name] for name in (column, *(attribute.name for attribute in attributes))})
+        turn, unit = divmod(k, len(blocks_of))
+        person: dict[str, Any] = {form.block: form.blocks[int(blocks_of[unit][turn % len(blocks_of[unit])])]}
+        rest = (unit + turn) % chosen.cells
+        level = {attribute.name: k % attribute.size for attribute in form.attributes}
+        for variable in reversed(chosen.variables):  # the last variable turns fastest
+            rest, group = divmod(rest, len(variable.groups))
+            members = levels_of[variable.attribute.name][group]
+            level[variable.attribute.name] = int(members[turn % len(members)])
+        person |= {attribute.name: attribute.levels[level[attribute.name]].code for attribute in form.attributes}
+        places.append(person)
     return places
 
 

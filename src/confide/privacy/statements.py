@@ -9,6 +9,7 @@ privacy loss; the smaller ones are derived for (ε, δ), which does not imply th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -38,6 +39,7 @@ def statements(
     unit: str = "person",
     bracket: Bracket | None = None,
     invariants: bool | None = None,
+    not_covered: Sequence[str] = (),
     text: Messages | None = None,
 ) -> tuple[Statement, ...]:
     """The paragraphs for a loss: what is protected, the loss, ε at δ, the odds, recognition, and the limits.
@@ -49,6 +51,7 @@ def statements(
         unit: What one record describes.
         bracket: A result of :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``, if there is one.
         invariants: Whether the release has figures without noise; None where that is not known.
+        not_covered: The parts of a record that invariants give away, or leave less of, in words.
         text: The messages of a language; English where none are given.
 
     Returns:
@@ -59,8 +62,9 @@ def statements(
     """
     m = text or messages()
     pair = neighbours.value.replace("-", "_")
+    protected = f"statements.protected_{pair}{'_but' if not_covered else ''}"
     parts = [
-        Statement("protected", m.text(f"statements.protected_{pair}", unit=m.unit(unit))),
+        Statement("protected", m.text(protected, unit=m.unit(unit), parts="; ".join(not_covered))),
         Statement("loss", _loss(loss, m)),
     ]
     if isinstance(loss, ZCDP):

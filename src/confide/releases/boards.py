@@ -99,6 +99,8 @@ class LossClaim:
     neighbours: Neighbours
     delta: Fraction
     unit: str = "person"
+    not_protected: tuple[str, ...] = ()
+    """The parts of a record that invariants give away, or leave less of, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from confide.exact import exact
 from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
+from confide.privacy.invariants import stated_constraints
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import CHOSEN, STAMP, Workspace
@@ -478,19 +479,22 @@ def privacy_of(plan: Plan, delta: Fraction) -> dict[str, Any]:
         stated["epsilon_at_delta"] = {"delta": str(delta)} | epsilons(loss.rho, delta)
     stated["by_attribute"] = {name: part.as_dict() for name, part in loss_by_attribute(plan).items()}
     stated["by_move_within"] = {name: part.as_dict() for name, part in loss_by_move(plan).items()}
+    if limited := plan.left_by_invariants.as_dict():
+        stated["left_by_invariants"] = limited
     stated["in_words"] = in_words(plan, delta)
     return stated
 
 
 def in_words(plan: Plan, delta: Fraction, language: str = ENGLISH) -> list[str]:
     """What the loss of a plan promises, in sentences: a manifest has them in English, a page in its own language."""
-    constraints = plan.question.get("strategy", {}).get("constraints", {})
+    constraints, text = stated_constraints(plan.question), messages(language)
     paragraphs = statements(
         plan.loss,
         plan.neighbours,
         delta=delta,
         unit=plan.question.get("record", "person"),
         invariants=bool(constraints.get("invariants")),
-        text=messages(language),
+        text=text,
+        not_covered=[part.words(text) for part in plan.left_by_invariants.limited],
     )
     return [paragraph.text for paragraph in paragraphs]

@@ -84,6 +84,8 @@ class StatedPrice:
     unit: str
     left_after: Fraction | None = None
     """What the ledger has left once the release is charged; none where there is no ledger yet."""
+    not_protected: tuple[str, ...] = ()
+    """The parts of a record that invariants give away, or leave less of, in words."""
 
     @classmethod
     def of(cls, plan: Plan, delta: Fraction, left_after: Fraction | None = None) -> StatedPrice:
@@ -95,7 +97,7 @@ class StatedPrice:
             left_after: What the ledger has left afterwards.
         """
         unit = str(plan.question.get("record", "person"))
-        return cls(plan.loss, plan.neighbours, delta, unit, left_after)
+        return cls(plan.loss, plan.neighbours, delta, unit, left_after, plan.not_protected)
 
     @cached_property
     def epsilon(self) -> float:
@@ -112,10 +114,14 @@ class StatedPrice:
         """One sentence that claims no more than the definition does."""
         plus = f" (plus {float(self.delta):g})" if self.has_delta else ""
         about = "says" if self.neighbours is Neighbours.CHANGE_ONE else "says, or whether it is there at all"
-        return (
+        text = (
             f"Whatever test someone applies to this release to find out what one {self.unit}'s record {about}, its "
             f"chance of a correct “yes” is at most {factor(self.epsilon)} times its chance of a false “yes”{plus}."
         )
+        if self.not_protected:
+            parts = "; ".join(self.not_protected)
+            text += f" This holds as far as figures that are published exactly leave it open, which limit it: {parts}."
+        return text
 
     def yardsticks(self) -> list[Yardstick]:
         """What others spent."""
@@ -129,6 +135,7 @@ class StatedPrice:
             "epsilon": self.epsilon,
             "delta": str(self.delta) if self.has_delta else None,
             "in_words": self.in_words,
+            **({"not_protected": list(self.not_protected)} if self.not_protected else {}),
             "left_after": None if self.left_after is None else str(self.left_after),
             "yardsticks": [yardstick.as_dict() for yardstick in self.yardsticks()],
         }

@@ -334,14 +334,14 @@ class Mechanism(ABC, Generic[P]):
         )
 
     def made_up_canaries(self, problem: P, number: int) -> Canaries:
-        """Made-up records for an audit in one run, from schema and frame alone, as far apart as schema and frame let
-        them be; a finding where there is not room enough for so many."""
+        """Made-up records for an audit in one run, from schema and frame alone, placed by what the plan measures, so
+        that each has a count to itself; a finding where there is not room enough for so many."""
         if type(self).record_form is Mechanism.record_form:
             raise self._no_canaries(number)
         form, neighbours = self.record_form(problem), self.plan(problem).neighbours
         if form.block is None:
             raise self._no_canaries(number)
-        places = canary_places(form.blocks, form.block, form.attributes, places_needed(number, neighbours))
+        places = canary_places(form, places_needed(number, neighbours))
         return Canaries.at(places, one_in_each(places, form.block), neighbours)
 
     def _no_canaries(self, number: int) -> RunError:

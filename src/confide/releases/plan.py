@@ -38,6 +38,7 @@ from confide.privacy import (
     loss_from_dict,
     price,
 )
+from confide.privacy.invariants import WhatIsLeft, what_is_left
 
 FORMAT = "confide/plan/v1"
 
@@ -199,6 +200,16 @@ class Plan:
         """What the release costs: the accountant's sum over the events, not the sum of what was asked for."""
         return price(self.event, self.neighbours, self.definition, self.delta)
 
+    @cached_property
+    def left_by_invariants(self) -> WhatIsLeft:
+        """What the figures that are published without noise leave of the promise, part by part."""
+        return what_is_left(self)
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """The parts of a record that the promise does not cover, or not wholly, in words."""
+        return tuple(part.words() for part in self.left_by_invariants.limited)
+
     @property
     def counts(self) -> int:
         """How many noisy counts the release has."""
@@ -335,31 +346,41 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
 # only, a query that does not look at that attribute gives the same answer, and costs nothing. If it differs only in
 # its block, and both blocks lie in the same unit of a level, the queries of that level and of those above give the
 # same answer. The certificates of the 2020 Census state both. Proof: ``docs/proofs/accounting.md``.
+#
+# Both are about data sets that agree in everything published exactly, so they are stated for those parts alone that
+# invariants leave open (``Plan.left_by_invariants``): whoever states a part takes it from here.
 
 
 def loss_by_attribute(plan: Plan) -> dict[str, PrivacyLoss]:
-    """For each attribute, the loss when one record differs in this attribute alone."""
+    """For each attribute that invariants leave open, the loss when one record differs in this attribute alone."""
     return {name: _changed(plan, event) for name, event in events_by_attribute(plan).items()}
 
 
 def loss_by_move(plan: Plan) -> dict[str, PrivacyLoss]:
-    """For each level above the blocks, the loss when one record lies in another block of the same unit."""
+    """For each level above the blocks, the loss when one record lies in another block of the same unit, unless
+    invariants give away in which unit of the level below it is."""
     return {name: _changed(plan, event) for name, event in events_by_move(plan).items()}
 
 
 def events_by_attribute(plan: Plan) -> dict[str, Event]:
-    """For each attribute, the measurements that look at it."""
-    names = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
+    """For each attribute that invariants leave open, the measurements that look at it."""
+    measured = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
+    attributes = plan.left_by_invariants.attributes
+    names = [name for name in measured if name not in attributes or attributes[name].claimed]
     return {name: _chosen(plan, lambda measure, name=name: name in measure.attributes) for name in names}
 
 
 def events_by_move(plan: Plan) -> dict[str, Event]:
     """For each level above the blocks, the measurements that can tell blocks of the same unit apart.
 
-    Queries of off-spine areas always count: the blocks of a unit may lie in different ones.
+    Queries of off-spine areas always count: the blocks of a unit may lie in different ones. A level is left out where
+    invariants give away which unit of the next one a record is in.
     """
     result = {}
+    places = plan.left_by_invariants.places
     for position, name in enumerate(plan.spine[:-1]):
+        if not places[plan.spine[position + 1]].claimed:
+            continue
         same = plan.spine[: position + 1]
         result[name] = _chosen(plan, lambda measure, same=same: measure.level not in same)
     return result
@@ -398,7 +419,9 @@ def summary_of_levels(plan: Plan, contents: str, unaccounted: str = NO_BUDGET) -
         rows.append((row["name"], f"{row['units']:,}", str(row["queries"]), f"{row['counts']:,}", f"±{widest:,}"))
     columns = ("level", "areas ", "queries ", "counts ", "widest noise margin (95 %) ") if rows else ()
     sentence = f"The release has {contents} and costs {plan.loss} ({plan.neighbours.value})."
-    return Summary(sentence, columns, tuple(rows))
+    return Summary(
+        sentence, columns, tuple(rows), tuple(f"Beside the invariants: {said}." for said in plan.not_protected)
+    )
 
 
 def in_plural(number: int, word: str) -> str:

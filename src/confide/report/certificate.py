@@ -88,6 +88,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
         effective=list(said.effective),
         parts=_parts(privacy, "by_attribute", plan.question.get("attributes", {})),
         moves=_parts(privacy, "by_move_within", {}),
+        away=[part.words(text) for part in plan.left_by_invariants.limited],
         levels=list(measured_levels(plan)),
         has_paths=bool(plan.paths),
         smallest=plan.spine[-1] if plan.spine and "frame" in plan.question else "block",

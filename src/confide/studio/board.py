@@ -26,8 +26,8 @@ from confide.releases.boards import Board, Choices, LossClaim, Moving, TunedValu
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.report.render import exact_text
-from confide.risk.testing.protection import StatedProtection, protection
-from confide.studio.shields import Shield, shield_of
+from confide.risk.testing.protection import StatedProtection
+from confide.studio.shields import Shield, protection_of, shield_of
 
 PRIOR = Fraction(1, 100)
 PINS = ("A", "B", "C")
@@ -151,7 +151,7 @@ def stated_protection(board: OpenedBoard) -> StatedProtection:
     """What the loss of a board protects from; for boards that have one."""
     claim = board.now.claim
     assert isinstance(claim, LossClaim)
-    return protection(claim.loss, claim.neighbours, delta=claim.delta, prior=board.prior, unit=claim.unit)
+    return protection_of(claim, board.prior)
 
 
 # What somebody typed.

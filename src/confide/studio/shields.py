@@ -137,9 +137,21 @@ def chosen_by_others(kind: str) -> tuple[ShieldYardstick, ...]:
     )
 
 
+def protection_of(claim: LossClaim, prior: Fraction) -> StatedProtection:
+    """What a loss protects from, and which parts of a record it does not."""
+    return protection(
+        claim.loss,
+        claim.neighbours,
+        delta=claim.delta,
+        prior=prior,
+        unit=claim.unit,
+        not_protected=claim.not_protected,
+    )
+
+
 @lru_cache(maxsize=4096)
 def _of_loss(claim: LossClaim, prior: Fraction) -> Shield:
-    stated = protection(claim.loss, claim.neighbours, delta=claim.delta, prior=prior, unit=claim.unit)
+    stated = protection_of(claim, prior)
     power, belief = f"{up(100 * stated.power, 1)} %", f"{up(100 * stated.posterior, 2)} %"
     rebuilt = f"{up(100 * stated.reconstruction, 1)} %"
     figures = (

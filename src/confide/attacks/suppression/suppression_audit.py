@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from confide.answers import TypedAnswer
+from confide.answers import OK, AuditPower, TypedAnswer
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
 from confide.mechanisms.suppression.joint import joint_facts
@@ -83,7 +83,29 @@ class Audit(TypedAnswer):
 
     @property
     def ok(self) -> bool:
-        return not (self.exact.any() or self.narrow.any() or self.outside.any())
+        """Whether no cell is known or too narrow, and there was something to judge."""
+        return self.verdict == OK
+
+    @property
+    def verdict(self) -> str:
+        """``ok``, ``wrong``, or ``no power`` where nothing is suppressed."""
+        return self.power.verdict(wrong=bool(self.exact.any() or self.narrow.any() or self.outside.any()))
+
+    @property
+    def power(self) -> AuditPower:
+        """What this audit would have found. Intervals are exact optima: nothing is left to chance."""
+        if not self.suspect.suppressed.any():
+            words = "Nothing is suppressed: a cell that should be hidden and is published is not seen by this audit."
+            return AuditPower(missing=False, least=None, chance=1.0, words=words)
+        known = "Would have found every suppressed cell whose figure follows from these tables"
+        if self.judged:
+            words = f"{known}, and every interval that does not reach as far from the true figure as it must."
+            return AuditPower(missing=True, least=0.0, chance=1.0, words=words)
+        if self.suspect.width > 0:
+            words = f"{known}, and every interval narrower than {_plain(self.suspect.width):,}."
+            return AuditPower(missing=True, least=0.0, chance=1.0, words=words)
+        words = f"{known}, but no interval that is merely too narrow: no width is required here, and no truth is given."
+        return AuditPower(missing=True, least=1.0, chance=1.0, words=words)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every suppressed cell with its interval, in the order of tables and cells."""
@@ -113,6 +135,8 @@ class Audit(TypedAnswer):
         listed = suspect.linked.listed
         return {
             "ok": self.ok,
+            "verdict": self.verdict,
+            "power": self.power.as_dict(),
             "confidential": self.judged,
             "cells": int(listed.sum()),
             "published": int((listed & ~suspect.unknown).sum()),

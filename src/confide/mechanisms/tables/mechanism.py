@@ -9,7 +9,7 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from confide.engines.protocol import cell_index
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import read_frame
-from confide.inputs.made_up import RecordForm
+from confide.inputs.made_up import MeasuredCells, RecordForm
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import (
     blocks_apart,
@@ -313,7 +313,14 @@ class Tables(Mechanism[TablesProblem]):
 
     def record_form(self, problem: TablesProblem) -> RecordForm:
         schema, block = problem.schema, problem.spec.geography.block
-        return RecordForm.on_spine(problem.attributes, schema.variables, block, problem.spine)
+        form = RecordForm.on_spine(problem.attributes, schema.variables, block, problem.spine)
+        order = problem.spine.blocks.unit_of_block.argsort()
+        measured = [
+            MeasuredCells(level.unit_of_block[order], table.query.variables)
+            for table in problem.tables
+            for level in table.levels
+        ]
+        return replace(form, measured=measured)
 
     def trial_counts(
         self, problem: TablesProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]

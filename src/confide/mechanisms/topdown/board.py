@@ -37,7 +37,7 @@ from confide.mechanisms.topdown.evaluate import ROUNDING, SMALLEST, NoiseTheory
 from confide.mechanisms.topdown.expected_errors import Grouping, InSectors, MeansOfQueries, ReleasedNoise
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.strategy import TREE, Strategy
+from confide.mechanisms.topdown.strategy import TREE, Strategy, plan_of
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
 from confide.mechanisms.topdown.tuned_strategy import share_runs, strategy_text, with_shares_of
 from confide.mechanisms.topdown.whole_tree import grouping_of
@@ -415,7 +415,8 @@ class TopDownBoard(BudgetBoard):
     @cached_property
     def claim(self) -> LossClaim:
         strategy = self.problem.strategy
-        return LossClaim(ZCDP(self.total), strategy.neighbours, self.delta, strategy.record)
+        away = plan_of(strategy).not_protected
+        return LossClaim(ZCDP(self.total), strategy.neighbours, self.delta, strategy.record, away)
 
     @cached_property
     def _parts(self) -> dict[RowName, float]:

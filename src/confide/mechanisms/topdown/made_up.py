@@ -19,6 +19,7 @@ is protected by them.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from confide.arrays import Booleans, Floats, Integers
 from confide.documents.settings_file import FileKind
 from confide.engines import Engine
 from confide.engines.groups import write_text
-from confide.inputs.made_up import MadeUpPeople, RecordForm
+from confide.inputs.made_up import MadeUpPeople, MeasuredCells, RecordForm
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -60,7 +61,17 @@ def record_form(problem: TopDownProblem) -> RecordForm:
         areas,
         sizes,
         None if counts is None else int(counts[1].sum()),
+        list(_measured(problem)),
     )
+
+
+def _measured(problem: TopDownProblem) -> Iterator[MeasuredCells]:
+    """Every query of every level, in the units that are measured there."""
+    for level_strategy, level in problem.levels():
+        unit = problem.spine.unit_of_block(level.name)
+        seen = np.where(level.measured[unit], unit, -1)
+        for query_share in level_strategy.queries:
+            yield MeasuredCells(seen, query_share.query.variables)
 
 
 def keeping_constraints(problem: TopDownProblem, people: MadeUpPeople) -> MadeUpPeople:

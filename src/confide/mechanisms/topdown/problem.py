@@ -8,10 +8,9 @@ path alone; every path has the whole budget, exactly. Proof: ``docs/proofs/topdo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from confide.geography import Spine
 from confide.inputs.frame import Frame, read_counts, read_frame
 from confide.inputs.spelled import reading_facts
 from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, check_invariant_level, check_sizes
+from confide.mechanisms.topdown.constraints import NO_LIMIT, check_invariant_level, check_sizes
 from confide.mechanisms.topdown.measurements.layout import FileLayout
 from confide.mechanisms.topdown.off_spine import (
     aian_flags,
@@ -44,6 +43,7 @@ from confide.mechanisms.topdown.strategy import (
     check_levels,
     groups_of,
     law_of,
+    stated_of,
     unit_shares,
 )
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -51,7 +51,6 @@ from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.spec import KeyPath, LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import AreaNames, area_names, check_column_names, placed
-from confide.schema import Query
 
 Integers = NDArray[np.int64]
 
@@ -212,15 +211,12 @@ def facts_of(problem: TopDownProblem) -> dict[str, Any]:
             "frame": problem.frame.fingerprint,
             "spine": problem.spine.fingerprint(),
             "spine_settings": problem.spec.topdown.model_dump(exclude={"strategy", "root"}),
-            "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
-            "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
-            "told": [
-                _told(invariant.name, strategy.query(invariant.query), invariant.frame, counts)
-                for invariant in strategy.constraints.invariants
-                if invariant.frame and invariant.query is not None
-            ],
+            **stated_of(strategy),
             "frame_columns": list(problem.columns),
             "frame_counts": counts,
+            "told_counts": {
+                column: counts[column] for invariant in strategy.constraints.invariants for column in invariant.frame
+            },
             "levels": [level.name for level in problem.frame.spine.levels],
             "areas": [area.name for area in problem.frame.spine.areas],
             "output": problem.output.as_dict(),
@@ -236,30 +232,6 @@ def facts_of(problem: TopDownProblem) -> dict[str, Any]:
         }
         | reading_facts(strategy.schema, problem.records, problem.spec.geography.block)
     )
-
-
-def _stated(bound: FrameBound) -> dict[str, Any]:
-    """A bound in codes and columns, as a reader of the release needs it."""
-    groups = bound.variable.groups
-    listed = [{"codes": list(groups[index].codes), "column": column} for index, column in sorted(bound.frame.items())]
-    return {
-        "name": bound.name,
-        "side": bound.side.value,
-        "per_unit": bound.per_unit,
-        "attribute": bound.variable.attribute.name,
-        "groups": listed,
-    }
-
-
-def _told(name: str, query: Query, frame: Sequence[str], counts: Mapping[str, str]) -> dict[str, Any]:
-    """An invariant that the frame tells: for each cell of the query its codes, and the column that is its count, with
-    the fingerprint of the column."""
-    cells = []
-    for groups, column in zip(product(*(variable.groups for variable in query.variables)), frame, strict=True):
-        chosen = zip(query.variables, groups, strict=True)
-        where = {v.attribute.name: list(group.codes) for v, group in chosen}
-        cells.append({"where": where, "column": column, "counts": counts[column]})
-    return {"name": name, "cells": cells}
 
 
 def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:

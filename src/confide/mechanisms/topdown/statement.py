@@ -1,8 +1,7 @@
 """What the invariants of a TopDown release do to its promise, worked out from its plan alone.
 
-The plan's constraints become sentences of the language of :mod:`confide.privacy.invariants`: published answers are
-counts, bounds of the frame are bounds, structural zeros are combinations that no record has. What that language cannot
-say, or the plan does not tell, is named and not guessed. Derivation: ``docs/proofs/invariants.md``.
+What is left is worked out by :mod:`confide.privacy.invariants`; here it becomes the sentences of a certificate.
+Derivation: ``docs/proofs/invariants.md``.
 """
 
 from __future__ import annotations
@@ -10,46 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from math import prod
 from typing import Any
 
-from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.topdown.descent import problems, solver_words
 from confide.messages import Messages, messages
 from confide.privacy import ZCDP, PureDP
 from confide.privacy.invariants import (
     Answer,
-    InvariantAttribute,
-    InvariantBound,
-    InvariantCount,
-    Invariants,
+    Holding,
     Mode,
-    Never,
     RecordGroup,
-    Records,
     Status,
     exchange_rho,
     group_concentration,
     record_groups,
-    single_record,
+    stated_constraints,
+    what_is_left,
 )
 from confide.privacy.invariants.group_statements import DELTA, GroupConcentration
 from confide.privacy.statements import factor, rounded_up
 from confide.releases.plan import Plan, read_plan
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
-
-_MOST_CELLS = 64
-"""A published query with more cells than this is not taken apart."""
-
-
-@dataclass(frozen=True)
-class InvariantTranslation:
-    """The invariants of a plan in the language, and the names of those that it cannot express."""
-
-    invariants: Invariants
-    left_out: tuple[str, ...] = ()
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -88,155 +69,27 @@ def _estimates(statistics: Mapping[str, Any], text: Messages, evidence: Sequence
 def effective_privacy(plan: Plan, delta: Exact = DELTA, text: Messages | None = None) -> list[str]:
     """What the promise is worth together with the invariants, in sentences; empty where there are no constraints."""
     m = text or messages()
-    constraints = _constraints(plan)
+    constraints = stated_constraints(plan.question)
     if not any(constraints.get(kind) for kind in ("invariants", "bounds")):
         return []
     if not isinstance(plan.loss, PureDP | ZCDP):
         return [m.text("topdown.not_worked_out_kind")]
-    translated = translate(plan, m)
-    try:
-        answers, groups = single_record(translated.invariants), record_groups(translated.invariants)
-    except ParameterError:
+    remaining = what_is_left(plan, m)
+    if remaining.answers is None or remaining.invariants is None:
         return [m.text("topdown.not_worked_out_many")]
+    parts = {**remaining.places, **remaining.attributes}
+    unknown = {name for name, part in parts.items() if part.holding is Holding.UNKNOWN}
+    answers = {name: answer for name, answer in remaining.answers.items() if name not in unknown}
+    groups = record_groups(remaining.invariants)
     record = m.unit(str(plan.question.get("record", "record")))
     words = _BoundWords(plan, exact(delta, "delta"), m)
     return [
         *_one_record(words, answers, record),
         *_exceptions(words, answers, groups),
         *_groups(words, answers, groups, record),
-        *_left_out(translated, m),
+        *_left_out(remaining.left_out, m),
         m.text("topdown.by_themselves"),
     ]
-
-
-def translate(plan: Plan, text: Messages | None = None) -> InvariantTranslation:
-    """The constraints of a plan in the language of invariants."""
-    said = _Translator(plan, text or messages())
-    counts = tuple(said.counts())
-    bounds = tuple(said.bounds())
-    never = tuple(said.never())
-    used = {count.by for count in counts} | {plan.spine[-1]}
-    geography = tuple(level for level in plan.spine[1:] if level in used) or plan.spine[-1:]
-    records = Records(str(plan.question["strategy"]["id"]), geography, said.attributes())
-    names = tuple(str(item["name"]) for item in _constraints(plan).get("invariants", ()))
-    return InvariantTranslation(Invariants(names, records, counts, bounds, never), tuple(dict.fromkeys(said.left_out)))
-
-
-def _constraints(plan: Plan) -> Mapping[str, Any]:
-    constraints: Mapping[str, Any] = plan.question.get("strategy", {}).get("constraints", {})
-    return constraints
-
-
-class _Translator:
-    """Reads the constraints of a plan one after the other, and keeps the names of what it cannot express."""
-
-    def __init__(self, plan: Plan, text: Messages):
-        self._plan, self._text = plan, text
-        self._constraints = _constraints(plan)
-        self._titles: Mapping[str, str] = plan.question.get("attributes", {})
-        self._sizes = {name: size for name in self._titles if (size := self._size(name)) is not None}
-        self._codes = {name: list(dict.fromkeys(self._named(name))) for name in self._titles}
-        self.left_out: list[str] = []
-
-    def _named(self, name: str) -> Iterator[str]:
-        """Every code of an attribute that a constraint names."""
-        facts = self._plan.question
-        for bound in facts.get("bounds", ()):
-            if bound["attribute"] == name:
-                yield from (str(code) for group in bound["groups"] for code in group["codes"])
-        wheres = [zero["where"] for zero in self._constraints.get("zeros", ())]
-        wheres += [cell["where"] for item in facts.get("told", ()) for cell in item["cells"]]
-        yield from (str(code) for where in wheres for code in where.get(name, ()))
-
-    def _size(self, name: str) -> int | None:
-        """How many levels an attribute has: the cells of the query that has it alone, as it is."""
-        for measure in self._plan.measures:
-            if measure.attributes == (name,) and measure.query in (name, "detailed"):
-                return measure.cells
-        return None
-
-    def _where(self, where: Mapping[str, Any]) -> dict[str, frozenset[str]] | None:
-        """Codes by attribute as levels; None where the plan does not tell how many levels there are."""
-        if not set(where) <= set(self._sizes):
-            return None
-        return {name: frozenset(map(str, codes)) for name, codes in where.items()}
-
-    def counts(self) -> Iterator[InvariantCount]:
-        cells_of = {item["name"]: item["cells"] for item in self._plan.question.get("told", ())}
-        for invariant in self._constraints.get("invariants", ()):
-            if invariant["query"] is None:
-                continue  # counts of the frame: about the records they say what bounds say
-            level = invariant["level"]
-            wheres = self._cells(invariant["query"]) if invariant["name"] not in cells_of else None
-            if wheres is None:
-                wheres = [self._where(cell["where"]) for cell in cells_of.get(invariant["name"], ())]
-            if level not in self._plan.spine or not wheres:
-                self.left_out.append(invariant["name"])
-                continue
-            for where in wheres:
-                if where is None:
-                    self.left_out.append(invariant["name"])
-                else:
-                    yield InvariantCount(None if level == self._plan.spine[0] else level, where)
-
-    def _cells(self, query: str) -> list[Mapping[str, frozenset[str]] | None] | None:
-        """The cells of a query of whole attributes; None if it has recodes, or too many cells."""
-        names = [] if query == "total" else query.split("*")
-        if not set(names) <= set(self._sizes) or prod(self._sizes[name] for name in names) > _MOST_CELLS:
-            return None
-        levels = [list(self._levels(name)) for name in names]
-        return [dict(zip(names, (frozenset({one}) for one in cell), strict=True)) for cell in product(*levels)]
-
-    def bounds(self) -> Iterator[InvariantBound]:
-        stated = {item["name"]: item for item in self._plan.question.get("bounds", ())}
-        for bound in self._constraints.get("bounds", ()):
-            item = stated.get(bound["name"])
-            for group in item["groups"] if item else [None]:
-                where = self._where({item["attribute"]: group["codes"]}) if item and group else None
-                if item is None or group is None or where is None:
-                    self.left_out.append(bound["name"])
-                    continue
-                yield _bound(item, group["column"], where, self._plan.spine[-1], self._text)
-
-    def never(self) -> Iterator[Never]:
-        for zero in self._constraints.get("zeros", ()):
-            where = self._where(zero["where"])
-            if where is None:
-                self.left_out.append(zero["name"])
-            else:
-                yield Never(where)
-
-    def attributes(self) -> tuple[InvariantAttribute, ...]:
-        return tuple(
-            InvariantAttribute(name, title.replace("_", " "), dict.fromkeys(self._levels(name), 1), {})
-            for name, title in self._titles.items()
-        )
-
-    def _levels(self, name: str) -> Iterator[str]:
-        """The codes that constraints name, and others, up to the number of levels."""
-        yield from self._codes[name]
-        yield from (f"#{number}" for number in range(len(self._codes[name]), self._sizes.get(name, 2)))
-
-
-def _bound(
-    item: Mapping[str, Any], column: str, where: Mapping[str, frozenset[str]], block: str, m: Messages
-) -> InvariantBound:
-    names = [group["column"] for group in item["groups"]]
-    columns = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
-    per_unit = int(item["per_unit"])
-    lower = item["side"] == "lower"
-    side = "topdown.says_least" if lower else "topdown.says_most"
-    says = m.text(side, name=item["name"], number=per_unit, columns=columns)
-    return InvariantBound(
-        item["name"],
-        block,
-        where,
-        column,
-        at_least=per_unit if lower else 0,
-        at_most=None if lower else per_unit,
-        when_least=m.text("topdown.when_least", block=block, says=says),
-        when_full=m.text("topdown.when_full", block=block, says=says),
-    )
 
 
 @dataclass(frozen=True)
@@ -266,6 +119,8 @@ class _BoundWords:
         """An attribute or a level, with what a record cannot leave in it."""
         if not answer.cells or "#" in "".join(answer.cells):
             return answer.title
+        if len("; ".join(answer.cells)) > LONGEST_CELLS:
+            return self.m.text("topdown.inside_cells", title=answer.title)
         # "the same state" is the core's own phrase; other cells are labels of the office.
         cells = [
             self.m.text("topdown.the_same", level=cell.removeprefix(SAME)) if cell.startswith(SAME) else cell
@@ -275,6 +130,8 @@ class _BoundWords:
 
 
 SAME = "the same "
+LONGEST_CELLS = 80
+"""Letters of the cells of an attribute that a sentence has room for."""
 
 
 def _one_record(words: _BoundWords, answers: Mapping[str, Answer], record: str) -> Iterator[str]:
@@ -337,17 +194,17 @@ def _exchange(words: _BoundWords, answers: Mapping[str, Answer]) -> Iterator[str
         yield words.m.text("topdown.exchange_near", loss=anywhere, parent=parent.replace("_", " "), near=near)
 
 
-def _left_out(translated: InvariantTranslation, m: Messages) -> Iterator[str]:
-    if translated.left_out:
-        yield m.text("topdown.left_out", names=", ".join(translated.left_out))
+def _left_out(names: Sequence[str], m: Messages) -> Iterator[str]:
+    if names:
+        yield m.text("topdown.left_out", names=", ".join(names))
 
 
 # What a release publishes without noise, in words, from its plan alone.
 #
-# An invariant is of one of three kinds: figures of the frame; an answer about the records that the frame already
-# tells; an answer about the records that only they tell. The first two are known before a record is read. The third
-# is outside the promise (``docs/proofs/accounting.md``, section 6): data sets that differ in it are told apart with
-# certainty.
+# An invariant is of one of three kinds: figures of the frame; an answer about the records that the frame tells too; an
+# answer about the records that only they tell. The first is not about the records. The other two equal counts of the
+# records and are outside the promise (``docs/proofs/accounting.md``, section 6): data sets that differ in them are told
+# apart with certainty.
 
 
 def invariants(plan: Plan, text: Messages | None = None) -> list[str]:
@@ -363,7 +220,10 @@ def invariants_note(plan: Plan, text: Messages | None = None) -> str:
     if not stated:
         return ""
     sentences = [m.text("topdown.note_agree")]
-    if any(invariant["frame"] for invariant in stated):
+    told = [_words(invariant["name"]) for invariant in stated if invariant["frame"] and invariant["query"] is not None]
+    if told:
+        sentences.append(m.text("topdown.note_told", names=", ".join(told)))
+    elif any(invariant["frame"] for invariant in stated):
         sentences.append(m.text("topdown.note_frame"))
     for invariant in stated:
         if invariant["frame"]:
@@ -377,7 +237,7 @@ def invariants_note(plan: Plan, text: Messages | None = None) -> str:
 
 
 def _stated(plan: Plan) -> list[Mapping[str, Any]]:
-    stated: list[Mapping[str, Any]] = plan.question.get("strategy", {}).get("constraints", {}).get("invariants", [])
+    stated: list[Mapping[str, Any]] = stated_constraints(plan.question).get("invariants", [])
     return stated
 
 

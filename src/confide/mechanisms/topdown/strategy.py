@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,10 @@ from numpy.typing import NDArray
 from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, positive
-from confide.mechanisms.topdown.constraints import Constraints
+from confide.mechanisms.topdown.constraints import Constraints, FrameBound
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
+from confide.privacy.invariants import WhatIsLeft
 from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
 from confide.schema import DETAILED, NO_GROUP, Query, Schema
 
@@ -391,6 +393,8 @@ class StrategyAccount(TypedAnswer):
     by_move_within: Mapping[str, StrategyLoss]
     """For each level: if one record lies in another block of the same unit of the level."""
     measures: tuple[PlannedMeasurement, ...]
+    left_by_invariants: WhatIsLeft
+    """What is left of the promise beside figures without noise: parts that are not are in neither mapping above."""
 
     def as_dict(self) -> dict[str, Any]:
         strategy = self.strategy
@@ -407,6 +411,7 @@ class StrategyAccount(TypedAnswer):
             **self.total.as_dict(),
             "by_attribute": {name: stated.as_dict() for name, stated in self.by_attribute.items()},
             "by_move_within": {name: stated.as_dict() for name, stated in self.by_move_within.items()},
+            **({"left_by_invariants": limited} if (limited := self.left_by_invariants.as_dict()) else {}),
             "variance": self._table(lambda measure: measure.law.variance()),
             "sigma2": self._table(lambda measure: str(measure.law.parameter)),
             "cells": self._table(lambda measure: measure.cells),
@@ -482,9 +487,45 @@ def measures_of(strategy: Strategy, units: Mapping[str, int] | None = None) -> t
     )
 
 
+def stated_of(strategy: Strategy) -> dict[str, Any]:
+    """What a plan says of the attributes of a strategy, and of its constraints in codes and columns."""
+    return {
+        "attributes": {attribute.name: attribute.title for attribute in strategy.schema.attributes},
+        "bounds": [_stated(bound) for bound in strategy.constraints.bounds],
+        "told": [
+            _told(invariant.name, strategy.query(invariant.query), invariant.frame)
+            for invariant in strategy.constraints.invariants
+            if invariant.frame and invariant.query is not None
+        ],
+    }
+
+
+def _stated(bound: FrameBound) -> dict[str, Any]:
+    """A bound in codes and columns, as a reader of the release needs it."""
+    groups = bound.variable.groups
+    listed = [{"codes": list(groups[index].codes), "column": column} for index, column in sorted(bound.frame.items())]
+    return {
+        "name": bound.name,
+        "side": bound.side.value,
+        "per_unit": bound.per_unit,
+        "attribute": bound.variable.attribute.name,
+        "groups": listed,
+    }
+
+
+def _told(name: str, query: Query, frame: Sequence[str]) -> dict[str, Any]:
+    """An invariant that the frame tells: for each cell of the query its codes, and the column that is its count."""
+    cells = []
+    for groups, column in zip(product(*(variable.groups for variable in query.variables)), frame, strict=True):
+        chosen = zip(query.variables, groups, strict=True)
+        cells.append({"where": {v.attribute.name: list(group.codes) for v, group in chosen}, "column": column})
+    return {"name": name, "cells": cells}
+
+
 def plan_of(strategy: Strategy, units: Mapping[str, int] | None = None, **facts: Any) -> Plan:
     """The plan of a release whose units all have the share of their level; ``facts`` are what else decides it."""
-    all_facts = {"strategy": strategy.as_dict()} | facts
+    codes = {attribute.name: [level.code for level in attribute.levels] for attribute in strategy.schema.attributes}
+    all_facts = {"strategy": strategy.as_dict()} | stated_of(strategy) | {"output": {"codes": codes}} | facts
     measures = measures_of(strategy, units)
     return Plan("topdown", strategy.neighbours, strategy.definition, measures, strategy.level_names, all_facts)
 
@@ -507,4 +548,5 @@ def account_of(strategy: Strategy, delta: Exact = DELTA) -> StrategyAccount:
         {name: stated(parts[name]) for name in names if name in parts},
         {name: stated(loss) for name, loss in loss_by_move(plan).items()},
         plan.measures,
+        plan.left_by_invariants,
     )

@@ -21,9 +21,16 @@ from confide.privacy.invariants.language import InvariantAttribute as InvariantA
 from confide.privacy.invariants.language import InvariantBound as InvariantBound
 from confide.privacy.invariants.language import InvariantCount as InvariantCount
 from confide.privacy.invariants.language import Invariants as Invariants
+from confide.privacy.invariants.language import InvariantTranslation as InvariantTranslation
 from confide.privacy.invariants.language import LevelGrouping as LevelGrouping
 from confide.privacy.invariants.language import Never as Never
 from confide.privacy.invariants.language import Records as Records
+from confide.privacy.invariants.language import stated_constraints as stated_constraints
+from confide.privacy.invariants.language import translate as translate
 from confide.privacy.invariants.single_record import Answer as Answer
+from confide.privacy.invariants.single_record import Holding as Holding
+from confide.privacy.invariants.single_record import PartLeft as PartLeft
 from confide.privacy.invariants.single_record import Status as Status
+from confide.privacy.invariants.single_record import WhatIsLeft as WhatIsLeft
 from confide.privacy.invariants.single_record import single_record as single_record
+from confide.privacy.invariants.single_record import what_is_left as what_is_left

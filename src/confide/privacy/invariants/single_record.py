@@ -20,13 +20,24 @@ Derivation: ``docs/proofs/invariants.md``, sections 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from confide.privacy.invariants.language import Invariants, Kind, World
+from confide.errors import ParameterError
+from confide.messages import Messages, messages
+from confide.privacy.invariants.language import (
+    InvariantReach,
+    Invariants,
+    InvariantTranslation,
+    Kind,
+    StatedPlan,
+    World,
+    stated_constraints,
+    translate,
+)
 
 # What is asked about a record: where it is, one geolevel at a time; its attributes; and groupings of attributes.
 
@@ -149,6 +160,9 @@ class Answer:
     exceptions: tuple[FixedCase, ...]
     stuck: tuple[str, ...] = ()
     """The values that a record that has them can never change, whatever the data."""
+    alone: bool = True
+    """Whether every record that can have another value can have one while all else that it says stays the same, as far
+    as counts are concerned. If not, the change is one of several things, and has the loss of that."""
 
     @property
     def multiplier(self) -> int | None:
@@ -164,6 +178,7 @@ class Answer:
             "never_changed": list(self.stuck),
             "depends_on": list(self.depends_on),
             "fixed_where": [list(when) for when in dict.fromkeys(item.when for item in self.exceptions)],
+            "alone": self.alone,
         }
 
 
@@ -186,7 +201,7 @@ def _moves(world: World, kind: Kind) -> tuple[tuple[Kind, int, Route], ...]:
     return tuple(
         (new, distance, _needs(world, kind, new, distance))
         for distance in world.distances
-        for new in world.kinds
+        for new in world.alike[world.counted[kind]]
         if world.same_counts(kind, new, distance)
     )
 
@@ -239,6 +254,20 @@ def _answer(facet: Facet) -> Answer:
         ),
         tuple(_exceptions(facet, routes_of)) if conditional else (),
         tuple(dict.fromkeys(facet.words(reach) for reach in stuck.values())),
+        all(_alone(facet, kind) for kind in world.kinds if kind not in stuck),
+    )
+
+
+def _alone(facet: Facet, kind: Kind) -> bool:
+    """Whether a record can change this facet and nothing else without a count that changes."""
+    world = facet.world
+    if facet.level is not None:
+        return any(facet.value(kind, far) and world.same_counts(kind, kind, far) for far in world.distances)
+    if facet.groups is None and world.size(facet.place, kind[facet.place]) > 1:
+        return True  # inside of its atom
+    others = ((*kind[: facet.place], atom, *kind[facet.place + 1 :]) for atom in range(len(world.atoms[facet.place])))
+    return any(
+        world.counts_of(other) == world.counted[kind] for other in others if facet.value(other) != facet.value(kind)
     )
 
 
@@ -272,3 +301,172 @@ def _minimal(sets: Iterable[Route]) -> tuple[Route, ...]:
         if not any(smaller <= item for smaller in minimal):
             minimal.append(item)
     return tuple(minimal)
+
+
+# What invariants leave of the promise about a part of a record: the one place that says what may be claimed.
+#
+# A release states the loss for a record that differs in one attribute alone, and for one that lies in another block of
+# the same unit. Such a statement is about data sets that agree in everything published exactly. It may be made if every
+# record has such a neighbour as far as counts are concerned: bounds and edit rules, which are public, may still leave a
+# record none, and the sentences of a certificate say where. Proof: ``docs/proofs/invariants.md``, section 7.
+
+
+class Holding(StrEnum):
+    """How far the promise about a part of a record holds beside what is published exactly."""
+
+    HOLDS = "holds"
+    INSIDE = "inside"
+    """Among values that the counts do not tell apart."""
+    TOGETHER = "together"
+    """Only if something else changes along with it, at the loss of that."""
+    PARTLY = "partly"
+    """Not for all records."""
+    FIXED = "fixed"
+    UNKNOWN = "not-worked-out"
+
+
+@dataclass(frozen=True)
+class PartLeft:
+    """What invariants leave of the promise about one attribute, or about the unit of one level."""
+
+    name: str
+    title: str
+    holding: Holding
+    by: tuple[str, ...] = ()
+    """The invariants that take the rest."""
+    never_changed: tuple[str, ...] = ()
+    """The values that a record that has them cannot change; empty where that is all of them, or none."""
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the loss of the part may be stated as what protects it."""
+        return self.holding in (Holding.HOLDS, Holding.INSIDE)
+
+    def words(self, text: Messages | None = None) -> str:
+        """What is to be said of the part where the promise does not simply hold."""
+        m = text or messages()
+        names = ", ".join(self.by)
+        title = m.text("statements.part_by", title=self.title, names=names) if names else self.title
+        return m.text(f"statements.part_{self.holding.value.replace('-', '_')}", part=title)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "holds": self.holding.value,
+            "because_of": list(self.by),
+            **({"never_changed": list(self.never_changed)} if self.never_changed else {}),
+        }
+
+
+@dataclass(frozen=True)
+class WhatIsLeft:
+    """What the invariants of a plan leave: for each attribute, and for each level below the root."""
+
+    attributes: Mapping[str, PartLeft]
+    places: Mapping[str, PartLeft]
+    """For each level: whether a record can be in another of its units, in the same unit of the level above."""
+    invariants: Invariants | None = None
+    answers: Mapping[str, Answer] | None = None
+    """As ``confide risk invariants`` has them; none where there are no constraints, or too many to look at."""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def limited(self) -> tuple[PartLeft, ...]:
+        """The parts of which less than the promise is left. Of the levels whose unit is given away the finest is
+        named: it tells those above."""
+        away = [part for part in self.places.values() if not part.claimed]
+        return (*away[-1:], *(part for part in self.attributes.values() if part.holding is not Holding.HOLDS))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parts of which less than the promise is left; empty where all of it is."""
+        return {
+            kind: limited
+            for kind, parts in (("attributes", self.attributes), ("places", self.places))
+            if (limited := {name: part.as_dict() for name, part in parts.items() if part.holding is not Holding.HOLDS})
+        }
+
+
+def what_is_left(plan: StatedPlan, text: Messages | None = None) -> WhatIsLeft:
+    """What the figures that a plan publishes without noise leave of its promise, part by part.
+
+    Args:
+        plan: Its ``question`` has the constraints, its ``spine`` the levels.
+        text: The messages of a language, for the situations of bounds.
+
+    Returns:
+        For every attribute and level how far the promise holds, with the answers that this follows from.
+    """
+    titles = plan.question.get("attributes") or {name: name for m in plan.measures for name in m.attributes}
+    constraints = stated_constraints(plan.question)
+    if not plan.spine or not any(constraints.get(kind) for kind in ("invariants", "bounds", "zeros")):
+        holds = Holding.HOLDS
+        places = {level: PartLeft(level, _level_title(level), holds) for level in plan.spine[1:]}
+        return WhatIsLeft({name: PartLeft(name, title, holds) for name, title in titles.items()}, places)
+    translated = translate(plan, text)
+    answers: Mapping[str, Answer] | None
+    try:
+        answers = single_record(translated.invariants)
+    except ParameterError:  # too many kinds of records
+        answers = None
+    return WhatIsLeft(
+        {name: _attribute_left(name, title, translated, answers) for name, title in titles.items()},
+        {level: _place_left(level, plan.spine, translated, many=answers is None) for level in plan.spine[1:]},
+        translated.invariants,
+        answers,
+        translated.left_out,
+    )
+
+
+def _attribute_left(
+    name: str, title: str, translated: InvariantTranslation, answers: Mapping[str, Answer] | None
+) -> PartLeft:
+    counts = translated.invariants.counts
+    by = list(dict.fromkeys(count.name for count in counts if name in count.where))
+    unknown = [
+        invariant
+        for invariant, reach in translated.not_said.items()
+        if reach.attributes is None or name in reach.attributes
+    ]
+    if unknown or (answers is None and by):
+        return PartLeft(name, title, Holding.UNKNOWN, (*by, *unknown))
+    if answers is None or not by:  # what no count looks at, no count gives away
+        return PartLeft(name, title, Holding.HOLDS)
+    answer = answers[name]
+    if answer.status is Status.FIXED:
+        return PartLeft(name, title, Holding.FIXED, tuple(by))
+    if answer.stuck:
+        return PartLeft(name, title, Holding.PARTLY, tuple(by), answer.stuck)
+    if not answer.alone:
+        return PartLeft(name, title, Holding.TOGETHER, tuple(by))
+    return PartLeft(name, title, Holding.INSIDE, tuple(by))
+
+
+def _place_left(level: str, spine: tuple[str, ...], translated: InvariantTranslation, *, many: bool) -> PartLeft:
+    """Whether a record can lie in another unit of ``level``, in the same unit of the level above, by the counts."""
+    title, position = _level_title(level), spine.index(level)
+
+    def tells(by: str | None) -> bool:
+        return by is not None and spine.index(by) >= position
+
+    numbers = [number for number, count in enumerate(translated.invariants.counts) if tells(count.by)]
+    names = list(dict.fromkeys(translated.invariants.counts[number].name for number in numbers))
+    unknown = [name for name, reach in translated.not_said.items() if _may_tell(reach, position, spine)]
+    if unknown or (many and names):
+        return PartLeft(level, title, Holding.UNKNOWN, (*names, *unknown))
+    if not numbers:
+        return PartLeft(level, title, Holding.HOLDS)
+    world = translated.invariants.world
+    held = [any(counted[number] for number in numbers) for counted in world.counted.values()]
+    if not any(held):
+        return PartLeft(level, title, Holding.HOLDS)
+    return PartLeft(level, title, Holding.FIXED if all(held) else Holding.PARTLY, tuple(names))
+
+
+def _may_tell(reach: InvariantReach, position: int, spine: tuple[str, ...]) -> bool:
+    """Whether an invariant that could not be expressed may tell units of a level apart."""
+    if reach.attributes == frozenset():
+        return False
+    return reach.level is None or spine.index(reach.level) >= position
+
+
+def _level_title(level: str) -> str:
+    return level.replace("_", " ").capitalize()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import log, sqrt
@@ -28,6 +29,7 @@ from confide.risk.noise_audit.laws import (
     law_mass,
     law_words,
     mixed,
+    mode,
     narrowed,
     scaled,
     survival,
@@ -328,7 +330,28 @@ def audit(runs: Mapping[str, tuple[Plan, Iterable[Residuals]]]) -> NoiseAudit:
         tuple(laws.row(one) for one in seen),
         (*laws.notes(), *_partly_seen(seen), *compared.notes),
         laws.smallest_by_stage,
+        finds_missing=_finds_missing(seen),
     )
+
+
+def _finds_missing(seen: Sequence[SeenMeasurement]) -> bool:
+    """Whether the same draws would fail if there were no noise: each the likeliest value that its law has."""
+    numbers = LawNumbers()
+    silent = [look_at(silenced(one.residuals), numbers, one.run) for one in seen]
+    return any(not check.ok for check in LawChecks(silent, numbers.laws).checks())
+
+
+def silenced(residuals: Residuals) -> Residuals:
+    """The same draws without noise: the likeliest value, or the nearest to it that a draw could be."""
+    given = np.zeros((1, 1), np.int64) if residuals.law_of is None else residuals.law_of
+    which = np.broadcast_to(given, residuals.noise.shape)
+    modes = np.array([mode(law) for law in residuals.laws], np.int64)
+    likeliest_value = modes[np.maximum(which, 0)]
+    if residuals.above is not None:
+        likeliest_value = np.maximum(likeliest_value, residuals.above + 1)
+    if residuals.up_to is not None:
+        likeliest_value = np.minimum(likeliest_value, residuals.up_to)
+    return replace(residuals, noise=np.where(which >= 0, likeliest_value, residuals.noise))
 
 
 def _partly_seen(seen: Sequence[SeenMeasurement]) -> Iterator[str]:

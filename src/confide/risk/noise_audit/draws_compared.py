@@ -24,6 +24,8 @@ from confide.risk.noise_audit.seen import SeenMeasurement, listed
 MOST_COMPARED = 1 << 21
 """Of a measurement so many draws are compared with each other."""
 COLUMNS_AT_ONCE = 512
+MOST_EQUAL = 1_000
+"""So many draws of a measurement are looked at for equal ones at every shift."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,48 @@ def shifts_within(seen: SeenMeasurement, most: int = MOST_COMPARED) -> tuple[Pea
     units, rest = divmod(shift, seen.cells)
     apart = f"{units:,} units apart" if not rest else f"{shift:,} draws apart"
     return Peak(chance, f"{seen.name}: draws {apart} go together"), size - 1
+
+
+def equal_within(seen: SeenMeasurement, laws: Sequence[ResidualLaw]) -> tuple[Peak | None, int]:
+    """The shift at which the most draws of a measurement are equal; and how many shifts there are.
+
+    Draws that a shift k pairs fall into every other stretch of k and the rest: in each half no draw is in two pairs.
+    Given the first of a pair, the second is equal with at most the largest probability of its law. So the number of
+    equal pairs has at most the tail of a binomial number with the mean b of these: P(share ≥ s) ≤ exp(−n KL(s ‖ b))
+    (Chernoff; Hoeffding 1956 for unequal probabilities). Few draws that are shared show here, where sums of products
+    would need hundreds.
+    """
+    if seen.residuals.conditional:
+        return None, 0
+    value, law = seen.value[:MOST_EQUAL], seen.law[:MOST_EQUAL]
+    size = len(value)
+    largest = np.array([*(likeliest(law) for law in laws), 0.0])[law]
+    best: tuple[float, int] | None = None
+    for shift in range(1, size):
+        both = (law[:-shift] >= 0) & (law[shift:] >= 0)
+        equal, chance = (value[:-shift] == value[shift:]) & both, np.where(both, largest[shift:], 0.0)
+        half = np.arange(size - shift) // shift % 2
+        for side in (0, 1):
+            pairs = both & (half == side)
+            number = int(pairs.sum())
+            if number:
+                share, mean = float(equal[pairs].sum()) / number, float(chance[pairs].sum()) / number
+                log_chance = -number * _divergence(share, mean) if share > mean else 0.0
+                if best is None or log_chance < best[0]:
+                    best = log_chance, shift
+    if best is None:
+        return None, 0
+    units, rest = divmod(best[1], seen.cells)
+    apart = f"{units:,} units apart" if not rest else f"{best[1]:,} draws apart"
+    return Peak(best[0], f"{seen.name}: draws {apart} are equal"), 2 * (size - 1)
+
+
+def _divergence(share: float, mean: float) -> float:
+    """KL(s ‖ b) of two shares."""
+    if mean >= 1:
+        return 0.0
+    first = share * log(share / mean) if share > 0 else 0.0
+    return first + ((1 - share) * log((1 - share) / (1 - mean)) if share < 1 else 0.0)
 
 
 def _correlated(one: Floats, other: Floats) -> Floats:
@@ -185,6 +229,9 @@ class DrawComparison:
 
     def checks(self) -> Iterator[Check]:
         yield self._check("draws within a measurement", self._within(), "shifts")
+        yield self._check(
+            "draws that two counts share", (equal_within(one, self._laws) for one in self._seen), "shifts"
+        )
         yield self._check("draws of different measurements", self._between(), "shifts")
         yield self._check("cells of the same unit", self._aligned(), "pairs")
         yield self._runs("runs of equal values", self._by_law())

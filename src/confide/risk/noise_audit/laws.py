@@ -238,6 +238,14 @@ def likeliest(law: ResidualLaw) -> float:
     return float(law_mass(narrowed(law)).at.max())
 
 
+def mode(law: ResidualLaw) -> int:
+    """The likeliest value: zero for noise."""
+    if isinstance(law, SurvivorLaw):
+        return min(int((law.trials + 1) * survival(law)), law.trials)
+    mass = law_mass(narrowed(law))
+    return mass.first + int(mass.at.argmax())
+
+
 def likelier_sign(law: ResidualLaw) -> float:
     """How likely the likelier sign of a score is: a half, unless the law is a list of outcomes that leans to a side."""
     if not isinstance(law, OutcomeLaw | FiniteDistribution):
@@ -262,8 +270,8 @@ def law_words(law: ResidualLaw) -> str:
 
 ALARM = 1e-6
 """The probability that noise as planned fails an audit."""
-KINDS = 10
-"""The tests that share it: five of laws, five of independence."""
+KINDS = 11
+"""The tests that share it: five of laws, six of independence."""
 SCALES = (0.97, 1.03, 0.94, 1.06, 0.85, 1.18, 0.6, 1.7, 0.2, 5.0)
 """The wrong scales that evidence is gathered for."""
 TILTS = tuple(sign * size for size in (0.02, 0.06, 0.2, 0.6, 0.95) for sign in (-1, 1))

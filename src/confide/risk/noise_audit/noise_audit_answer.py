@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import OK, AuditPower, TypedAnswer
 from confide.releases.mechanism import Check
 from confide.report import charts
 from confide.report.dossier import BANNER
@@ -70,11 +70,35 @@ class NoiseAudit(TypedAnswer):
     """The same as ``smallest_error``, of each stage whose scale is judged by itself."""
     page: Path | None = None
     """The page that shows it."""
+    finds_missing: bool = True
+    """Whether these checks fail for the same draws if each were the likeliest that its law has: no noise at all."""
+
+    @property
+    def as_planned(self) -> bool:
+        """Whether no check fails."""
+        return all(check.ok for check in self.checks)
 
     @property
     def ok(self) -> bool:
-        """Whether all of it is as planned."""
-        return all(check.ok for check in self.checks)
+        """Whether all of it is as planned, and draws enough were looked at to say so."""
+        return self.verdict == OK
+
+    @property
+    def verdict(self) -> str:
+        """``ok``, ``wrong``, or ``no power`` where missing noise would not have been noticed."""
+        return self.power.verdict(wrong=not self.as_planned)
+
+    @property
+    def power(self) -> AuditPower:
+        """What these draws would have shown."""
+        if not self.finds_missing:
+            words = f"{self.draws:,} draws are too few: even missing noise would not have been noticed."
+            return AuditPower(missing=False, least=None, chance=0.99, words=words)
+        if self.smallest_error is None:
+            words = "Would have noticed missing noise, but not every scale that is off by half."
+            return AuditPower(missing=True, least=1.0, chance=0.99, words=words)
+        words = f"Would have noticed missing noise, and a scale that is off by {100 * self.smallest_error:g} % or more."
+        return AuditPower(missing=True, least=self.smallest_error, chance=0.99, words=words)
 
     @property
     def sees_three_per_cent(self) -> bool:
@@ -84,6 +108,8 @@ class NoiseAudit(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         return {
             "ok": self.ok,
+            "verdict": self.verdict,
+            "power": self.power.as_dict(),
             "confidential": True,
             "mechanism": self.mechanism,
             "runs": list(self.runs),

@@ -24,17 +24,23 @@ from confide.releases.check import throwaway_workspace
 from confide.releases.mechanism import Mechanism
 from confide.releases.progress import Progress, Silent
 from confide.releases.spec import LoadedSpec, load_spec
+from confide.risk.noise_audit import NoiseAudit
 from confide.risk.privacy_audit.bench import Bench, CountedFile
 from confide.risk.privacy_audit.canary_run import CanaryRun
 from confide.risk.privacy_audit.privacy_audit_answer import CONFIDENCE, CanaryAudit, MeasurementBound, PrivacyAudit
 from confide.risk.privacy_audit.twin_loss import (
+    LARGEST,
     Key,
     Touched,
     TwinLoss,
     components_of,
+    least_noticed,
+    log_weight,
     loss_of,
+    narrow_draws,
     narrower_by,
     nothing_touched,
+    power_of,
     share_bounds,
     touched_counts,
     whatever_the_noise,
@@ -74,6 +80,7 @@ class TwinAudit:
         twins, batches = _design(per_twin)
         files = self._two_files(twins)
         losses = self._losses(files, runs, "Measuring made-up records")
+        draws = self._draws(files)
         factors, points = {}, []
         for batch in batches:
             factor, point = _judged(files.touched, batch, losses, error / len(batches))
@@ -95,7 +102,21 @@ class TwinAudit:
             whatever_the_noise=whatever_the_noise(plan.definition, points, twins, bench.delta),
             narrower_by=max(factors.values()),
             measurements=tuple(judged),
+            draws=draws,
+            power_of=lambda: power_of(
+                least_noticed(_Noticing.of(files.touched, batches, runs, error / len(batches)).notices),
+                draws,
+                "The test",
+            ),
         )
+
+    def _draws(self, files: TwoFiles) -> NoiseAudit:
+        """The draws of the first run with each file."""
+        first = {
+            name: (file, self.bench.trial(file.problem, file.job, self.bench.key(files.twins, side, 0)))
+            for side, (name, file) in enumerate(zip(("with", "without"), files.files, strict=True))
+        }
+        return self.bench.noise_audit(**first)
 
     def _single_measurements(
         self, per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]], runs: int, error: float
@@ -135,6 +156,54 @@ class TwinAudit:
                         seen[key][side][run] = sum(part.loss(where, counts) for part, (where, counts, _) in pairs)
                     advance(1)
         return seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Noticing:
+    """Made-up audits by the same test: of each batch what is touched, the threshold, and the power that is stated."""
+
+    batches: tuple[tuple[Counter[tuple[ReleaseNoise, int]], float, TwinLoss], ...]
+    runs: int
+    error: float
+
+    @classmethod
+    def of(cls, touched: Touched, batches: Sequence[Sequence[Key]], runs: int, error: float) -> _Noticing:
+        designs = []
+        for keys in batches:
+            components = components_of(part for key in keys for part in touched[key])
+            stated = TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()})
+            designs.append((components, stated.threshold(), stated))
+        return cls(tuple(designs), runs, error)
+
+    def notices(self, narrower: float, random: np.random.Generator) -> bool:
+        """Whether an audit in which all noise is narrower by a factor says so."""
+        return any(self._batch(*design, narrower, random) for design in self.batches)
+
+    def _batch(
+        self,
+        components: Mapping[tuple[ReleaseNoise, int], int],
+        threshold: float,
+        stated: TwinLoss,
+        narrower: float,
+        random: np.random.Generator,
+    ) -> bool:
+        sums = [np.zeros(self.runs), np.zeros(self.runs)]
+        for (law, gap), number in components.items():
+            for side, shift in enumerate((0, -gap)):
+                noise = narrow_draws(law, narrower, (self.runs, number), random) + shift
+                with np.errstate(invalid="ignore"):
+                    loss = log_weight(law, 1.0, noise) - log_weight(law, 1.0, noise + gap)
+                sums[side] += np.nan_to_num(loss, nan=0.0, posinf=LARGEST, neginf=-LARGEST).sum(axis=1)
+        power, level = _shares(sums[0], sums[1], threshold, self.error)
+        return power > level and stated.power(level) < power
+
+
+def _shares(with_twins: Floats, without: Floats, threshold: float, error: float) -> tuple[float, float]:
+    """Bounds of the power and of the share of false alarms that were seen."""
+    runs = len(with_twins)
+    power, _ = share_bounds(int((with_twins > threshold).sum()), runs, error / 2)
+    _, level = share_bounds(int((without > threshold).sum()), runs, error / 2)
+    return power, level
 
 
 def loss_of_twins(components: Mapping[tuple[ReleaseNoise, int], int], twins: int) -> TwinLoss:
@@ -177,9 +246,7 @@ def _judged(
     components = components_of(part for key in keys for part in touched[key])
     threshold = TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()}).threshold()
     with_twins, without = (sum((losses[key][side] for key in keys), np.zeros(1)) for side in (0, 1))
-    runs = len(with_twins)
-    power, _ = share_bounds(int((with_twins > threshold).sum()), runs, error / 2)
-    _, level = share_bounds(int((without > threshold).sum()), runs, error / 2)
+    power, level = _shares(with_twins, without, threshold, error)
     return narrower_by(components, power, level), (power, level)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.arrays import Integers
+from confide.arrays import Floats, Integers
 from confide.engines import Engine, Source
 from confide.engines.groups import private_folder
 from confide.engines.protocol import Advance, GroupFunction
@@ -23,13 +23,19 @@ from confide.errors import ConfideError, RunError
 from confide.inputs.made_up import nobody
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
+from confide.releases.evaluate import Residuals
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import Workspace
+from confide.risk.noise_audit import NoiseAudit, audit
 from confide.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 
+MOST_DRAWS = 50_000
+"""So many draws of a measurement are held against its law, from one trial."""
+ENOUGH_DRAWS, MOST_TRIALS = 4_000, 12
+"""A made-up file is measured again until it has so many draws, but not more often than so."""
 MOST_BLOCKS = 24
 """A longer block table is cut: noise is the same in all blocks, and a run has to be quick."""
 
@@ -199,6 +205,43 @@ class Bench:
             else:
                 parts.append((part.coordinates, part.values.astype(np.float64), part.law))
         return outcome
+
+    def noise_audit(self, **trials: tuple[CountedFile, Outcome]) -> NoiseAudit:
+        """The draws of trials held against their laws and against each other: made-up records have no secret truth.
+
+        A file whose trial has few draws is measured some times more, with other keys.
+        """
+        plan = Plan.without_loss(self.mechanism.name, {})
+        return audit({name: (plan, self._draws(name, *trial)) for name, trial in trials.items()})
+
+    def _draws(self, name: str, file: CountedFile, first: Outcome) -> list[Residuals]:
+        """What trials added to what is true of a made-up file, measurement by measurement and law by law."""
+        drawn: dict[tuple[str, str, int], list[Floats]] = {}
+        laws: dict[tuple[str, str, int], ReleaseNoise] = {}
+        total, outcome = 0, first
+        for number in range(MOST_TRIALS):
+            for (level, query), parts in outcome.items():
+                for part, (places, counts, law) in enumerate(parts):
+                    true_places, truth, _ = file.truth[level, query][part]
+                    _, here, there = np.intersect1d(places, true_places, return_indices=True)
+                    noise = counts[here][:MOST_DRAWS] - truth[there][:MOST_DRAWS]
+                    if len(noise) and (noise == np.rint(noise)).all():  # a mean of several tables has another law
+                        drawn.setdefault((level, query, part), []).append(noise)
+                        laws[level, query, part] = law
+                        total += len(noise)
+            if total >= ENOUGH_DRAWS:
+                break
+            outcome = self.trial(file.problem, file.job, self.key("draws", name, number))
+        return [
+            Residuals(
+                level,
+                f"{query} ({part + 1})" if part else query,
+                np.concatenate(noise).astype(np.int64)[:, None],
+                (laws[level, query, part],),
+                "made up",
+            )
+            for (level, query, part), noise in drawn.items()
+        ]
 
     def key(self, *which: object) -> ReleaseKey:
         """A key that follows from the seed of the audit and from what it is for."""

@@ -2,9 +2,10 @@
 
 Counts that only one canary touches are its own. They are found without a coin: files with those canaries whose number
 has a certain binary digit are counted without noise, and a count whose every answer is that of all canaries or that of
-none is of the canary with these digits. The guess of a coin is the sign of the log-likelihood ratio of its own counts
-under the noise that the plan states; the third of the canaries with the largest ratios is guessed. Whatever guesses are
-made of, the bound below holds.
+none is of the canary with these digits. A canary without such a count gets no coin. The guess of a coin is the sign of
+the log-likelihood ratio of its own counts under the noise that the plan states. Twice guesses are counted: of the third
+of the canaries with the largest ratios, which shows noise that is somewhat too narrow, and of all, which shows missing
+noise; each has half of the error. Whatever guesses are made of, the bound below holds.
 
 How often canaries can be guessed right in one run, if a mechanism is as private as it states: m *canaries*, made-up
 records, each get a fair coin that says whether it is in the file (or which of two records it is). Somebody who sees the
@@ -30,16 +31,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from confide.answers import AuditPower
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import RunError
 from confide.inputs.made_up import Canaries
 from confide.noise import ReleaseNoise
 from confide.privacy import Definition
+from confide.risk.noise_audit import NoiseAudit
 from confide.risk.privacy_audit.bench import Bench, CountedFile
 from confide.risk.privacy_audit.privacy_audit_answer import CONFIDENCE, CanaryAudit
 from confide.risk.privacy_audit.twin_loss import (
@@ -49,8 +52,11 @@ from confide.risk.privacy_audit.twin_loss import (
     TwinLoss,
     components_of,
     epsilon_of,
+    least_noticed,
     loss_of,
+    narrow_draws,
     nothing_touched,
+    power_of,
     touched_counts,
 )
 
@@ -161,8 +167,9 @@ def _divergence_fits(power: Floats, level: Floats, rho: float) -> Floats:
 # The run, and the guesses.
 
 
-GUESSED = 3
-"""One canary of so many is guessed: with more, those that nobody knows hold the bound down; with fewer, chance does."""
+GUESSED = (3, 1)
+"""One canary of so many is guessed. Of the first, with more, those that nobody knows hold the bound down; with fewer,
+chance does. All are guessed as well: nothing else shows as much if there is no noise. Both are fixed beforehand."""
 SIDES = ("with", "without")
 Components = Counter[tuple[ReleaseNoise, int]]
 
@@ -200,36 +207,58 @@ class CanaryRun:
         owned = np.zeros(number, np.int64)
         for counts in own:
             np.add.at(owned, counts.owner, 1)
-        coins = np.array([self._coin(canary) for canary in range(number)])
+        # Who owns what follows from the plan alone: nobody has seen a coin.
+        owners = np.flatnonzero(owned)
+        coins = np.array([self._coin(canary) for canary in range(number)]) & (owned > 0)
         measured = self._counted(coins, "coins")
         seen = bench.trial(measured.problem, measured.job, bench.key("canaries"))
-        ratios = self._ratios(own, seen)
-        guessed = np.argsort(-np.abs(ratios), kind="stable")[: max(1, number // GUESSED)]
-        correct = int(((ratios[guessed] > 0) == coins[guessed]).sum())
-        return self._answer(per_canary, len(guessed), correct, float(owned.mean()))
+        correct = _right(self._ratios(own, seen)[owners], coins[owners])
+        draws = bench.noise_audit(canaries=(measured, seen))
+        return self._answer(per_canary, own, correct, len(owners), float(owned[owners].mean()), draws)
 
-    def _answer(self, per_canary: dict[Key, Components], guesses: int, correct: int, own: float) -> CanaryAudit:
-        bench, number, error = self.bench, self.canaries.number, float(1 - CONFIDENCE)
+    def _answer(
+        self,
+        per_canary: dict[Key, Components],
+        own_counts: list[OwnCounts],
+        correct: dict[int, int],
+        number: int,
+        own: float,
+        draws: NoiseAudit,
+    ) -> CanaryAudit:
+        bench, error = self.bench, float(1 - CONFIDENCE) / len(GUESSED)
         definition, together = bench.plan.definition, sum(per_canary.values(), Counter())
+        delta = float(bench.delta) if definition is Definition.APPROXIMATE else 0.0
 
-        def narrower(factor: float) -> bool:
+        def level_of_noise(factor: float) -> Level:
             if factor == 0:
-                return excluded(lambda power: power, number, guesses, correct, error)
-            loss = TwinLoss.of({(law, gap, factor): times for (law, gap), times in together.items()})
-            return excluded(level_of_loss(loss), number, guesses, correct, error)
+                return lambda power: power
+            return level_of_loss(TwinLoss.of({(law, gap, factor): n for (law, gap), n in together.items()}))
 
-        def of_the_definition(parameter: float) -> bool:
-            delta = float(bench.delta) if definition is Definition.APPROXIMATE else 0.0
-            zcdp = definition is Definition.ZCDP
-            level = level_of_rho(parameter) if zcdp else level_of_epsilon(parameter, delta)
-            return excluded(level, number, guesses, correct, error)
+        def level_of_definition(parameter: float) -> Level:
+            return level_of_rho(parameter) if definition is Definition.ZCDP else level_of_epsilon(parameter, delta)
+
+        def shown(levels: Callable[[float], Level], most: float) -> float:
+            return least(lambda x: _excluded(levels(x), number, correct, error), 1.0, most)
 
         stated = bench.stated()
-        factor = least(narrower, 1.0, 64.0)
-        parameter = least(of_the_definition, 1.0, 1e3)
+        factor, parameter = shown(level_of_noise, 64.0), shown(level_of_definition, 1e3)
         whatever = {"epsilon": parameter}
         if definition is Definition.ZCDP:
             whatever = {"rho": parameter, "epsilon": epsilon_of(parameter, bench.delta)}
+        # Of the two numbers of guesses the one that the bound comes from.
+        just_below = level_of_definition(parameter * (1 - 1e-6))
+        best = next((item for item in correct.items() if _excluded(just_below, number, dict([item]), error)), None)
+        guesses, right_guesses = best or next(iter(correct.items()))
+
+        def power() -> AuditPower:
+            levels = level_of_noise(1.0), level_of_definition(next(iter(stated.values())))
+
+            def notices(narrower: float, random: np.random.Generator) -> bool:
+                right = _right(*_made_up_ratios(own_counts, narrower, random))
+                return any(_excluded(level, number, right, error) for level in levels)
+
+            return power_of(least_noticed(notices), draws, "The guesses")
+
         return CanaryAudit(
             mechanism=bench.mechanism.name,
             definition=definition,
@@ -237,13 +266,15 @@ class CanaryRun:
             delta=bench.delta,
             canaries=number,
             guesses=guesses,
-            correct=correct,
+            correct=right_guesses,
             touched=sum(together.values()),
             own=own,
             stated=stated,
             at_least=loss_of(definition, per_canary, dict.fromkeys(per_canary, factor), bench.delta),
             whatever_the_noise=whatever,
             narrower_by=factor,
+            draws=draws,
+            power_of=power,
         )
 
     def _counted(self, heads: Booleans, name: str) -> CountedFile:
@@ -287,6 +318,31 @@ class CanaryRun:
             coordinates, counts, _ = seen[part.key][part.part]
             np.add.at(ratios, part.owner, part.counts.losses(coordinates, counts))
         return ratios
+
+
+def _right(ratios: Floats, coins: Booleans) -> dict[int, int]:
+    """For each number of guesses how many are right, those with the largest ratios first."""
+    order = np.argsort(-np.abs(ratios), kind="stable")
+    right = np.cumsum((ratios[order] > 0) == coins[order])
+    return {guesses: int(right[guesses - 1]) for guesses in (max(1, len(ratios) // part) for part in GUESSED)}
+
+
+def _excluded(level: Level, canaries: int, right: Mapping[int, int], error: float) -> bool:
+    """Whether one of the numbers of right guesses is improbable; each has its own part of the error."""
+    return any(excluded(level, canaries, guesses, correct, error) for guesses, correct in right.items())
+
+
+def _made_up_ratios(own: Sequence[OwnCounts], narrower: float, random: np.random.Generator) -> tuple[Floats, Booleans]:
+    """Ratios and coins of a made-up run in which the noise is narrower by a factor."""
+    owners = np.unique(np.concatenate([part.owner for part in own]))
+    coins = random.integers(0, 2, len(owners)).astype(np.bool_)
+    ratios = np.zeros(len(owners))
+    for part in own:
+        place, counts = np.searchsorted(owners, part.owner), part.counts
+        true = np.where(coins[place], counts.with_twins, counts.without)
+        seen = true + narrow_draws(counts.law, narrower, true.shape, random)
+        np.add.at(ratios, place, counts.losses(counts.places, seen))
+    return ratios, coins
 
 
 def _at(outcome: Outcome, key: Key, part: int, coordinates: Integers) -> Floats:

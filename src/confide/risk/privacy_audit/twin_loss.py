@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy.stats import beta as beta_distribution
 
+from confide.answers import AuditPower
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError, RunError
 from confide.noise import ReleaseNoise, TruncatedDistribution, TwoSidedGeometric
 from confide.privacy import Definition, epsilons
+from confide.risk.noise_audit import NoiseAudit
 
 LARGEST = 50.0  # a single loss, where one of both files could not have given the count
 _STEP, FINE = 2.0**-7, 2.0**-15
@@ -244,6 +246,75 @@ def nothing_touched() -> RunError:
         expected="at least one noisy count that a record counts in",
         remedy="look at the tables and levels of the spec: nothing depends on the records",
     )
+
+
+def narrow_draws(law: ReleaseNoise, factor: float, shape: tuple[int, ...], random: np.random.Generator) -> Floats:
+    """Made-up draws of noise that is narrower by a factor, to see what an audit would notice; infinite: no noise.
+
+    They protect nobody. A Gaussian or a Laplace variable is rounded, which is close to the discrete law of that scale.
+    """
+    plain = law.untruncated if isinstance(law, TruncatedDistribution) else law
+    parameter = float(plain.parameter)
+    if math.isinf(factor):
+        return np.zeros(shape)
+    if isinstance(plain, TwoSidedGeometric):
+        drawn = random.laplace(0.0, 1 / (parameter * factor), shape)
+    else:
+        drawn = random.normal(0.0, math.sqrt(parameter) / factor, shape)
+    drawn = np.rint(drawn)
+    return np.clip(drawn, -law.bound, law.bound) if isinstance(law, TruncatedDistribution) else drawn
+
+
+FACTORS = (1.1, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, math.inf)
+"""How many times too narrow noise is tried to be, where the least fault that an audit notices is looked for."""
+TRIED, CHANCE = 40, 0.9
+"""So many made-up audits are tried with each, and so often it must be noticed."""
+
+
+def least_noticed(notices: Callable[[float, np.random.Generator], bool]) -> float | None:
+    """The least factor by which noise must be too narrow to be noticed in nine of ten audits; none if it never is.
+
+    Args:
+        notices: Whether a made-up audit of noise that is narrower by a factor says that something is wrong.
+
+    Returns:
+        One of :data:`FACTORS`; infinite: only missing noise is noticed.
+    """
+    low, high = -1, len(FACTORS) - 1
+    if not _often(notices, FACTORS[high]):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _often(notices, FACTORS[middle]) else (middle, high)
+    return FACTORS[high]
+
+
+def _often(notices: Callable[[float, np.random.Generator], bool], factor: float) -> bool:
+    random = np.random.default_rng(1)
+    return sum(notices(factor, random) for _ in range(TRIED)) >= CHANCE * TRIED
+
+
+def power_of(noticed: float | None, draws: NoiseAudit, what: str) -> AuditPower:
+    """The power of an audit that has a test of its own and holds the same draws against their laws.
+
+    Args:
+        noticed: The least factor that the test notices, as :func:`least_noticed` has it.
+        draws: The draws, held against their laws.
+        what: What the test is, in words.
+    """
+    of_draws = draws.power
+    by_test = (
+        f"{what} would not have noticed even missing noise"
+        if noticed is None
+        else f"{what} would have noticed missing noise only"
+        if math.isinf(noticed)
+        else f"{what} would have noticed noise of less than {100 / noticed:.0f} % of the stated scale"
+    )
+    parts = [part for part in (of_draws.least, None if noticed is None else 1 - 1 / noticed) if part is not None]
+    missing = noticed is not None or of_draws.missing
+    words = f"{by_test} (in {100 * CHANCE:.0f} of 100 audits). The draws, held against their laws: {of_draws.words}"
+    words += "" if missing else " So this audit has no power: it cannot say that all is well."
+    return AuditPower(missing=missing, least=min(parts, default=None), chance=CHANCE, words=words)
 
 
 # From what a test was seen to do to lower bounds of a loss.

@@ -76,6 +76,7 @@ def protection(
     delta: Fraction = Fraction(1, 10**10),
     prior: Exact = "0.01",
     unit: str = "person",
+    not_protected: tuple[str, ...] = (),
 ) -> StatedProtection:
     """What a loss protects from.
 
@@ -85,6 +86,7 @@ def protection(
         delta: At which epsilon is stated, for zCDP.
         prior: What somebody who knows everybody else believes beforehand.
         unit: What one record describes.
+        not_protected: The parts of a record that invariants give away, or leave less of, in words.
 
     Returns:
         The figures; all of them are bounds.
@@ -95,7 +97,7 @@ def protection(
     >>> f"{figures.reconstruction:.3f}"
     '0.125'
     """
-    return _protection(loss, neighbours, delta, probability(prior, "prior"), unit)
+    return _protection(loss, neighbours, delta, probability(prior, "prior"), unit, not_protected)
 
 
 def expected_posterior(loss: ZCDP | PureDP, prior: Exact) -> float:
@@ -119,9 +121,14 @@ def expected_posterior(loss: ZCDP | PureDP, prior: Exact) -> float:
 
 @lru_cache(maxsize=4096)
 def _protection(
-    loss: ZCDP | PureDP, neighbours: Neighbours, delta: Fraction, prior: Fraction, unit: str
+    loss: ZCDP | PureDP,
+    neighbours: Neighbours,
+    delta: Fraction,
+    prior: Fraction,
+    unit: str,
+    not_protected: tuple[str, ...],
 ) -> StatedProtection:
-    price = StatedPrice(loss, neighbours, delta, unit)
+    price = StatedPrice(loss, neighbours, delta, unit, not_protected=not_protected)
     return StatedProtection(price, prior, _power(loss, LEVEL), expected_posterior(loss, prior), _power(loss, prior))
 
 
