@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from confide.answers import TypedAnswer
 from confide.engines.groups import write_text
 from confide.errors import ParameterError, Place, ReleaseError
+from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
@@ -32,6 +33,7 @@ from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, file_states, not_a_release, read_manifest, release_of
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
+BELOW_ZERO = "the sum below may be zero as far as its noise tells"
 COMMON_TEXTS = ("level", "area", "area_name", "margin", "status")
 
 
@@ -49,6 +51,8 @@ class Estimate:
     """Why something is not known, or what else there is to know."""
     bounds: tuple[float, float] | None = None
     """Where the truth is with the probability, in place of a margin: the noise does not go as far up as down."""
+    outside: tuple[float, float] | None = None
+    """Of a ratio whose denominator may be zero: the truth is at most the first or at least the second."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -65,7 +69,7 @@ class Estimate:
         share = f"{float(self.probability) * 100:.4g} %"
         if self.bounds is not None:
             low, high = (_text(end) for end in self.bounds)
-            return f"{_text(self.value)} ({low} to {high}, {share}); {self.note}"
+            return f"{_text(self.value)} ({low} to {high}, {share})" + (f"; {self.note}" if self.note else "")
         if self.margin is None:
             return f"{_text(self.value)} (margin unknown: {self.note})"
         return f"{_text(self.value)} ± {_text(self.margin)} ({share})" + (f"; {self.note}" if self.note else "")
@@ -79,6 +83,7 @@ class Estimate:
             "variance": self.variance,
             "note": self.note,
             **({} if self.bounds is None else {"bounds": list(self.bounds)}),
+            **({} if self.outside is None else {"outside": list(self.outside)}),
         }
 
 
@@ -292,28 +297,54 @@ class Release:
         return self._combined(chosen, level)
 
     def ratio(self, a: Any, b: Any, *, table: str | None = None, level: Exact = "0.95") -> Estimate:
-        """The sum of the rows ``a`` over that of the rows ``b``, with its margin by linearisation.
+        """The sum of the rows ``a`` over that of the rows ``b``, with Fieller's interval.
 
-        With sums ``A`` and ``B`` and the ratio ``R``, the noise of ``R`` is about that of ``A - R B`` over ``B``. That
-        holds where ``B`` is far from zero beside its noise; otherwise the margin is None.
+        With sums ``A`` and ``B``, those ratios ``R`` are kept for which ``A - R B`` is no further from zero than noise
+        may take it. Where ``B`` is not far from zero beside its noise these are no interval: all but those between two
+        numbers (``outside``), or all there are; the note says so. Derivation: ``docs/proofs/sums.md``.
+
+        Returns:
+            The ratio with ``bounds``, and as ``margin`` the further of both; without either where there are none.
         """
         above, below = self._chosen(a, table), self._chosen(b, table)
         numerator, denominator = self.sum(above, level=level), self.sum(below, level=level)
         share = probability(level, "level")
         if numerator.value is None or denominator.value is None:
             return Estimate(None, None, share, note=numerator.note or denominator.note)
-        if not denominator.value:
-            return Estimate(None, None, share, note="the sum below is zero")
-        value = numerator.value / denominator.value
+        value = numerator.value / denominator.value if denominator.value else None
         if numerator.margin is None or denominator.margin is None or denominator.variance is None:
-            return Estimate(value, None, share, note=numerator.note or denominator.note)
-        if denominator.value**2 < 9 * denominator.variance:
-            return Estimate(value, None, share, note="the sum below is not far from zero beside its noise")
-        slope = Fraction(value).limit_denominator(10**6)
-        terms = [*self._terms(Fraction(1), above), *self._terms(-slope, below)]
-        variance = NoiseOfSum.of(terms).variance / denominator.value**2
-        margin = NormalDist().inv_cdf((1 + float(share)) / 2) * math.sqrt(variance)
-        return Estimate(value, margin, share, variance, numerator.note)
+            note = numerator.note or denominator.note
+            return Estimate(value, None, share, note=note if value is not None else "the sum below is zero")
+        return self._fieller(numerator, denominator, share, above, below)
+
+    def _fieller(self, a: Estimate, b: Estimate, share: Fraction, above: Rows, below: Rows) -> Estimate:
+        assert a.value is not None
+        assert b.value is not None
+
+        def noise(times: Fraction, less: Fraction) -> NoiseOfSum:
+            return NoiseOfSum.of([*self._terms(times, above), *self._terms(-less, below)])
+
+        parts = noise(Fraction(1), Fraction(0)), noise(Fraction(0), Fraction(1)), noise(Fraction(1), Fraction(1))
+        v_a, v_b, v_gap = (part.variance for part in parts)
+        # How far noise goes beside its standard deviation: of the sums alone and of their difference, by their laws.
+        quantiles = [NormalDist().inv_cdf((1 + float(share)) / 2)]
+        quantiles += [part.margin(share) / math.sqrt(part.variance) for part in parts if part.variance > 0]
+        if b.value:
+            slope = Fraction(a.value / b.value).limit_denominator(60)
+            if (at_ratio := noise(Fraction(1), slope)).variance > 0:
+                quantiles.append(at_ratio.margin(share) / math.sqrt(at_ratio.variance))
+        covariance = (v_a + v_b - v_gap) / 2
+        sets = ratio_sets(a.value, b.value, v_a, v_b, covariance, max(quantiles))
+        low, high, value = float(sets.low), float(sets.high), a.value / b.value if b.value else None
+        percent = f"{float(share) * 100:.4g} %"
+        if bool(sets.outside):
+            note = f"{BELOW_ZERO}: the ratio is at most {_text(low)} or at least {_text(high)} ({percent})"
+            return Estimate(value, None, share, note=note, outside=(low, high))
+        if value is None or not bool(sets.bounded):
+            return Estimate(value, None, share, note=f"{BELOW_ZERO}: the ratio may be anything ({percent})")
+        low, high = min(low, value), max(high, value)
+        variance = max(0.0, v_a - 2 * value * covariance + value**2 * v_b) / b.value**2
+        return Estimate(value, max(high - value, value - low), share, variance, a.note, bounds=(low, high))
 
     @cached_property
     def _codebook(self) -> Codebook | None:

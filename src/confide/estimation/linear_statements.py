@@ -50,6 +50,72 @@ class ShareIntervals(RealIntervals):
     bounded: Booleans
 
 
+@dataclass(frozen=True, eq=False)
+class FiellerSets(RealIntervals):
+    """The ratios x/y that a test of x - R y = 0 accepts.
+
+    Where ``outside`` they are all but those *between* the ends; otherwise all between the ends, which may be infinite.
+    """
+
+    outside: Booleans
+
+    @property
+    def bounded(self) -> Booleans:
+        """Whether there are two finite ends with the ratios between them."""
+        return np.asarray(~self.outside & np.isfinite(self.low) & np.isfinite(self.high))
+
+    def covers(self, truth: ArrayLike) -> Booleans:
+        """Whether each set has the number in it."""
+        value = np.asarray(truth)
+        between = (self.low <= value) & (value <= self.high)
+        return np.asarray(np.where(self.outside, (value <= self.low) | (value >= self.high), between))
+
+
+def ratio_sets(
+    above: ArrayLike,
+    below: ArrayLike,
+    above_variance: ArrayLike,
+    below_variance: ArrayLike,
+    covariance: ArrayLike,
+    quantile: ArrayLike,
+) -> FiellerSets:
+    """Fieller's sets {R: (x - R y)² <= z² Var(x - R y)}: for every true ratio they have it with the level of z exactly.
+
+    (x - R y)² - z² Var(x - R y) = a R² - 2 b R + k is a parabola. With a > 0, that is with y further than z standard
+    deviations from zero, it has two roots, and the set lies between them. With a < 0 the set is what lies outside of
+    the roots, or everything where there are none; with a = 0 it is a half line.
+
+    Args:
+        above: Estimates x.
+        below: Estimates y, of either sign.
+        above_variance: Var(x).
+        below_variance: Var(y).
+        covariance: Cov(x, y).
+        quantile: z.
+
+    >>> sets = ratio_sets([30.0, 30.0, 1.0], [100.0, 5.0, 2.0], 16.0, 25.0, 0.0, 1.96)
+    >>> sets.low.round(3), sets.high.round(3)
+    (array([ 0.219, -6.144,   -inf]), array([0.387, 1.921,   inf]))
+    >>> sets.outside, sets.bounded
+    (array([False,  True, False]), array([ True, False, False]))
+    """
+    x, y, vx, vy, c, z = np.broadcast_arrays(
+        *(np.asarray(v, np.float64) for v in (above, below, above_variance, below_variance, covariance, quantile))
+    )
+    _check_variances(vx, vy)
+    square = z * z
+    a, b, k = y * y - square * vy, x * y - square * c, x * x - square * vx
+    discriminant = b * b - a * k
+    # With a > 0 there is a root, as R = x/y makes the left side of the test zero.
+    root = np.sqrt(np.maximum(discriminant, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        first, second, line = (b - root) / a, (b + root) / a, k / (2 * b)
+    between, outside = a > 0, (a < 0) & (discriminant > 0)
+    low = np.where(between, first, np.where(outside, second, np.where((a == 0) & (b > 0), line, -np.inf)))
+    high = np.where(between, second, np.where(outside, first, np.where((a == 0) & (b < 0), line, np.inf)))
+    return FiellerSets(low, high, np.asarray(outside))
+
+
 def share_intervals(
     part: ArrayLike,
     base: ArrayLike,
@@ -75,18 +141,9 @@ def share_intervals(
     >>> ends.low.round(3), ends.high.round(3), ends.bounded
     (array([0.239, 0.   ]), array([0.36, 1.  ]), array([ True, False]))
     """
-    square = normal_quantile(level) ** 2
-    x, y, vx, vy, c = np.broadcast_arrays(
-        *(np.asarray(values, np.float64) for values in (part, base, part_variance, base_variance, covariance))
-    )
-    _check_variances(vx, vy)
-    # a R² - 2 b R + k <= 0. With a > 0 there is a root between, as R = x/y makes the left side of the test zero.
-    a, b, k = y * y - square * vy, x * y - square * c, x * x - square * vx
-    bounded = (a > 0) & (y > 0)
-    root = np.sqrt(np.maximum(b * b - a * k, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low = np.where(bounded, (b - root) / a, 0.0)
-        high = np.where(bounded, (b + root) / a, 1.0)
+    sets = ratio_sets(part, base, part_variance, base_variance, covariance, normal_quantile(level))
+    bounded = sets.bounded & (np.asarray(base, np.float64) > 0)
+    low, high = np.where(bounded, sets.low, 0.0), np.where(bounded, sets.high, 1.0)
     return ShareIntervals(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0), np.asarray(bounded))
 
 
