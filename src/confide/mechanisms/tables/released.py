@@ -115,10 +115,11 @@ class MeasuredNoise:
 # What ``verify`` looks at.
 
 
-FALSE_ALARM = 1e-6
-"""The probability, at most, with which a margin that has its noise is taken for one that has too little."""
+FALSE_ALARM = 1e-9
+"""The probability, at most, with which a margin that has its noise is taken for one that has too little. A run is not
+sealed then, so that it is small also for hundreds of margins."""
 
-TOO_LOUD = 7
+TOO_LOUD = 10
 """How many standard errors the squared disagreement of a margin with its cells may be above what is promised."""
 
 ENOUGH = 50
