@@ -104,7 +104,8 @@ def check(
         progress: Is told of the stage.
         ask_witnesses: Whether the ledger is compared with what lies beside the records and in other run folders. Not
             for trials with a chosen key, whose ledgers are no data set's, nor for what spends nothing.
-        accept_ledger: Whether a ledger that witnesses contradict is taken all the same, with a warning.
+        accept_ledger: Whether a ledger that witnesses contradict, or that was charged for other records alone, is taken
+            all the same, with a warning.
 
     Returns:
         The plan and its price, as far as they could be found, and every finding.
@@ -135,7 +136,8 @@ def check(
     except OSError:  # what cannot be read is found, and named, by the check of the records
         fingerprint = ""
     if account is not None and ask_witnesses and all(finding.code != NOT_IN_LEDGER for finding in findings):
-        findings += _contradicted(loaded, workspace, fingerprint, accepted=accept_ledger)
+        charged = begun is not None and begun.run_id in account.runs
+        findings += _contradicted(loaded, workspace, fingerprint, charged=charged, accepted=accept_ledger)
     with progress.stage("Checking records", 1) as advance:
         try:
             of_records = mechanism.check(problem, job)
@@ -265,11 +267,15 @@ def records_file(loaded: LoadedSpec) -> Path:
     return loaded.resolve(loaded.spec.data.records)
 
 
-def _contradicted(loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, accepted: bool) -> tuple[Finding, ...]:
-    """What the witness beside the records, and other runs over them, say against the ledger."""
+def _contradicted(
+    loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, charged: bool, accepted: bool
+) -> tuple[Finding, ...]:
+    """What the witness beside the records, other runs over them, and the ledger itself say against charging it."""
     try:
-        beside = read_witness(records_file(loaded))
-        findings = Ledger(ledger_path(loaded)).contradicted(beside, _other_runs(workspace, fingerprint))
+        beside, ledger = read_witness(records_file(loaded)), Ledger(ledger_path(loaded))
+        findings = ledger.contradicted(beside, _other_runs(workspace, fingerprint))
+        if fingerprint and not charged:
+            findings += ledger.unseen(fingerprint)
     except ConfideError as error:
         return tuple(error.findings)
     return tuple(replace(finding, severity="warning") for finding in findings) if accepted else findings

@@ -99,7 +99,8 @@ def run(
         open_engine: Opens the engine that counts and maps.
         progress: Is told of stages and warnings.
         chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
-        accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger.
+        accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger, or it was
+            charged for other records alone.
         confirm: Is shown what was checked before anything is charged, and raises if it must not be. It is not asked
             where nothing is charged: of a run that goes on, or of a mechanism without a budget.
 
@@ -120,7 +121,7 @@ def run(
         charged, drawn = None, workspace.measured.exists()
         if mechanism.accounted:
             charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace, trial)
-            identity, reservation = charged.reserve(identity)
+            identity, reservation = charged.reserve(identity, accept_records=accept_ledger)
             if reservation.state == "sealed":
                 return charged.already_sealed(reservation.manifest_sha256)
             drawn = reservation.state == "measured"
@@ -368,7 +369,7 @@ class _Charged:
     workspace: Workspace
     trial: bool
 
-    def reserve(self, identity: RunIdentity) -> tuple[RunIdentity, Reservation]:
+    def reserve(self, identity: RunIdentity, *, accept_records: bool) -> tuple[RunIdentity, Reservation]:
         """Charges the run, once for ever. If the ledger refuses, the run was never begun."""
         cost = self.checked.cost
         assert cost is not None
@@ -380,6 +381,7 @@ class _Charged:
                 records_fingerprint=identity.records_fingerprint,
                 cost=cost.amount,
                 delta=cost.delta,
+                accept_records=accept_records,
             )
         except LedgerError:
             with suppress(LedgerError):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -38,8 +39,10 @@ from confide.inputs.proposals.office import ColumnReading
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism
 from confide.schema import Code
+from confide.studio.cockpit import PATIENCE
 from confide.studio.explorer import Folder
-from confide.studio.opened_folder import OpenedFolder
+from confide.studio.jobs import require_data_set
+from confide.studio.opened_folder import FoundFile, OpenedFolder
 from confide.studio.pages import address, page
 
 router = APIRouter(tags=["doctor"])
@@ -349,6 +352,10 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
     accounted = wanted.mechanism in api.MECHANISMS and api.MECHANISMS[wanted.mechanism].accounted
     ledger = folder.inside(wanted.ledger) if accounted and wanted.ledger else None
     opening = ledger is not None and not ledger.exists()
+    if accounted and ledger is None:
+        raise _whose_people()
+    if ledger is not None and not opening:
+        require_data_set(Ledger(ledger).account().data_set, wanted.typed)
     if opening:
         _require_typed(wanted)
         api.no_second_ledger(wanted.mechanism, folder.inside(view.file))
@@ -409,6 +416,26 @@ def _require_typed(wanted: _Wanted) -> None:
         )
 
 
+def _whose_people() -> ParameterError:
+    return ParameterError(
+        "whose-people",
+        "you did not say whose people these are, so no spec was written",
+        where=Place(path="ledger"),
+        found="no answer",
+        expected="the ledger of the same people, or a new one for people who have none",
+        remedy="go back and choose; a ledger pays for the releases of one data set alone",
+    )
+
+
+def _ledgers(files: Iterable[FoundFile]) -> list[tuple[str, str]]:
+    """Each ledger of the folder, by its file, with the name of its data set where it can be read."""
+    listed = []
+    for file in files:
+        with suppress(ConfideError):
+            listed.append((file.name, Ledger(file.path, lock_timeout=PATIENCE).account().data_set))
+    return listed
+
+
 def commands(view: DoctorView, office: OpenedOffice, mechanism: str = "tables") -> list[str]:
     """What does the same at a terminal; changes of the schema are made in its file there."""
     new = ["confide", "new", mechanism, "office", "--from", view.file, "--schema", schema_name(view)]
@@ -452,7 +479,7 @@ def _page(view: DoctorView, folder: OpenedFolder, office: OpenedOffice) -> HTMLR
         rows=sum(office.values[chosen].values()),
         rare=RARE,
         files=[each.name for each in contents.records if each.name != view.file],
-        ledgers=[each.name for each in contents.ledgers],
+        ledgers=_ledgers(contents.ledgers),
         mechanisms=_mechanisms(),
         tree=None if office.tree is None else _nodes(office.tree),
         new_folder=_free_folder({file.name for file in contents.specs}),

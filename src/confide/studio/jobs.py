@@ -178,10 +178,10 @@ class Noting:
         write_text(self.file, json.dumps(self.values))
 
 
-def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
     from confide import api
 
-    checked = api.check(spec, progress=progress)
+    checked = api.check(spec, accept_ledger=_same_people(spec, given), progress=progress)
     summary = checked.summary
     shown = (
         {}
@@ -219,7 +219,8 @@ def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, An
                 remedy="check the spec again and look at the price",
             )
 
-    return api.run(spec, confirm=same_price, progress=progress).as_dict()
+    accepted = _same_people(spec, given)
+    return api.run(spec, accept_ledger=accepted, confirm=same_price, progress=progress).as_dict()
 
 
 def _evaluate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
@@ -287,6 +288,38 @@ ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] 
     "compare": _compare,
 }
 """What a job can do."""
+
+
+def _same_people(spec: Path, given: Mapping[str, Any]) -> bool:
+    """Whether somebody typed the name of the ledger's data set: what ``--accept-ledger`` is at a terminal."""
+    if not (typed := str(given.get("data_set", "")).strip()):
+        return False
+    from confide import api
+    from confide.releases.ledger import Ledger
+
+    loaded = api.load(spec)
+    if not api.MECHANISMS[loaded.spec.release.mechanism].accounted:
+        return False
+    require_data_set(Ledger(loaded.resolve(loaded.spec.privacy.ledger)).account().data_set, typed)
+    return True
+
+
+def require_data_set(name: str, typed: str) -> None:
+    """Refuses where somebody did not type the name of the data set that a ledger is kept for.
+
+    Args:
+        name: The name, as the ledger has it.
+        typed: What was typed.
+    """
+    if typed.strip() != name:
+        raise RunError(
+            "not-confirmed",
+            "you did not type the name of the data set whose ledger would be charged, so nothing was done",
+            where=Place(path="data_set"),
+            found="another answer" if typed.strip() else "no answer",
+            expected=f"the name {name}",
+            remedy="type the name if these are the same people; if they are others, open a ledger for them",
+        )
 
 
 def require_name(spec: Path, typed: str) -> None:
