@@ -19,6 +19,7 @@ from tests.contract.kit import Project, lay_out
 from tests.kits.studio import ORIGIN, Visitor, entered
 
 from confide.errors import RunError
+from confide.releases.ledger import Ledger
 from confide.releases.workspace import one_process
 from confide.studio import cockpit, jobs
 from confide.studio.jobs import LOCK, Jobs, work
@@ -227,3 +228,29 @@ def test_after_a_crash_the_same_button_goes_on_and_nothing_is_charged_again(
         do(browser, "run", typed=NAME, cost="3/2")
     wait_for(browser, lambda now: now["sealed"] and now["jobs"]["run"]["state"] == "done")
     assert project.charges() == ["open", "reserve", "measured", "sealed"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_ledger_that_paid_for_other_records_needs_the_name_of_its_data_set(project: Project) -> None:
+    ledger = Ledger(project.ledger)
+    name = ledger.account().data_set
+    ledger.reserve("other", release="other", plan_hash="a" * 64, records_fingerprint="b" * 64, cost="1/1000")
+    project.spec.write_text(project.spec.read_text().replace('"3/2"', '"1"'))
+    browser = entered(project.folder)
+    do(browser, "check")
+    page = browser.get("/cockpit", params=SPEC).text
+    assert "Are these the same people as in" in page
+    assert "Mend what the check found" in page
+    refused = do(browser, "run", typed=NAME, cost="1")["jobs"]["run"]
+    assert refused["findings"][0]["code"] == "ledger-other-records"
+    for action in ("check", "run"):
+        wrong = do(browser, action, typed=NAME, cost="1", data_set=NAME)
+        assert (wrong["status"], wrong["findings"][0]["code"]) == (400, "not-confirmed")
+    form = {"action": "check", "data_set": name}
+    assert browser.post("/cockpit/do", params=SPEC, headers=ORIGIN, form=form).status_code == 303
+    page = browser.get("/cockpit", params=SPEC).text
+    assert "The ledger was charged for other records so far" in page
+    again = do(browser, "run", typed=NAME, cost="1")["jobs"]["run"]
+    assert again["findings"][0]["code"] == "ledger-other-records", "said for the check alone"
+    assert project.charges() == ["open", "reserve"]
+    assert do(browser, "run", typed=NAME, cost="1", data_set=name)["sealed"]

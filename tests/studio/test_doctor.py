@@ -280,3 +280,28 @@ def test_a_reading_counts_what_a_level_has_and_says_what_it_does_not_explain() -
     assert read_column(propose_column("sex", values), values).findings == ()
     twice = ColumnProposal("sex", levels=(("M", "male"), ("F", "female")), aliases={"M": ("m",), "F": ("m",)})
     assert read_column(twice, values).findings[0].code == "ambiguous-code"
+
+
+def test_the_ledger_of_other_people_is_never_the_first_choice(office: Path) -> None:
+    """No ledger is chosen for somebody; one that is there is taken for its own name alone."""
+    Ledger.open_new(office / "a.ledger", data_set="made-up land", definition="zcdp", neighbours="change-one", budget=1)
+    browser = entered(office)
+    page = browser.get("/doctor", params=FILES).text
+    select = re.search(r'<select name="ledger".*?</select>', page, re.DOTALL)
+    assert select is not None
+    assert re.findall(r'<option value="([^"]*)" selected', select[0]) == [""]
+    assert "the same people as in made-up land" in select[0]
+    for answer in (
+        {"ledger": "", "typed": "made-up land"},
+        {"ledger": "a.ledger", "typed": ""},
+        {"ledger": "a.ledger", "typed": "people"},
+        {"ledger": "a.ledger", "typed": "a.ledger"},
+    ):
+        sent = browser.post("/doctor/write", params=FILES, headers=ORIGIN, form=ASKED | answer)
+        assert sent.status_code == 400, answer
+        assert not (office / "office").exists()
+    sent = browser.post(
+        "/doctor/write", params=FILES, headers=ORIGIN, form=ASKED | {"ledger": "a.ledger", "typed": "made-up land"}
+    )
+    assert sent.status_code == 303, sent.text
+    assert tomllib.loads((office / "office/spec.toml").read_text())["privacy"]["ledger"] == "../a.ledger"

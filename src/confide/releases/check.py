@@ -27,7 +27,7 @@ from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
-from confide.releases.spec import LoadedSpec
+from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
@@ -144,6 +144,8 @@ def check(
         except InputError as error:
             of_records = list(error.findings)
         advance(1)
+    if not any(finding.severity == "error" for finding in of_records):
+        of_records += _household_areas(loaded, engine)
     findings += once_for_both_files(of_records)
     if begun is None:
         needed = mechanism.bytes_needed(problem, plan)
@@ -153,6 +155,19 @@ def check(
     stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
     worded = in_office_words(findings, loaded.spec.geography.smallest)
     return Checked(problem, plan, cost, account, worded, mechanism.summary(plan), fingerprint, stated)
+
+
+def _household_areas(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
+    """A finding if the block table of a spec lists the households of its records, where these are persons."""
+    data = loaded.spec.data
+    if not (data.records and data.blocks) or data.one_row_for_each_block or getattr(data, "value", None) is not None:
+        return []
+    sources, _ = find_sources(loaded)
+    if len(sources) < 2:
+        return []
+    from confide.inputs.proposals.place_proposal import check_areas
+
+    return check_areas(engine, sources["records"], sources["blocks"], loaded.spec.geography.block)
 
 
 def _stated_price(

@@ -501,7 +501,8 @@ class Ledger:
             account = fold(transaction.entries)
             if (standing := already(account, event)) is not None:
                 return standing
-            if isinstance(event, Reserved) and not (accept_records or account.knows(event.records_fingerprint)):
+            strange = isinstance(event, Reserved) and not account.knows(event.records_fingerprint)
+            if strange and event.run_id not in account.runs and not accept_records:
                 raise LedgerError(_unseen(account, self.path))
             time = moment_after(transaction.last, self._clock(), self._tolerance)
             entry = following(transaction.last, event, time)
