@@ -471,6 +471,11 @@ class Ledger:
         """
         return tuple(_contradicted(self._read(), self.path, tuple(beside), tuple(in_folders)))
 
+    def unwritable(self) -> tuple[Finding, ...]:
+        """A finding if the ledger can be read, and nothing can be charged to it."""
+        finding = store.unwritable(self.path)
+        return () if finding is None else (finding,)
+
     def unseen(self, records_fingerprint: str) -> tuple[Finding, ...]:
         """A finding if the ledger was charged for other records and never for these; :meth:`reserve` raises it."""
         account = self.account()
