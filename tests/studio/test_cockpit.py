@@ -177,8 +177,14 @@ def test_a_second_job_ends_before_it_begins_and_a_lost_one_is_interrupted(projec
             work(asked)
         assert not (folder / "check.json").exists()
         assert Jobs(project.folder.resolve()).states(spec)["run"].state == "running"
-        Jobs(project.folder.resolve()).start("check", spec)
+        with pytest.raises(RunError, match="another job is at work"):
+            Jobs(project.folder.resolve()).start("check", spec)
         assert not (folder / "check.json").exists(), "one is running: nothing is begun"
+        pressed = entered(project.folder).post("/cockpit/do", params=SPEC, headers=ORIGIN, form={"action": "check"})
+        assert pressed.status_code == 400
+        assert "another job is at work" in pressed.text
+        Jobs(project.folder.resolve()).start("run", spec)  # the same is at work already, and the page shows it
+        assert json.loads((folder / "run.json").read_text()) == begun
     assert Jobs(project.folder.resolve()).states(spec)["run"].state == "interrupted"
     page = entered(project.folder).get("/cockpit", params=SPEC).text
     assert "The same button goes on" in page
@@ -254,3 +260,24 @@ def test_a_ledger_that_paid_for_other_records_needs_the_name_of_its_data_set(pro
     assert again["findings"][0]["code"] == "ledger-other-records", "said for the check alone"
     assert project.charges() == ["open", "reserve"]
     assert do(browser, "run", typed=NAME, cost="1", data_set=name)["sealed"]
+
+
+def test_a_job_that_loses_the_lock_to_another_says_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two buttons at once: neither saw the other, and only one process gets the lock."""
+    monkeypatch.setattr(Jobs, "_busy", staticmethod(lambda _: False))
+
+    class Late:
+        stdin = property(lambda self: self)
+        write = close = lambda *_: None
+
+        def __init__(self, *_: Any, **__: Any):
+            return
+
+        def poll(self) -> int:
+            return 0
+
+        wait = poll
+
+    monkeypatch.setattr(jobs.subprocess, "Popen", Late)
+    with pytest.raises(RunError, match="was not begun"):
+        Jobs(project.folder.resolve()).start("check", project.spec.resolve())

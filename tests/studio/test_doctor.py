@@ -305,3 +305,19 @@ def test_the_ledger_of_other_people_is_never_the_first_choice(office: Path) -> N
     )
     assert sent.status_code == 303, sent.text
     assert tomllib.loads((office / "office/spec.toml").read_text())["privacy"]["ledger"] == "../a.ledger"
+
+
+@pytest.mark.parametrize("folder", ["confidential", "run/confidential/counts", "run/dossier-confidential"])
+def test_nothing_below_a_confidential_folder_is_opened(office: Path, folder: str) -> None:
+    (office / folder).mkdir(parents=True)
+    (office / folder / "secret.csv").write_text("SEX,CANARY924\nf,1\nm,2\n")
+    (office / "link").symlink_to(office / folder)
+    browser = entered(office)
+    for name in (f"{folder}/secret.csv", "link/secret.csv"):
+        for path, view in (("/doctor", {"file": name}), ("/doctor", FILES | {"areas": name})):
+            answer = browser.get(path, params=view)
+            assert answer.status_code == 400
+            assert "CANARY924" not in answer.text
+            assert browser.get("/api/doctor", params=view).status_code == 400
+        sent = browser.post("/doctor/write", params={"file": name}, headers=ORIGIN, form=ASKED)
+        assert sent.status_code == 400

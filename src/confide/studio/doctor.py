@@ -151,7 +151,7 @@ _reading = Lock()
 
 def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, str] | None = None) -> OpenedOffice:
     """The office's files of an address: read again once one of them has changed, or other codes merged."""
-    records, areas = folder.inside(view.file), folder.inside(view.areas) if view.areas else None
+    records, areas = folder.table(view.file), folder.table(view.areas) if view.areas else None
     key = ("doctor", view.file, view.areas, view.household, view.place)
     with _reading:
         known: OpenedOffice | None = folder.desk.get(key)
@@ -344,9 +344,9 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
     """Writes what a form asks for: the schema, and with a mechanism a spec beside it, and its ledger."""
     office, wanted = opened_office(folder, view), _Wanted.of(form)
     schema = folder.inside(wanted.schema)
-    text = api.new_schema(folder.inside(view.file), columns=list(office.columns.values())).text
+    text = api.new_schema(folder.table(view.file), columns=list(office.columns.values())).text
     if not (schema.is_file() and schema.read_text("utf-8") == text.reveal("compared with the same text")):
-        api.new_schema(folder.inside(view.file), schema, columns=list(office.columns.values()))
+        api.new_schema(folder.table(view.file), schema, columns=list(office.columns.values()))
     if not wanted.mechanism:
         return None
     accounted = wanted.mechanism in api.MECHANISMS and api.MECHANISMS[wanted.mechanism].accounted
@@ -358,13 +358,13 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
         require_data_set(Ledger(ledger).account().data_set, wanted.typed)
     if opening:
         _require_typed(wanted)
-        api.no_second_ledger(wanted.mechanism, folder.inside(view.file))
+        api.no_second_ledger(wanted.mechanism, folder.table(view.file))
     drafted = api.new(
         wanted.mechanism,
         folder.inside(wanted.folder),
         open_ledger=False,
-        from_file=folder.inside(view.file),
-        geography=folder.inside(view.areas) if view.areas else None,
+        from_file=folder.table(view.file),
+        geography=folder.table(view.areas) if view.areas else None,
         merged=office.merged,
         household=view.household or None,
         place=None if view.areas else view.place or None,

@@ -72,7 +72,9 @@ class Jobs:
         self._root = root
 
     def start(self, action: str, spec: Path, **given: Any) -> None:
-        """Begins a job, unless one of this spec is running; returns once it has.
+        """Begins a job, and returns once it has; while one of this spec is running, another is refused in words.
+
+        The same one is at work already then, which the page shows.
 
         Args:
             action: What to do: a key of :data:`ACTIONS`.
@@ -81,7 +83,7 @@ class Jobs:
         """
         folder = private_folder(private_folder(self._root / OWN) / _key(self._root, spec))
         if self._busy(folder):
-            return
+            return self._require_same(action, spec)
         job = secrets.token_hex(8)
         asked = {"action": action, "spec": str(spec), "folder": str(folder), "job": job, "given": given}
         child = subprocess.Popen(
@@ -99,10 +101,30 @@ class Jobs:
         threading.Thread(target=child.wait, daemon=True).start()  # nobody else asks how it ended
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and child.poll() is None:
-            state = _read(folder / f"{action}.json")
-            if state is not None and state.job == job:
-                return
+            if self._is(folder, action, job):
+                return None
             time.sleep(0.05)
+        if not self._is(folder, action, job):  # another job was faster, and holds the lock
+            self._require_same(action, spec)
+        return None
+
+    def _require_same(self, action: str, spec: Path) -> None:
+        running = [state.action for state in self.states(spec).values() if state.state == "running"]
+        if action in running:
+            return
+        raise RunError(
+            "job-in-progress",
+            f"this was not begun ({action}), because another job is at work on the same spec",
+            where=Place(file=spec.name),
+            found=f"a job at work: {', '.join(running) or 'one that ends'}",
+            expected="one job at a time for a spec",
+            remedy="wait until it ends, and press the button again; nothing was charged for this one",
+        )
+
+    @staticmethod
+    def _is(folder: Path, action: str, job: str) -> bool:
+        state = _read(folder / f"{action}.json")
+        return state is not None and state.job == job
 
     def states(self, spec: Path) -> dict[str, JobState]:
         """The last job of each action."""
