@@ -339,7 +339,8 @@ def check(
             checked = checking.check(
                 loaded, mechanism, opened, workspace, progress or Silent(), accept_ledger=accept_ledger
             )
-        return replace(checked, offending=tuple(values))
+        rehearsed = (_only_rehearsed(loaded),) if loaded.spec.release.rehearsal else ()
+        return replace(checked, findings=(*rehearsed, *checked.findings), offending=tuple(values))
 
 
 def run(
@@ -369,7 +370,8 @@ def run(
             release, byte by byte.
         spark_master: The master of a Spark cluster.
         accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
-            it is an older copy or not their first: a decision of the office, which is noted beside the records.
+            it is an older copy or not their first, or although it was charged for other records and never for these,
+            such as the file before a correction: a decision of the office, which is noted.
         confirm: Is shown the checked plan and its price before anything is charged, and raises to stop; a program that
             gives none is not asked.
         progress: Is told of stages and warnings; nobody by default.
@@ -380,7 +382,7 @@ def run(
     loaded = load(spec)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
     if loaded.spec.release.rehearsal:
-        raise _only_rehearsed(loaded)
+        raise RunError(_only_rehearsed(loaded))
     if insecure_key is not None and not mechanism.keyed:
         raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
     # Read before anything is spent: a key that cannot sign is found now.
@@ -408,8 +410,8 @@ def run(
     return result
 
 
-def _only_rehearsed(loaded: LoadedSpec) -> RunError:
-    return RunError(
+def _only_rehearsed(loaded: LoadedSpec) -> Finding:
+    return Finding(
         "rehearsal-spec",
         "this is the spec of a rehearsal: its records are made up, and nothing is released from them",
         where=loaded.place("release", "rehearsal"),

@@ -20,7 +20,8 @@ Exact: TypeAlias = int | Fraction | Decimal | str
 LARGEST, SMALLEST = Fraction(10**15), Fraction(1, 10**300)
 """A budget beyond the one promises nothing; a number below the other has no decimal that could be printed."""
 
-_FORM = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)")
+# Digits of other scripts, and underscores, are taken for numbers by Python and for something else by a reader.
+_FORM = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
 _LONGEST = 4096
 
 
@@ -41,7 +42,7 @@ def exact(value: Exact, name: str = "number") -> Fraction:
             raise _refused(name, str(value), "the number is not finite")
         return Fraction(value)
     if isinstance(value, str):
-        text = value.strip().replace("_", "")
+        text = value.strip()
         if len(text) > _LONGEST or not _FORM.fullmatch(text):
             raise _refused(name, repr(value[:60]), "the text is not a number")
         try:

@@ -133,6 +133,7 @@ def tabulate(
     margins: Literal["none", "all"] = "none",
     schema: Schema | str | Path | None = None,
     ledger: str | Path | None = None,
+    accept_ledger: bool = False,
     name: str = "tabulation",
     insecure_key: str | None = None,
 ) -> Tabulation:
@@ -154,6 +155,8 @@ def tabulate(
         schema: Where the values are declared: a :class:`confide.schema.Schema`, the path of a schema file, or the name
             of one that ships.
         ledger: The ledger of the data set. It is charged before the first draw, and refuses what does not fit.
+        accept_ledger: Charges the ledger although it was charged for other tables of people and never for this one:
+            these are the same people, corrected, selected or with other columns.
         name: What the ledger calls the release.
         insecure_key: 64 hexadecimal digits for a trial that can be repeated; its noise protects nobody.
 
@@ -183,7 +186,15 @@ def tabulate(
         return Tabulation(_table(labels, _draw(query, plan, cells, noise)), loss, plan, None, key.chosen)
     book, run_id = Ledger(ledger), secrets.token_hex(16)
     amount, delta = (*loss.parameters().values(), Fraction(0))[:2]
-    book.reserve(run_id, release=name, plan_hash=plan.hash, records_fingerprint=fingerprint, cost=amount, delta=delta)
+    book.reserve(
+        run_id,
+        release=name,
+        plan_hash=plan.hash,
+        records_fingerprint=_fingerprint(table),
+        cost=amount,
+        delta=delta,
+        accept_records=accept_ledger,
+    )
     # From here on the charge stands: the ledger knows before the first draw.
     book.mark_measured(run_id, key.commitment)
     counts = _table(labels, _draw(query, plan, cells, noise))
@@ -253,6 +264,23 @@ def _as_table(people: Any) -> pa.Table:
         expected="a pandas or polars data frame, or an Arrow table, with a row for each person",
         remedy="put the values into a data frame",
     )
+
+
+def _fingerprint(people: pa.Table) -> str:
+    """SHA-256 of all values of a table, whatever it came in: by it a ledger tells these people from others.
+
+    The noise is bound to less, the cells that are counted. Columns count by their names, not by their order.
+    """
+    digest = hashlib.sha256(b"confide/in-memory/people/v1")
+    for name, column in sorted(zip(people.column_names, people.columns, strict=True), key=lambda each: each[0]):
+        try:
+            encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+            values, rows = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype("<i8").tobytes()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            values, rows = column.to_pylist(), b""
+        text = repr((name, people.num_rows, values)).encode("utf-8", "surrogatepass")
+        digest.update(b"%d %d " % (len(text), len(rows)) + text + rows)
+    return digest.hexdigest()
 
 
 def _query(by: Mapping[str, Sequence[Any]] | Sequence[str], schema: Schema | str | Path | None) -> Query:

@@ -127,6 +127,7 @@ def execute(
     out: Path,
     *,
     ledger: Path | None = None,
+    accept_ledger: bool = False,
     processes: int | None = None,
     memory: str,
     progress: Progress | None = None,
@@ -141,6 +142,7 @@ def execute(
         data: The Bureau's folder of data.
         out: A new folder for the tables; key, counts and spec go to ``out-confidential`` beside it.
         ledger: The ledger to charge.
+        accept_ledger: See :func:`confide.run`.
         processes: How many processes count; all cores without it.
         memory: How much memory to use, such as ``4GB``.
         progress: What is told how far it got.
@@ -168,7 +170,7 @@ def execute(
                 processes=processes,
                 memory=memory,
                 insecure_key=key,
-                accept_ledger=ledger is None,
+                accept_ledger=accept_ledger or ledger is None,
                 progress=progress,
             )
         except ConfideError:

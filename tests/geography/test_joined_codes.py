@@ -50,6 +50,35 @@ def test_a_code_with_a_control_character_is_refused(tmp_path: Path) -> None:
     assert [finding.code for finding in caught.value.findings] == ["control-character"]
 
 
+@pytest.mark.parametrize("sign", ["\u202e", "\u2066", "\u200f", "\u061c"])
+def test_a_code_that_turns_the_order_of_signs_is_refused(tmp_path: Path, sign: str) -> None:
+    with pytest.raises(InputError) as caught:
+        frame_of(tmp_path, ["1", f"12{sign}3"], ["2", "2"])
+    assert [finding.code for finding in caught.value.findings] == ["control-character"]
+
+
+ALIKE = [("001", "00１"), ("a1", "a\u200b1"), ("café", "cafe\u0301"), ("0 1", "0\u00a01"), ("٣", "٣\u200d")]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_codes_that_read_alike_are_refused_in_every_column_of_codes(tmp_path: Path, one: str, other: str) -> None:
+    blocks = {"geocode": ["x1", "x2"], "county": ["a", "a"], "place": ["p", "p"]}
+    source = Source(tmp_path / "blocks.parquet", "parquet")
+    levels, areas = [LevelRule("county", column="county")], [AreaRule("place", "place")]
+    for name in blocks:
+        pq.write_table(pa.table(blocks | {name: [one, other]}), source.path)
+        engine = LocalEngine(tmp_path / "scratch", processes=1, memory="256MB")
+        with engine, pytest.raises(InputError) as caught:
+            read_frame(engine, source, "geocode", levels, areas)
+        (finding,) = caught.value.findings
+        assert (finding.code, finding.where.column, finding.where.row) == ("codes-alike", name, 2)
+
+
+def test_codes_of_other_scripts_that_read_apart_are_taken(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, ["١", "٢", "क", "ख", "01", "a b", "中"], ["p"] * 7)
+    assert frame.spine.level("county").units == 7
+
+
 PAIRS = st.tuples(st.sampled_from(["1", "11", "2"]), st.sampled_from(["1", "12", "2"]))
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import confide
 from confide import in_memory
-from confide.errors import BudgetExceededError, ConfideError, InputError, ParameterError
+from confide.errors import BudgetExceededError, ConfideError, InputError, LedgerError, ParameterError
 from confide.in_memory import Tabulation, open_ledger, tabulate
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 from confide.releases.ledger import Ledger
@@ -307,3 +307,29 @@ def test_two_columns_of_one_name_are_a_finding() -> None:
             with pytest.raises(InputError) as error:
                 verb(people, {"x": ["a", "b"]}, **({"rho": 1} if verb is tabulate else {"method": "suppression"}))
             assert error.value.findings[0].code == "repeated-column"
+
+
+def test_a_ledger_that_paid_for_other_people_does_not_pay_for_these(ledger: Path) -> None:
+    """The same people by other variables, in other chunks, columns or containers are known; others are not."""
+    first = pa.table(ROWS | {"age": list(range(len(ROWS["sex"])))})
+    tabulate(first, by=BY, rho="1/10", ledger=ledger)
+    chunked = pa.concat_tables([first.slice(0, 2), first.slice(2)])
+    for same in (first.select(["age", "sex", "area"]), chunked, first.to_pandas(), first.slice(0)):
+        tabulate(same, by={"sex": SEXES}, rho="1/10", ledger=ledger)
+    paid = charges(ledger)
+    ages = first["age"].to_pylist()
+    older = first.set_column(2, "age", [[*ages[:-1], ages[-1] + 1]])
+    for other in (first.slice(1), older, first.drop_columns(["age"]), first.rename_columns(["area", "sex", "old"])):
+        with pytest.raises(LedgerError, match="charged for other records"):
+            tabulate(other, by=BY, rho="1/10", ledger=ledger)
+    assert charges(ledger) == paid
+    tabulate(older, by=BY, rho="1/10", ledger=ledger, accept_ledger=True)
+    tabulate(older, by=BY, rho="1/10", ledger=ledger)
+
+
+def test_people_with_lists_for_values_are_known_again(ledger: Path) -> None:
+    people = pa.table(ROWS | {"langs": [["a"], *[["b", "c"]] * (len(ROWS["sex"]) - 1)]})
+    tabulate(people, by=BY, rho="1/4", ledger=ledger)
+    tabulate(people, by=BY, rho="1/4", ledger=ledger)
+    with pytest.raises(LedgerError):
+        tabulate(people.set_column(2, "langs", [[["z"]] * people.num_rows]), by=BY, rho="1/4", ledger=ledger)

@@ -9,6 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.kits.ledger import MANIFEST, PLAN, RECORDS, START, HandClock, new_ledger, reserve, rows, sha
 
 from confide.errors import BudgetExceededError, LedgerError, ParameterError
@@ -290,3 +292,31 @@ def test_a_clock_without_zone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="time zone"):
         new_ledger(tmp_path / "census.ledger", clock=lambda: START.replace(tzinfo=None))
     assert list(tmp_path.iterdir()) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans(), st.booleans()), min_size=1, max_size=8)
+)
+def test_records_are_charged_beside_others_only_if_somebody_says_so(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bool, bool]]
+) -> None:
+    """Any order of reservations and voids: what is charged stands for whose ledger it is."""
+    ledger = new_ledger(tmp_path_factory.mktemp("ledger") / "l")
+    charged: list[str] = []
+    for number, (records, accept, void) in enumerate(steps):
+        known = not charged or records in charged
+        assert bool(ledger.unseen(sha(records))) != known
+        asked = {"records_fingerprint": sha(records), "accept_records": accept}
+        if known or accept:
+            reserve(ledger, f"run-{number}", "1/100", **asked)
+            charged.append(records)
+            reserve(ledger, f"run-{number}", "1/100", **asked | {"accept_records": False})  # it goes on
+            if void:
+                ledger.void(f"run-{number}", "not made")
+                charged.pop()
+        else:
+            before = ledger.history()
+            with pytest.raises(LedgerError, match="charged for other records"):
+                reserve(ledger, f"run-{number}", "1/100", **asked)
+            assert ledger.history() == before

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.exact import exact
 from confide.privacy import ZCDP, ApproxDP, Definition, Neighbours, PureDP, loss_from_dict
 
 fractions = st.fractions(min_value=0, max_value=1000, max_denominator=10**6)
@@ -114,3 +115,9 @@ def test_names_are_stable() -> None:
     assert [n.value for n in Neighbours] == ["add-remove", "change-one"]
     assert ZCDP("2.56").as_dict() == {"definition": "zcdp", "rho": "64/25"}
     assert str(ZCDP("2.56")) == "zcdp rho = 64/25"
+
+
+@pytest.mark.parametrize("text", ["１", "1_0", "١", "0.５", "1/２", "1e１", "_1", "1_", "१/२", "1__0"])
+def test_a_number_in_digits_that_a_reader_may_take_for_another_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="not a number"):
+        exact(text, "budget")

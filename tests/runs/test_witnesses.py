@@ -7,6 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from tests.kits.small import KEY
 
@@ -138,3 +139,46 @@ def test_a_folder_that_cannot_be_written_costs_no_release(project: Path, monkeyp
     monkeypatch.setattr("confide.engines.groups.write_text", refuse)
     assert confide.verify(confide.run(project / "spec.toml").release, ledger=project / "people.ledger").ok
     assert not (project / WITNESS).exists()
+
+
+def of_others(project: Path, name: str, rows: slice, ledger: str = "people.ledger") -> Path:
+    """The spec of a release of other records, in a file of their own."""
+    people = pq.read_table(project / "persons.parquet")
+    pq.write_table(people.take(list(range(people.num_rows))[rows]), project / f"{name}.parquet")
+    spec = named(project, name, ledger)
+    spec.write_text(spec.read_text().replace("persons.parquet", f"{name}.parquet"))
+    return spec
+
+
+@pytest.mark.parametrize("rows", [slice(0, 900), slice(1, None), slice(None, None, -1)])
+def test_a_ledger_that_paid_for_other_records_does_not_pay_for_these(project: Path, rows: slice) -> None:
+    """Other people, one person less, or the same people in another order: a ledger cannot tell, and asks."""
+    confide.run(project / "spec.toml")
+    spec = of_others(project, "others", rows)
+    before = (project / "people.ledger").read_bytes()
+    assert codes(spec) == ["ledger-other-records"]
+    with pytest.raises(ConfideError, match="charged for other records"):
+        confide.run(spec, insecure_key=KEY)  # a trial would take from the budget all the same
+    assert (project / "people.ledger").read_bytes() == before
+    assert not (project / "others").exists()
+    warnings = [finding.code for finding in confide.check(spec, accept_ledger=True).findings]
+    assert warnings == ["ledger-other-records"]
+    confide.run(spec, accept_ledger=True)
+    assert not confide.check(named(project, "again")).errors, "both are known from now on"
+    assert not confide.check(of_others(project, "once-more", rows)).errors
+
+
+def test_a_first_release_asks_nothing_nor_does_one_that_goes_on(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = of_others(project, "others", slice(0, 900))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("confide.mechanisms.tables.mechanism.Tables.publish", stop)
+    for name in (project / "spec.toml", spec):
+        with pytest.raises(KeyboardInterrupt):
+            confide.run(name, accept_ledger=name == spec)
+    monkeypatch.undo()
+    for name in (spec, project / "spec.toml"):
+        assert not confide.check(name).findings
+        confide.run(name)

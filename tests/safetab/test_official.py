@@ -437,6 +437,19 @@ def test_a_shared_ledger_counts_every_execution(tmp_path: Path) -> None:
     assert tables(tmp_path / "one") != tables(tmp_path / "two")
 
 
+def test_a_ledger_of_other_people_is_charged_only_if_somebody_says_so(tmp_path: Path) -> None:
+    values = budgets(0) | {budget_key("STATE", 2): 2, "run_pr": False}
+    parameters, data = write_input(tmp_path, config(**values))
+    ledger = ledger_of(tmp_path / "people.ledger", 4, "add-remove")
+    Ledger(ledger).reserve("r", release="other", plan_hash="a" * 64, records_fingerprint="b" * 64, cost=1)
+    with pytest.raises(ConfideError, match="charged for other records"):
+        execute(parameters, data, tmp_path / "one", ledger=ledger)
+    assert Ledger(ledger).account().spent == 1
+    assert not (tmp_path / "one-confidential").exists()
+    execute(parameters, data, tmp_path / "one", ledger=ledger, accept_ledger=True)
+    assert Ledger(ledger).account().spent > 1
+
+
 def test_a_ledger_of_changed_records_is_charged_twice_the_sum(tmp_path: Path) -> None:
     values = budgets(0) | {budget_key("STATE", 2): 2, "run_pr": False}
     parameters, data = write_input(tmp_path, config(**values))

@@ -93,3 +93,12 @@ def test_incomplete_recodes_are_known() -> None:
     some = Recode("sex:men", SEX, (Group("men", (1,)),))
     assert not Query((some,)).is_complete
     assert Query((identity(SEX),)).is_complete
+
+
+@pytest.mark.parametrize("sign", ["\u202e", "\u202a", "\u2067", "\u2069", "\u200e", "\u200f", "\u061c"])
+def test_a_label_that_turns_the_order_of_signs_is_refused(sign: str) -> None:
+    for labels in (["one", f"a{sign}b"], [f"{sign}one", "two"], ["ذكر", f"أنثى{sign}"]):
+        with pytest.raises(SpecError, match="turns the order"):
+            Attribute("sex", "", tuple(Level(str(at), label) for at, label in enumerate(labels)))
+    # Joiners are part of the writing of Persian and of Indian languages.
+    Attribute("sex", "", (Level("a", "می\u200cخواهم"), Level("b", "क्\u200dष")))

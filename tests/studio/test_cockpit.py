@@ -19,6 +19,7 @@ from tests.contract.kit import Project, lay_out
 from tests.kits.studio import ORIGIN, Visitor, entered
 
 from confide.errors import RunError
+from confide.releases.ledger import Ledger
 from confide.releases.workspace import one_process
 from confide.studio import cockpit, jobs
 from confide.studio.jobs import LOCK, Jobs, work
@@ -176,8 +177,14 @@ def test_a_second_job_ends_before_it_begins_and_a_lost_one_is_interrupted(projec
             work(asked)
         assert not (folder / "check.json").exists()
         assert Jobs(project.folder.resolve()).states(spec)["run"].state == "running"
-        Jobs(project.folder.resolve()).start("check", spec)
+        with pytest.raises(RunError, match="another job is at work"):
+            Jobs(project.folder.resolve()).start("check", spec)
         assert not (folder / "check.json").exists(), "one is running: nothing is begun"
+        pressed = entered(project.folder).post("/cockpit/do", params=SPEC, headers=ORIGIN, form={"action": "check"})
+        assert pressed.status_code == 400
+        assert "another job is at work" in pressed.text
+        Jobs(project.folder.resolve()).start("run", spec)  # the same is at work already, and the page shows it
+        assert json.loads((folder / "run.json").read_text()) == begun
     assert Jobs(project.folder.resolve()).states(spec)["run"].state == "interrupted"
     page = entered(project.folder).get("/cockpit", params=SPEC).text
     assert "The same button goes on" in page
@@ -227,3 +234,50 @@ def test_after_a_crash_the_same_button_goes_on_and_nothing_is_charged_again(
         do(browser, "run", typed=NAME, cost="3/2")
     wait_for(browser, lambda now: now["sealed"] and now["jobs"]["run"]["state"] == "done")
     assert project.charges() == ["open", "reserve", "measured", "sealed"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_ledger_that_paid_for_other_records_needs_the_name_of_its_data_set(project: Project) -> None:
+    ledger = Ledger(project.ledger)
+    name = ledger.account().data_set
+    ledger.reserve("other", release="other", plan_hash="a" * 64, records_fingerprint="b" * 64, cost="1/1000")
+    project.spec.write_text(project.spec.read_text().replace('"3/2"', '"1"'))
+    browser = entered(project.folder)
+    do(browser, "check")
+    page = browser.get("/cockpit", params=SPEC).text
+    assert "Are these the same people as in" in page
+    assert "Mend what the check found" in page
+    refused = do(browser, "run", typed=NAME, cost="1")["jobs"]["run"]
+    assert refused["findings"][0]["code"] == "ledger-other-records"
+    for action in ("check", "run"):
+        wrong = do(browser, action, typed=NAME, cost="1", data_set=NAME)
+        assert (wrong["status"], wrong["findings"][0]["code"]) == (400, "not-confirmed")
+    form = {"action": "check", "data_set": name}
+    assert browser.post("/cockpit/do", params=SPEC, headers=ORIGIN, form=form).status_code == 303
+    page = browser.get("/cockpit", params=SPEC).text
+    assert "The ledger was charged for other records so far" in page
+    again = do(browser, "run", typed=NAME, cost="1")["jobs"]["run"]
+    assert again["findings"][0]["code"] == "ledger-other-records", "said for the check alone"
+    assert project.charges() == ["open", "reserve"]
+    assert do(browser, "run", typed=NAME, cost="1", data_set=name)["sealed"]
+
+
+def test_a_job_that_loses_the_lock_to_another_says_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two buttons at once: neither saw the other, and only one process gets the lock."""
+    monkeypatch.setattr(Jobs, "_busy", staticmethod(lambda _: False))
+
+    class Late:
+        stdin = property(lambda self: self)
+        write = close = lambda *_: None
+
+        def __init__(self, *_: Any, **__: Any):
+            return
+
+        def poll(self) -> int:
+            return 0
+
+        wait = poll
+
+    monkeypatch.setattr(jobs.subprocess, "Popen", Late)
+    with pytest.raises(RunError, match="was not begun"):
+        Jobs(project.folder.resolve()).start("check", project.spec.resolve())

@@ -280,3 +280,44 @@ def test_a_reading_counts_what_a_level_has_and_says_what_it_does_not_explain() -
     assert read_column(propose_column("sex", values), values).findings == ()
     twice = ColumnProposal("sex", levels=(("M", "male"), ("F", "female")), aliases={"M": ("m",), "F": ("m",)})
     assert read_column(twice, values).findings[0].code == "ambiguous-code"
+
+
+def test_the_ledger_of_other_people_is_never_the_first_choice(office: Path) -> None:
+    """No ledger is chosen for somebody; one that is there is taken for its own name alone."""
+    Ledger.open_new(office / "a.ledger", data_set="made-up land", definition="zcdp", neighbours="change-one", budget=1)
+    browser = entered(office)
+    page = browser.get("/doctor", params=FILES).text
+    select = re.search(r'<select name="ledger".*?</select>', page, re.DOTALL)
+    assert select is not None
+    assert re.findall(r'<option value="([^"]*)" selected', select[0]) == [""]
+    assert "the same people as in made-up land" in select[0]
+    for answer in (
+        {"ledger": "", "typed": "made-up land"},
+        {"ledger": "a.ledger", "typed": ""},
+        {"ledger": "a.ledger", "typed": "people"},
+        {"ledger": "a.ledger", "typed": "a.ledger"},
+    ):
+        sent = browser.post("/doctor/write", params=FILES, headers=ORIGIN, form=ASKED | answer)
+        assert sent.status_code == 400, answer
+        assert not (office / "office").exists()
+    sent = browser.post(
+        "/doctor/write", params=FILES, headers=ORIGIN, form=ASKED | {"ledger": "a.ledger", "typed": "made-up land"}
+    )
+    assert sent.status_code == 303, sent.text
+    assert tomllib.loads((office / "office/spec.toml").read_text())["privacy"]["ledger"] == "../a.ledger"
+
+
+@pytest.mark.parametrize("folder", ["confidential", "run/confidential/counts", "run/dossier-confidential"])
+def test_nothing_below_a_confidential_folder_is_opened(office: Path, folder: str) -> None:
+    (office / folder).mkdir(parents=True)
+    (office / folder / "secret.csv").write_text("SEX,CANARY924\nf,1\nm,2\n")
+    (office / "link").symlink_to(office / folder)
+    browser = entered(office)
+    for name in (f"{folder}/secret.csv", "link/secret.csv"):
+        for path, view in (("/doctor", {"file": name}), ("/doctor", FILES | {"areas": name})):
+            answer = browser.get(path, params=view)
+            assert answer.status_code == 400
+            assert "CANARY924" not in answer.text
+            assert browser.get("/api/doctor", params=view).status_code == 400
+        sent = browser.post("/doctor/write", params={"file": name}, headers=ORIGIN, form=ASKED)
+        assert sent.status_code == 400

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from confide import official_safetab
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings
+from confide.cli.verbs import AcceptLedger
 from confide.report.render import fraction_up
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ def execute(
     data: Data,
     folder: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the tables: t1/, t2/, tables/.")],
     ledger: LedgerFile = None,
+    accept_ledger: AcceptLedger = False,
     as_json: Json = False,
     processes: Processes = None,
     memory: Memory = "4GiB",
@@ -59,6 +61,7 @@ def execute(
         data,
         folder,
         ledger=ledger,
+        accept_ledger=accept_ledger,
         processes=processes,
         memory=memory,
         progress=Display(quiet=as_json),

@@ -138,7 +138,9 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, o
 AcceptLedger = Annotated[
     bool,
     typer.Option(
-        "--accept-ledger", help="Use this ledger even though the records have another ledger, or a newer copy of it."
+        "--accept-ledger",
+        help="Use this ledger although the records have another one, or a newer copy of it, or although it was charged "
+        "for other records: these are the same people.",
     ),
 ]
 Sign = Annotated[

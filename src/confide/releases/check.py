@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from confide.engines import Engine
 from confide.engines.groups import private_umask
@@ -27,8 +27,11 @@ from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
-from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
+from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error, not_as_begun, recall_key
+
+KeyKind = Literal["system", "chosen"]
+"""Where the key of a run comes from: the operating system, or somebody's choice for a trial."""
 
 
 class Charge(NamedTuple):
@@ -91,7 +94,7 @@ def check(
     workspace: Workspace,
     progress: Progress,
     *,
-    ask_witnesses: bool = True,
+    key: KeyKind | None = "system",
     accept_ledger: bool = False,
 ) -> Checked:
     """Looks at everything a run would look at before it spends: spec, frame, plan, ledger, room, records.
@@ -102,15 +105,19 @@ def check(
         engine: What reads and counts.
         workspace: The folder of the run, with a place for spilled rows.
         progress: Is told of the stage.
-        ask_witnesses: Whether the ledger is compared with what lies beside the records and in other run folders. Not
-            for trials with a chosen key, whose ledgers are no data set's, nor for what spends nothing.
-        accept_ledger: Whether a ledger that witnesses contradict is taken all the same, with a warning.
+        key: The kind of key of the run that is to follow; none where nothing is spent and no run goes on. The ledger is
+            compared with what lies beside the records and in other run folders, but for trials with a chosen key, whose
+            ledgers are no data set's.
+        accept_ledger: Whether a ledger that witnesses contradict, or that was charged for other records alone, is taken
+            all the same, with a warning.
 
     Returns:
         The plan and its price, as far as they could be found, and every finding.
     """
     findings: list[Finding] = []
     account = _read_ledger(loaded, findings) if mechanism.accounted else None
+    if account is not None and key is not None:
+        findings += Ledger(ledger_path(loaded)).unwritable()
     begun = _read_run(workspace, account, findings)
     findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun, account)
     try:
@@ -134,14 +141,19 @@ def check(
         fingerprint = mechanism.fingerprint(problem)
     except OSError:  # what cannot be read is found, and named, by the check of the records
         fingerprint = ""
-    if account is not None and ask_witnesses and all(finding.code != NOT_IN_LEDGER for finding in findings):
-        findings += _contradicted(loaded, workspace, fingerprint, accepted=accept_ledger)
+    if begun is not None and key is not None:
+        findings += _not_the_run(loaded, begun, plan, fingerprint, account, workspace, key)
+    if account is not None and key == "system" and all(finding.code != NOT_IN_LEDGER for finding in findings):
+        charged = begun is not None and begun.run_id in account.runs
+        findings += _contradicted(loaded, workspace, fingerprint, charged=charged, accepted=accept_ledger)
     with progress.stage("Checking records", 1) as advance:
         try:
             of_records = mechanism.check(problem, job)
         except InputError as error:
             of_records = list(error.findings)
         advance(1)
+    if not any(finding.severity == "error" for finding in of_records):
+        of_records += _household_areas(loaded, engine)
     findings += once_for_both_files(of_records)
     if begun is None:
         needed = mechanism.bytes_needed(problem, plan)
@@ -151,6 +163,19 @@ def check(
     stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
     worded = in_office_words(findings, loaded.spec.geography.smallest)
     return Checked(problem, plan, cost, account, worded, mechanism.summary(plan), fingerprint, stated)
+
+
+def _household_areas(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
+    """A finding if the block table of a spec lists the households of its records, where these are persons."""
+    data = loaded.spec.data
+    if not (data.records and data.blocks) or data.one_row_for_each_block or getattr(data, "value", None) is not None:
+        return []
+    sources, _ = find_sources(loaded)
+    if len(sources) < 2:
+        return []
+    from confide.inputs.proposals.place_proposal import check_areas
+
+    return check_areas(engine, sources["records"], sources["blocks"], loaded.spec.geography.block)
 
 
 def _stated_price(
@@ -265,11 +290,15 @@ def records_file(loaded: LoadedSpec) -> Path:
     return loaded.resolve(loaded.spec.data.records)
 
 
-def _contradicted(loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, accepted: bool) -> tuple[Finding, ...]:
-    """What the witness beside the records, and other runs over them, say against the ledger."""
+def _contradicted(
+    loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, charged: bool, accepted: bool
+) -> tuple[Finding, ...]:
+    """What the witness beside the records, other runs over them, and the ledger itself say against charging it."""
     try:
-        beside = read_witness(records_file(loaded))
-        findings = Ledger(ledger_path(loaded)).contradicted(beside, _other_runs(workspace, fingerprint))
+        beside, ledger = read_witness(records_file(loaded)), Ledger(ledger_path(loaded))
+        findings = ledger.contradicted(beside, _other_runs(workspace, fingerprint))
+        if fingerprint and not charged:
+            findings += ledger.unseen(fingerprint)
     except ConfideError as error:
         return tuple(error.findings)
     return tuple(replace(finding, severity="warning") for finding in findings) if accepted else findings
@@ -361,6 +390,48 @@ def _read_run(workspace: Workspace, account: Account | None, findings: list[Find
             )
         )
     return begun
+
+
+def _not_the_run(
+    loaded: LoadedSpec,
+    begun: RunIdentity,
+    plan: Plan,
+    fingerprint: str,
+    account: Account | None,
+    workspace: Workspace,
+    key: KeyKind,
+) -> Iterator[Finding]:
+    """Everything in which a run that was begun, and charged, is another than the one that would go on in its folder."""
+    if never_charged(begun, account):
+        return
+    if begun.final_hash != plan.hash and not _may_change(begun, plan, account, workspace):
+        yield not_as_begun("the plan is not the one this run started with", workspace, f"plan {plan.hash[:16]}…")
+    if fingerprint and begun.records_fingerprint != fingerprint:
+        yield not_as_begun("the records are not the ones this run started with", workspace)
+    if begun.key_is_chosen != (key == "chosen"):
+        found = "a chosen key" if key == "chosen" else "a key from the operating system"
+        yield not_as_begun("this run started with another kind of key", workspace, found)
+    if begun.release != loaded.spec.release.name:
+        found = f"the run of {begun.release!r}, and a spec of {loaded.spec.release.name!r}"
+        yield not_as_begun("the folder holds the run of another release", workspace, found)
+    held = None if account is None else account.runs.get(begun.run_id)
+    if begun.key_commitment is not None and held is not None and held.state == "measured":
+        try:
+            if recall_key(workspace.key_file).commitment != begun.key_commitment:
+                yield not_as_begun("the key in the folder is not the one this run started with", workspace)
+        except ConfideError as error:
+            yield from error.findings
+
+
+def _may_change(known: RunIdentity, plan: Plan, account: Account | None, workspace: Workspace) -> bool:
+    """Whether a run may go on with this plan: it measures what was charged, and nothing is published yet.
+
+    Whatever is made of the same measurements is post-processing. The noise stays bound to the plan that the run was
+    begun with, so that the measurements are the same to the last bit.
+    """
+    held = None if account is None else account.runs.get(known.run_id)
+    published = workspace.release.exists() or (held is not None and held.state == "sealed")
+    return known.measured_hash == plan.measured_hash and not published
 
 
 ANOTHER_FOLDER = 'name another folder: [output] folder = "..."'

@@ -57,7 +57,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
         shutil.rmtree(again.root, ignore_errors=True)  # what a replay that was killed has left
         with open_engine(again.scratch) as engine:
             try:
-                checked = check(loaded, mechanism, engine, original, progress, ask_witnesses=False)
+                checked = check(loaded, mechanism, engine, original, progress, key=None)
                 plan = checked.ready()
                 if plan.hash != identity.final_hash:
                     raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")

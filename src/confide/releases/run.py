@@ -24,7 +24,7 @@ from typing import Any, Literal
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
-from confide.releases.check import Checked, check, ledger_path, never_charged, records_file, unusable_folder
+from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.companions import companions
 from confide.releases.companions.explore import page_version
 from confide.releases.companions.geoparquet import publish_outlines
@@ -99,7 +99,8 @@ def run(
         open_engine: Opens the engine that counts and maps.
         progress: Is told of stages and warnings.
         chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
-        accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger.
+        accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger, or it was
+            charged for other records alone.
         confirm: Is shown what was checked before anything is charged, and raises if it must not be. It is not asked
             where nothing is charged: of a run that goes on, or of a mechanism without a budget.
 
@@ -108,9 +109,8 @@ def run(
     """
     with at_work(loaded, open_engine) as (workspace, engine):
         trial = chosen_key is not None
-        checked = check(
-            loaded, mechanism, engine, workspace, progress, ask_witnesses=not trial, accept_ledger=accept_ledger
-        )
+        key_kind: KeyKind = "chosen" if trial else "system"
+        checked = check(loaded, mechanism, engine, workspace, progress, key=key_kind, accept_ledger=accept_ledger)
         plan = checked.ready()
         for warning in checked.findings:
             progress.note(f"{warning.severity} {warning}")
@@ -120,7 +120,7 @@ def run(
         charged, drawn = None, workspace.measured.exists()
         if mechanism.accounted:
             charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace, trial)
-            identity, reservation = charged.reserve(identity)
+            identity, reservation = charged.reserve(identity, accept_records=accept_ledger)
             if reservation.state == "sealed":
                 return charged.already_sealed(reservation.manifest_sha256)
             drawn = reservation.state == "measured"
@@ -190,7 +190,7 @@ def produce(
         before_naming: Is shown the release, complete and without its name; raises if it must not get one.
     """
     plan, fingerprint = job.plan, identity.records_fingerprint
-    # The plan of the run's beginning, to which the charge is bound: see _may_change.
+    # The plan of the run's beginning, to which the charge is bound: see check._may_change.
     noise = None if key is None else NoiseSource(key, fingerprint, identity.plan_hash, mechanism.name)
     _read_records(mechanism, problem, job, identity, job.workspace.counts, lambda: mechanism.count(problem, job))
     before_drawing()
@@ -273,13 +273,12 @@ def _read_records(
 def _identify(
     loaded: LoadedSpec, checked: Checked, workspace: Workspace, fingerprint: str, chosen_key: ReleaseKey | None
 ) -> RunIdentity:
-    """The run that this folder holds, begun now if there is none; another plan or other records are another run.
+    """The run that this folder holds, begun now if there is none. That it may go on is a part of the check.
 
     A run that died before it was charged has bound nobody to its inputs: it is begun anew.
     """
-    plan, account = checked.ready(), checked.account
-    known = workspace.identity()
-    if known is None or never_charged(known, account):
+    plan, known = checked.ready(), workspace.identity()
+    if known is None or never_charged(known, checked.account):
         return workspace.begin(
             RunIdentity(
                 run_id=new_run_id(),
@@ -292,13 +291,6 @@ def _identify(
                 measured_hash=plan.measured_hash,
             )
         )
-    if known.final_hash != plan.hash and not _may_change(known, plan, account, workspace):
-        raise changed("the plan is not the one this run started with", workspace, f"plan {plan.hash[:16]}…")
-    if known.records_fingerprint != fingerprint:
-        raise changed("the records are not the ones this run started with", workspace)
-    if known.key_is_chosen != (chosen_key is not None):
-        found = "a key from the operating system" if chosen_key is None else "a chosen key"
-        raise changed("this run started with another kind of key", workspace, found)
     return known if known.final_hash == plan.hash else workspace.note_published(known, plan.hash)
 
 
@@ -306,17 +298,6 @@ def _is_charged(workspace: Workspace, account: Account | None) -> bool:
     """Whether the run in the folder was charged before: going on with it costs nothing more."""
     known = workspace.identity()
     return known is not None and account is not None and known.run_id in account.runs
-
-
-def _may_change(known: RunIdentity, plan: Plan, account: Account | None, workspace: Workspace) -> bool:
-    """Whether a run may go on with this plan: it measures what was charged, and nothing is published yet.
-
-    Whatever is made of the same measurements is post-processing. The noise stays bound to the plan that the run was
-    begun with, so that the measurements are the same to the last bit.
-    """
-    held = None if account is None else account.runs.get(known.run_id)
-    published = workspace.release.exists() or (held is not None and held.state == "sealed")
-    return known.measured_hash == plan.measured_hash and not published
 
 
 def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None, *, drawn: bool) -> ReleaseKey:
@@ -368,7 +349,7 @@ class _Charged:
     workspace: Workspace
     trial: bool
 
-    def reserve(self, identity: RunIdentity) -> tuple[RunIdentity, Reservation]:
+    def reserve(self, identity: RunIdentity, *, accept_records: bool) -> tuple[RunIdentity, Reservation]:
         """Charges the run, once for ever. If the ledger refuses, the run was never begun."""
         cost = self.checked.cost
         assert cost is not None
@@ -380,6 +361,7 @@ class _Charged:
                 records_fingerprint=identity.records_fingerprint,
                 cost=cost.amount,
                 delta=cost.delta,
+                accept_records=accept_records,
             )
         except LedgerError:
             with suppress(LedgerError):

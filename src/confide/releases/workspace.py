@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines.groups import flush, private_folder, private_umask, write_text
-from confide.errors import CONFIDENTIAL, Place, RunError
+from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.file_system import DISK_FULL, lock_now, open_to_others
 from confide.noise import ReleaseKey
 
@@ -296,7 +296,12 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
 
 def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:
     """The error for inputs that are not those the run was begun with."""
-    return RunError(
+    return RunError(not_as_begun(what, workspace, found))
+
+
+def not_as_begun(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> Finding:
+    """The same as a finding, before anything is done."""
+    return Finding(
         "run-changed",
         what,
         where=Place(file=str(workspace.root)),

@@ -94,6 +94,10 @@ def query_name(variables: Sequence[str], table: str = "") -> str:
     return f"{table}/" * bool(table) + ("*".join(variables) or TOTAL)
 
 
+BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Signs that nobody sees and that turn the order of those around them (Unicode's property Bidi_Control)."""
+
+
 def as_read(text: str) -> str:
     """What can be seen of a text: one code for a character however it was typed, in full width too, no signs without
     width, single blanks.
@@ -123,7 +127,7 @@ def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) ->
     if repeated is None:
         repeated = next((label for label in alike if label not in codes), None)
     marker = next((label for label in labels if as_read(label) in (ALL, TOTAL_CODE)), None)
-    broken = next((label for label in labels if any(category(character) == "Cc" for character in label)), None)
+    broken = next((label for label in labels if any(category(c) == "Cc" or c in BIDIRECTIONAL for c in label)), None)
     if repeated is None and marker is None and broken is None:
         return
     if repeated is not None:
@@ -131,7 +135,7 @@ def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) ->
     elif marker is not None:
         what = f"the label {marker!r} of {of} marks a total in released tables"
     else:
-        what = f"a label of {of} has a control character"
+        what = f"a label of {of} has a control character, or one that turns the order of signs"
     raise SpecError(
         "repeated-label",
         what,

@@ -20,12 +20,12 @@ from pydantic import BaseModel, Field
 from confide import api
 from confide.errors import ConfideError, ParameterError, Place
 from confide.releases.folder import MANIFEST
-from confide.releases.ledger import Account, Entry, Ledger
+from confide.releases.ledger import OTHER_RECORDS, Account, Entry, Ledger
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
 from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.explorer import Folder
-from confide.studio.jobs import Jobs, JobState, require_name, require_unchanged
+from confide.studio.jobs import Jobs, JobState, require_data_set, require_name, require_unchanged
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page
 
@@ -76,6 +76,9 @@ class Wanted(BaseModel):
     """What somebody wants to be done."""
 
     typed: str = Field("", max_length=200, description="The name of the release, for what cannot be undone.")
+    data_set: str = Field(
+        "", max_length=400, description="The name of the ledger's data set, where its records were other ones so far."
+    )
     cost: str = Field("", max_length=4000, description="The price that was shown, for a run.")
     plan: str = Field("", max_length=200, description="The plan that was shown; a run of another is refused.")
     stamp: str = Field("", max_length=40, description="When the spec that was shown was last changed, likewise.")
@@ -114,6 +117,12 @@ class Cockpit:
     def plan(self) -> str:
         """The hash of the plan that was checked; nothing where none was."""
         return str(self.checked.result.get("plan") or "") if self.checked and self.checked.result else ""
+
+    @property
+    def other_records(self) -> bool:
+        """Whether the check says that the ledger was charged for other records: a person says whether it may be."""
+        findings = self.checked.result.get("findings", ()) if self.checked and self.checked.result else ()
+        return any(finding["code"] == OTHER_RECORDS for finding in findings)
 
     @property
     def begun(self) -> bool:
@@ -181,7 +190,8 @@ async def pressed(request: Request, folder: Folder, cockpit: AskedCockpit) -> Re
     if action not in ("check", "rehearse", "run", "evaluate", "destroy"):
         raise _no_action(action)
     shown = {"plan": form.get("plan", "")[:200], "stamp": form.get("stamp", "")[:40]}
-    wanted = Wanted(typed=form.get("typed", "")[:200], cost=form.get("cost", "")[:4000], **shown)
+    names = {"typed": form.get("typed", "")[:200], "data_set": form.get("data_set", "")[:400]}
+    wanted = Wanted(**names, cost=form.get("cost", "")[:4000], **shown)
     await run_in_threadpool(_start, folder, cockpit, action, wanted)
     return RedirectResponse(address("/cockpit", spec=cockpit.name), 303)
 
@@ -240,6 +250,9 @@ def do(action: Action, wanted: Wanted, folder: Folder, cockpit: AskedCockpit) ->
 
 def _start(folder: OpenedFolder, cockpit: Cockpit, action: str, wanted: Wanted) -> None:
     given: dict[str, Any] = {}
+    if action in ("check", "run") and wanted.data_set.strip() and cockpit.account is not None:
+        require_data_set(cockpit.account.data_set, wanted.data_set)
+        given["data_set"] = wanted.data_set
     if action in ("run", "destroy"):
         require_name(cockpit.loaded.path, wanted.typed)
         given["typed"] = wanted.typed

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -38,8 +39,10 @@ from confide.inputs.proposals.office import ColumnReading
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism
 from confide.schema import Code
+from confide.studio.cockpit import PATIENCE
 from confide.studio.explorer import Folder
-from confide.studio.opened_folder import OpenedFolder
+from confide.studio.jobs import require_data_set
+from confide.studio.opened_folder import FoundFile, OpenedFolder
 from confide.studio.pages import address, page
 
 router = APIRouter(tags=["doctor"])
@@ -148,7 +151,7 @@ _reading = Lock()
 
 def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, str] | None = None) -> OpenedOffice:
     """The office's files of an address: read again once one of them has changed, or other codes merged."""
-    records, areas = folder.inside(view.file), folder.inside(view.areas) if view.areas else None
+    records, areas = folder.table(view.file), folder.table(view.areas) if view.areas else None
     key = ("doctor", view.file, view.areas, view.household, view.place)
     with _reading:
         known: OpenedOffice | None = folder.desk.get(key)
@@ -341,23 +344,27 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
     """Writes what a form asks for: the schema, and with a mechanism a spec beside it, and its ledger."""
     office, wanted = opened_office(folder, view), _Wanted.of(form)
     schema = folder.inside(wanted.schema)
-    text = api.new_schema(folder.inside(view.file), columns=list(office.columns.values())).text
+    text = api.new_schema(folder.table(view.file), columns=list(office.columns.values())).text
     if not (schema.is_file() and schema.read_text("utf-8") == text.reveal("compared with the same text")):
-        api.new_schema(folder.inside(view.file), schema, columns=list(office.columns.values()))
+        api.new_schema(folder.table(view.file), schema, columns=list(office.columns.values()))
     if not wanted.mechanism:
         return None
     accounted = wanted.mechanism in api.MECHANISMS and api.MECHANISMS[wanted.mechanism].accounted
     ledger = folder.inside(wanted.ledger) if accounted and wanted.ledger else None
     opening = ledger is not None and not ledger.exists()
+    if accounted and ledger is None:
+        raise _whose_people()
+    if ledger is not None and not opening:
+        require_data_set(Ledger(ledger).account().data_set, wanted.typed)
     if opening:
         _require_typed(wanted)
-        api.no_second_ledger(wanted.mechanism, folder.inside(view.file))
+        api.no_second_ledger(wanted.mechanism, folder.table(view.file))
     drafted = api.new(
         wanted.mechanism,
         folder.inside(wanted.folder),
         open_ledger=False,
-        from_file=folder.inside(view.file),
-        geography=folder.inside(view.areas) if view.areas else None,
+        from_file=folder.table(view.file),
+        geography=folder.table(view.areas) if view.areas else None,
         merged=office.merged,
         household=view.household or None,
         place=None if view.areas else view.place or None,
@@ -409,6 +416,26 @@ def _require_typed(wanted: _Wanted) -> None:
         )
 
 
+def _whose_people() -> ParameterError:
+    return ParameterError(
+        "whose-people",
+        "you did not say whose people these are, so no spec was written",
+        where=Place(path="ledger"),
+        found="no answer",
+        expected="the ledger of the same people, or a new one for people who have none",
+        remedy="go back and choose; a ledger pays for the releases of one data set alone",
+    )
+
+
+def _ledgers(files: Iterable[FoundFile]) -> list[tuple[str, str]]:
+    """Each ledger of the folder, by its file, with the name of its data set where it can be read."""
+    listed = []
+    for file in files:
+        with suppress(ConfideError):
+            listed.append((file.name, Ledger(file.path, lock_timeout=PATIENCE).account().data_set))
+    return listed
+
+
 def commands(view: DoctorView, office: OpenedOffice, mechanism: str = "tables") -> list[str]:
     """What does the same at a terminal; changes of the schema are made in its file there."""
     new = ["confide", "new", mechanism, "office", "--from", view.file, "--schema", schema_name(view)]
@@ -452,7 +479,7 @@ def _page(view: DoctorView, folder: OpenedFolder, office: OpenedOffice) -> HTMLR
         rows=sum(office.values[chosen].values()),
         rare=RARE,
         files=[each.name for each in contents.records if each.name != view.file],
-        ledgers=[each.name for each in contents.ledgers],
+        ledgers=_ledgers(contents.ledgers),
         mechanisms=_mechanisms(),
         tree=None if office.tree is None else _nodes(office.tree),
         new_folder=_free_folder({file.name for file in contents.specs}),

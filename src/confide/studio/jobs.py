@@ -72,7 +72,9 @@ class Jobs:
         self._root = root
 
     def start(self, action: str, spec: Path, **given: Any) -> None:
-        """Begins a job, unless one of this spec is running; returns once it has.
+        """Begins a job, and returns once it has; while one of this spec is running, another is refused in words.
+
+        The same one is at work already then, which the page shows.
 
         Args:
             action: What to do: a key of :data:`ACTIONS`.
@@ -81,7 +83,7 @@ class Jobs:
         """
         folder = private_folder(private_folder(self._root / OWN) / _key(self._root, spec))
         if self._busy(folder):
-            return
+            return self._require_same(action, spec)
         job = secrets.token_hex(8)
         asked = {"action": action, "spec": str(spec), "folder": str(folder), "job": job, "given": given}
         child = subprocess.Popen(
@@ -99,10 +101,30 @@ class Jobs:
         threading.Thread(target=child.wait, daemon=True).start()  # nobody else asks how it ended
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and child.poll() is None:
-            state = _read(folder / f"{action}.json")
-            if state is not None and state.job == job:
-                return
+            if self._is(folder, action, job):
+                return None
             time.sleep(0.05)
+        if not self._is(folder, action, job):  # another job was faster, and holds the lock
+            self._require_same(action, spec)
+        return None
+
+    def _require_same(self, action: str, spec: Path) -> None:
+        running = [state.action for state in self.states(spec).values() if state.state == "running"]
+        if action in running:
+            return
+        raise RunError(
+            "job-in-progress",
+            f"this was not begun ({action}), because another job is at work on the same spec",
+            where=Place(file=spec.name),
+            found=f"a job at work: {', '.join(running) or 'one that ends'}",
+            expected="one job at a time for a spec",
+            remedy="wait until it ends, and press the button again; nothing was charged for this one",
+        )
+
+    @staticmethod
+    def _is(folder: Path, action: str, job: str) -> bool:
+        state = _read(folder / f"{action}.json")
+        return state is not None and state.job == job
 
     def states(self, spec: Path) -> dict[str, JobState]:
         """The last job of each action."""
@@ -178,10 +200,10 @@ class Noting:
         write_text(self.file, json.dumps(self.values))
 
 
-def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _check(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
     from confide import api
 
-    checked = api.check(spec, progress=progress)
+    checked = api.check(spec, accept_ledger=_same_people(spec, given), progress=progress)
     summary = checked.summary
     shown = (
         {}
@@ -219,7 +241,8 @@ def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, An
                 remedy="check the spec again and look at the price",
             )
 
-    return api.run(spec, confirm=same_price, progress=progress).as_dict()
+    accepted = _same_people(spec, given)
+    return api.run(spec, accept_ledger=accepted, confirm=same_price, progress=progress).as_dict()
 
 
 def _evaluate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
@@ -287,6 +310,38 @@ ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] 
     "compare": _compare,
 }
 """What a job can do."""
+
+
+def _same_people(spec: Path, given: Mapping[str, Any]) -> bool:
+    """Whether somebody typed the name of the ledger's data set: what ``--accept-ledger`` is at a terminal."""
+    if not (typed := str(given.get("data_set", "")).strip()):
+        return False
+    from confide import api
+    from confide.releases.ledger import Ledger
+
+    loaded = api.load(spec)
+    if not api.MECHANISMS[loaded.spec.release.mechanism].accounted:
+        return False
+    require_data_set(Ledger(loaded.resolve(loaded.spec.privacy.ledger)).account().data_set, typed)
+    return True
+
+
+def require_data_set(name: str, typed: str) -> None:
+    """Refuses where somebody did not type the name of the data set that a ledger is kept for.
+
+    Args:
+        name: The name, as the ledger has it.
+        typed: What was typed.
+    """
+    if typed.strip() != name:
+        raise RunError(
+            "not-confirmed",
+            "you did not type the name of the data set whose ledger would be charged, so nothing was done",
+            where=Place(path="data_set"),
+            found="another answer" if typed.strip() else "no answer",
+            expected=f"the name {name}",
+            remedy="type the name if these are the same people; if they are others, open a ledger for them",
+        )
 
 
 def require_name(spec: Path, typed: str) -> None:

@@ -85,6 +85,26 @@ class OpenedFolder:
             )
         return path
 
+    def table(self, name: str) -> Path:
+        """The path of a file of records or areas; below a folder that is not looked into there is none to open.
+
+        Args:
+            name: A path below the folder, with slashes.
+
+        Returns:
+            The path, with links followed.
+        """
+        path = self.inside(name)
+        if LEFT_OUT & {*name.split("/"), *path.relative_to(self.root).parts}:
+            raise ParameterError(
+                "left-out-folder",
+                "the file lies in a folder whose files are not opened here",
+                found="a folder of true counts and keys, or one that is not ours",
+                expected=f"a file outside of {', '.join(sorted(LEFT_OUT))}",
+                remedy="give the file of the records themselves",
+            )
+        return path
+
     def contents(self) -> FolderContents:
         """What is in the folder now."""
         sorted_out: dict[str, list[FoundFile]] = {key: [] for key in KINDS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from unicodedata import combining, normalize
 
@@ -125,6 +126,12 @@ def without_accents(text: str) -> str:
     'lan'
     """
     return "".join(sign for sign in normalize("NFKD", text) if not combining(sign))
+
+
+def vocabulary(file: str) -> frozenset[str]:
+    """The words of a file of ``data/proposals``, plain, without its comments."""
+    lines = files("confide").joinpath(f"data/proposals/{file}").read_text("utf-8").splitlines()
+    return frozenset(without_accents(word) for line in lines if not line.startswith("#") for word in line.split())
 
 
 def layout_keys(look: FileLook, prefix: str = "") -> dict[str, str]:

@@ -15,7 +15,15 @@ from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, InputError, Place
 from confide.inputs.proposals.column_proposal import ColumnProposal, free_name, propose_column
 from confide.inputs.proposals.file_look import FileLook, layout_keys, look_at_file, without_accents
-from confide.inputs.proposals.place_proposal import PlacesProposal, area_paths, propose_places
+from confide.inputs.proposals.place_proposal import (
+    FEWEST_PLACES,
+    PlaceCounts,
+    PlacesProposal,
+    area_paths,
+    household_areas,
+    identifies_households,
+    propose_places,
+)
 from confide.inputs.proposals.record_places import AreaTree, AreaUnit, propose_record_places, record_tree
 from confide.inputs.spelled import codes_meant
 from confide.schema import Code
@@ -24,10 +32,6 @@ MOST_CELLS = 5_000
 """So many cells a histogram may have that is estimated for every place; attributes beyond are left out of it."""
 MOST_TABLE_CELLS = 400
 TOTALS = frozenset(files("confide").joinpath("data/proposals/totals.txt").read_text("utf-8").splitlines())
-_HOUSEHOLD = re.compile(
-    r"(house|hh|hushall|hushåll|haushalt|menage|ménage|hogar|famil|dwelling)[ _-]?(hold)?[ _-]?(id|no|nr|num|number)?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,27 @@ def _no_row_of_totals(records: FileLook, places: PlacesProposal, engine: LocalEn
             "one row for each person, and no totals",
             "remove the rows of totals; if an area is really called so, list it in a file of areas: --geography FILE",
         )
+
+
+def _no_households(
+    records: FileLook, areas: FileLook | None, places: PlacesProposal, engine: LocalEngine, household: str | None
+) -> None:
+    """Raises if the areas are households: their numbers and their tables would be published."""
+    counts = records.values(engine, places.block)
+    own = household == places.block
+    if household is not None and not own:
+        pairs = [(place, home) for place, home, _ in records.counted_pairs(engine, places.block, household) if home]
+        own = len(pairs) == len({place for place, _ in pairs}) >= FEWEST_PLACES
+    listed = sum(1 for _ in area_paths(areas, places, engine)[1]) if areas is not None else places.proposed
+    finding = household_areas(
+        (areas or records).source.file,
+        {places.block, places.block_column},
+        () if areas is None else areas.columns,
+        PlaceCounts.of((rows for place, rows in counts.items() if place), listed),
+        households=own,
+    )
+    if finding is not None:
+        raise InputError(finding)
 
 
 def _given_schema(file: Path, look: FileLook) -> tuple[str, tuple[ColumnProposal, ...]]:
@@ -301,7 +326,7 @@ def propose_office(
             "the column that identifies households",
             "correct --household",
         )
-    household = household or next((name for name in look.columns if _HOUSEHOLD.fullmatch(name)), None)
+    household = household or next((name for name in look.columns if identifies_households(name)), None)
     without = {} if household is None else {household: "it identifies households"}
     if not with_places:
         return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)
@@ -311,6 +336,7 @@ def propose_office(
     else:
         places = propose_places(look, area_look, engine, merged)
     _no_row_of_totals(look, places, engine)
+    _no_households(look, area_look, places, engine, household)
     without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}
     if schema is not None:
         text, columns = _given_schema(schema, look)

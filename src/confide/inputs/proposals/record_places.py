@@ -14,11 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, Place
-from confide.inputs.proposals.file_look import FileLook, without_accents
+from confide.inputs.proposals.file_look import FileLook, vocabulary, without_accents
 from confide.inputs.proposals.place_proposal import (
     MOST_AREAS,
     PlacesProposal,
@@ -35,13 +34,7 @@ MISTAKES = 0.1
 """Up to this share of records, a second upper area is a mistake; beyond it, the column says something else."""
 
 
-def words_of(file: str) -> frozenset[str]:
-    """The words of a shipped list."""
-    lines = files("confide").joinpath(f"data/proposals/{file}").read_text("utf-8").splitlines()
-    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
-
-
-AREAS, ELSEWHERE = words_of("areas.txt"), words_of("elsewhere.txt")
+AREAS, ELSEWHERE = vocabulary("areas.txt"), vocabulary("elsewhere.txt")
 
 
 def is_called_like_an_area(column: str) -> bool:

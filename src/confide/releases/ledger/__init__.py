@@ -12,10 +12,11 @@ For curators: ``docs/concepts/ledger.md``.
 """
 
 from confide.releases.ledger.account import Account, Reservation, RunState
-from confide.releases.ledger.book import Ledger, RunRecord, Sighting, leave_witness, read_witness
+from confide.releases.ledger.book import OTHER_RECORDS, Ledger, RunRecord, Sighting, leave_witness, read_witness
 from confide.releases.ledger.entries import Definition, Entry, Neighbours
 
 __all__ = [
+    "OTHER_RECORDS",
     "Account",
     "Definition",
     "Entry",

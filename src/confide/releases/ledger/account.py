@@ -119,6 +119,11 @@ class Account:
         """Whether a cost fits into what is left, in both of its parts."""
         return cost <= self.left and delta <= self.left_delta
 
+    def knows(self, records_fingerprint: str) -> bool:
+        """Whether a run over these records is charged, or none over any: a ledger is one data set's."""
+        seen = {run.records_fingerprint for run in self.runs.values() if run.state != "void"}
+        return not seen or records_fingerprint in seen
+
     def run(self, run_id: str) -> Reservation:
         """The reservation of ``run_id``, or a LedgerError."""
         try:

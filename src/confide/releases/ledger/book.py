@@ -196,6 +196,7 @@ def _finding(
 # that ledger had come. It holds no value of a record.
 WITNESS_FORMAT = "confide/witness/v1"
 ACCEPT = "--accept-ledger"
+OTHER_RECORDS = "ledger-other-records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +292,21 @@ def _contradicted(
         return
 
 
+def _unseen(account: Account, path: Path) -> Finding:
+    """These records beside others: of the same people, or of people whom somebody else's budget would pay for."""
+    return Finding(
+        code=OTHER_RECORDS,
+        what=f"the ledger of {account.data_set!r} was charged for other records, and never for these. If these are "
+        "other people, their releases would be paid from somebody else's budget, and nobody would know their total",
+        where=Place(file=str(path)),
+        found="a file of records that the ledger has not seen",
+        expected="the records that earlier releases were made from",
+        remedy="if these are other people, name their own ledger, or open one: confide ledger open. If these are the "
+        f"same people as in {account.data_set!r}, in a corrected file, with other columns or in another format: "
+        f"{ACCEPT}, once; in the studio, type the name of the data set",
+    )
+
+
 Clock = Callable[[], datetime]
 LOCK_TIMEOUT = 60.0
 
@@ -348,12 +364,23 @@ class Ledger:
         return cls(path, clock=clock)
 
     def reserve(
-        self, run_id: str, *, release: str, plan_hash: str, records_fingerprint: str, cost: Exact, delta: Exact = 0
+        self,
+        run_id: str,
+        *,
+        release: str,
+        plan_hash: str,
+        records_fingerprint: str,
+        cost: Exact,
+        delta: Exact = 0,
+        accept_records: bool = False,
     ) -> Reservation:
         """Take ``cost`` (and ``delta``, where the ledger has one) from the budget, or refuse and take nothing.
 
         Asked again for the same run, plan, records and cost it returns what is reserved and takes nothing: that is how
         a run goes on after a crash. Look at ``state``: a run that is ``sealed`` has nothing left to do.
+
+        A ledger that was charged for other records, and never for these, refuses too: it may be another data set's.
+        ``accept_records`` says that they are of the same people.
         """
         return self._record(
             Reserved(
@@ -363,7 +390,8 @@ class Ledger:
                 records_fingerprint=records_fingerprint,
                 cost=exact(cost, "cost"),
                 delta=exact(delta, "delta"),
-            )
+            ),
+            accept_records=accept_records,
         )
 
     def mark_measured(self, run_id: str, key_commitment: str = "") -> Reservation:
@@ -443,6 +471,16 @@ class Ledger:
         """
         return tuple(_contradicted(self._read(), self.path, tuple(beside), tuple(in_folders)))
 
+    def unwritable(self) -> tuple[Finding, ...]:
+        """A finding if the ledger can be read, and nothing can be charged to it."""
+        finding = store.unwritable(self.path)
+        return () if finding is None else (finding,)
+
+    def unseen(self, records_fingerprint: str) -> tuple[Finding, ...]:
+        """A finding if the ledger was charged for other records and never for these; :meth:`reserve` raises it."""
+        account = self.account()
+        return () if account.knows(records_fingerprint) else (_unseen(account, self.path),)
+
     def reconcile(self, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
         """Compare with the run folders; every disagreement is a finding."""
         findings = compare(self.account(), records)
@@ -462,12 +500,15 @@ class Ledger:
             fold(transaction.entries)
         return transaction.entries
 
-    def _record(self, event: RunEvent) -> Reservation:
+    def _record(self, event: RunEvent, *, accept_records: bool = False) -> Reservation:
         with store.writing(self.path, self._timeout) as transaction:
             self._recognise(transaction.entries)
             account = fold(transaction.entries)
             if (standing := already(account, event)) is not None:
                 return standing
+            strange = isinstance(event, Reserved) and not account.knows(event.records_fingerprint)
+            if strange and event.run_id not in account.runs and not accept_records:
+                raise LedgerError(_unseen(account, self.path))
             time = moment_after(transaction.last, self._clock(), self._tolerance)
             entry = following(transaction.last, event, time)
             after = apply(account, entry)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -111,6 +112,20 @@ def of_system(error: OSError, path: Path) -> Finding:
     code, what, expected, remedy = _BY_SQLITE_CODE[kind]
     found = error.strerror or type(error).__name__
     return Finding(code, what, Place(file=str(path)), found=found, expected=expected, remedy=remedy)
+
+
+ROOM = 1 << 18
+"""Bytes that the entries of a run and the journal of the ledger take at most."""
+
+
+def unwritable(path: Path) -> Finding | None:
+    """What would go wrong if an entry were written now: the file, the folder that takes its journal, the disk."""
+    for place in (path, path.parent):
+        if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            return of_system(OSError(errno.EROFS, f"{place} may not be written"), path)
+    if shutil.disk_usage(path.parent).free < ROOM:
+        return of_system(OSError(errno.ENOSPC, f"fewer than {ROOM:,} bytes free"), path)
+    return None
 
 
 def problem(path: Path, code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from confide.errors import Finding, InputError, ParameterError, Place
-from confide.inputs.proposals.record_places import words_of
+from confide.inputs.proposals.file_look import vocabulary
 from confide.mechanisms.suppression.given.cell_rows import read_columns
 from confide.mechanisms.suppression.given.description import (
     TOTALS,
@@ -303,7 +303,7 @@ def is_time(name: str) -> bool:
 
 @cache
 def _times_called() -> frozenset[str]:
-    return frozenset(map(_bare, words_of("time.txt")))
+    return frozenset(map(_bare, vocabulary("time.txt")))
 
 
 def _bare(name: str) -> str:
