@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import stat
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def test_no_key_is_given_to_spark(
     expected = tree(seal(name).release)
     without_pyspark(monkeypatch)
     context, scratch, functions, keys = FakeContext(), tmp_path / "scratch", list[bytes](), {bytes.fromhex(KEY)}
-    checked = NoiseStream.__post_init__
+    checked, disk = NoiseStream.__post_init__, tmp_path / "disk"
 
     def kept(stream: NoiseStream) -> None:
         checked(stream)
@@ -61,7 +62,10 @@ def test_no_key_is_given_to_spark(
     def look() -> None:
         """While a worker is at work, the functions lie in the scratch folder, for their owner alone."""
         assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
-        assert [stat.S_IMODE(file.stat().st_mode) for file in scratch.iterdir()] == [0o600]
+        (file,) = scratch.iterdir()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        disk.mkdir(exist_ok=True)
+        os.link(file, disk / file.name)  # its place on the disk, after it was removed
 
     for verb in ("sql", "write", "count_by", "explode_count", "first_rows"):
         monkeypatch.setattr(LocalEngine, verb, asked(verb))
@@ -71,9 +75,9 @@ def test_no_key_is_given_to_spark(
     project = lay_out(name, tmp_path / name)
     project.run()
     assert tree(project.release) == expected
-    assert sorted(project.release.parent.rglob("function-*")) == []
+    assert sorted(project.release.parent.rglob("mapped-function-*")) == []
     assert not scratch.exists() or list(scratch.iterdir()) == []
     assert any(key in function for key in keys for function in functions) == (name in WITH_KEYS), "or nothing is shown"
     assert context.wire
-    for sent in context.wire:
+    for sent in (*context.wire, *(file.read_bytes() for file in disk.glob("*"))):
         assert [key for key in keys if key in sent or key.hex().encode() in sent] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -18,6 +19,7 @@ from tests.kits.cluster import PRIVATE, FakeContext, FakeSession, without_pyspar
 
 from confide import api
 from confide.engines import SparkEngine, spark_session
+from confide.engines.groups import MAPPED
 from confide.engines.spark_session import _unlike_driver, in_our_words, require_private
 from confide.errors import ConfideError, ParameterError, RunError
 from confide.releases.ledger import Ledger
@@ -189,3 +191,17 @@ def test_what_pyspark_foresees_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> 
         spark_session._check_installed()
         warnings.warn("PySpark does not yet fully support pandas >= 3.0.0.", FutureWarning, stacklevel=1)
         assert shown == []
+
+
+def test_what_a_killed_run_has_left_is_named_and_destroyed(project: Path, tmp_path: Path) -> None:
+    left_behind = project / "small" / "confidential" / "scratch" / "spark-0" / f"{MAPPED}0"
+    left_behind.parent.mkdir(parents=True)
+    left_behind.write_bytes(b"KEY" * 100)
+    os.link(left_behind, tmp_path / "its place on the disk")
+    (finding,) = api.check(project / "spec.toml").findings
+    assert (finding.code, finding.severity) == ("left-scratch", "warning")
+    assert "scratch/spark-0" in str(finding.found)
+    api.run(project / "spec.toml")
+    assert not left_behind.parent.parent.exists()
+    assert b"KEY" not in (tmp_path / "its place on the disk").read_bytes()
+    assert api.check(project / "spec.toml").findings == ()

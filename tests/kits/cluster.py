@@ -6,6 +6,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -94,3 +95,10 @@ def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
         module = ModuleType(name)
         module.__dict__.update(content)
         monkeypatch.setitem(sys.modules, name, module)
+
+
+def documented_settings(secret: str) -> str:
+    """The file of settings that docs/concepts/engines.md shows to operators."""
+    page = (Path(__file__).parents[2] / "docs" / "concepts" / "engines.md").read_text(encoding="utf-8")
+    (block,) = (text for text in page.split("```") if "conf/spark-defaults.conf, 0600" in text)
+    return block.strip().replace("SECRET", secret) + "\n"

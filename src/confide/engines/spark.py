@@ -25,11 +25,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.groups import _map_one, files_of_groups, private_folder, whole_file
+from confide.engines.groups import MAPPED, _map_one, files_of_groups, private_folder, whole_file
 from confide.engines.local import LocalEngine
 from confide.engines.protocol import ROW_NUMBER, Advance, GroupFunction, Source, bad_memory, counting, identifier
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
 from confide.errors import Finding, ParameterError, RunError
+from confide.file_system import destroy_file
 
 # From the SQL that mechanisms write to Spark's: the few places where the dialects of DuckDB and Spark differ.
 #
@@ -437,13 +438,13 @@ def map_groups_on_spark(
 @contextmanager
 def _in_a_file(function: GroupFunction, scratch: Path) -> Iterator[Path]:
     """The function, pickled, in a file of ours for as long as it is mapped."""
-    file = private_folder(scratch.absolute()) / f"function-{uuid.uuid4().hex}"
+    file = private_folder(scratch.absolute()) / f"{MAPPED}{uuid.uuid4().hex}"
     with whole_file(file) as temporary:
         temporary.write_bytes(pickle.dumps(function))
     try:
         yield file
     finally:
-        file.unlink()
+        destroy_file(file)
 
 
 def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Path, report: Advance) -> None:
