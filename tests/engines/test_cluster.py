@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kits.cluster import PRIVATE, FakeContext, FakeSession, without_pyspark
+from tests.kits.cluster import PRIVATE, FakeContext, FakeSession, documented_settings, without_pyspark
 
 from confide import api
 from confide.engines import SparkEngine, spark_session
@@ -51,6 +51,18 @@ def test_a_cluster_is_refused_unless_it_authenticates_and_encrypts(master: str, 
     assert finding.code == "spark-open-wire"
     assert "spark-defaults.conf" in str(finding.remedy)
     assert all(name in str(finding.found) or on(name) for name in ("spark.authenticate", "spark.io.encryption.enabled"))
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_every_other_master_is_a_cluster(master: str) -> None:
+    with pytest.raises(ParameterError):
+        require_private(FakeContext(master, {}))
+    assert "spark.driver.bindAddress" not in spark_session._settings(Path("scratch"), 2, 1 << 30, master)
+
+
+def test_the_documented_settings_are_accepted() -> None:
+    lines = [line.split() for line in documented_settings("00").splitlines() if not line.startswith("#")]
+    require_private(FakeContext(settings=dict(lines)))
 
 
 @pytest.mark.parametrize("master", ["local", "local[1]", "local[*]", "local[4, 2]"])
