@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -13,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kits.cluster import PRIVATE, FakeContext, FakeSession, documented_settings, without_pyspark
 
 from confide import api
+from confide.cli import main
 from confide.engines import SparkEngine, spark_session
 from confide.engines.groups import MAPPED
 from confide.engines.spark_session import _unlike_driver, in_our_words, require_private
@@ -217,3 +221,29 @@ def test_what_a_killed_run_has_left_is_named_and_destroyed(project: Path, tmp_pa
     assert not left_behind.parent.parent.exists()
     assert b"KEY" not in (tmp_path / "its place on the disk").read_bytes()
     assert api.check(project / "spec.toml").findings == ()
+
+
+def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "app", app)
+    monkeypatch.setattr(sys, "argv", ["confide"])
+    with pytest.raises(SystemExit) as ending:
+        main.main()
+    assert ending.value.code == 130
+    assert "Interrupted" in capsys.readouterr().err
+
+
+def test_a_start_that_is_interrupted_is_given_up() -> None:
+    """An interruption while Java is waited for: the wait ends, and what Java says of it is not shown."""
+    given_up = threading.Event()
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        spark_session._aside(lambda: given_up.wait(20), given_up.set)
+    assert given_up.is_set()
+    assert logging.getLogger().isEnabledFor(logging.ERROR)

@@ -171,10 +171,25 @@ def _start(settings: dict[str, str]) -> Any:
         raise _busy()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    context = None
-    try:
-        context = SparkContext(conf=conf, gateway=_java_machine(conf))
+    context, given_up = None, threading.Event()
+
+    def begin() -> Any:
+        nonlocal context
+        gateway = _java_machine(conf)
+        if given_up.is_set():
+            return None
+        context = SparkContext(conf=conf, gateway=gateway)
         return SparkSession(context)
+
+    def give_up() -> None:
+        """Ends the Java machine, which may be waiting for a master. The next session begins another."""
+        given_up.set()
+        if SparkContext._gateway is not None:  # noqa: SLF001
+            SparkContext._gateway.proc.kill()  # noqa: SLF001
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+    try:
+        return _aside(begin, give_up)
     except (PySparkException, Py4JError, OSError):
         # What Spark says may name files and machines at length; ours is enough to begin with.
         problem = _does_not_start(settings["spark.master"])
@@ -347,21 +362,43 @@ def _watched(context: Any, answer: Callable[[], T], look: Callable[[str], object
     alone = _LOCAL.fullmatch(context.master) is not None
     patience = 0 if alone else context._jsc.sc().conf().getTimeAsSeconds(_WAITING_TIME, "30s")  # noqa: SLF001
     worked = time.monotonic()
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(work)
+
+    def watch() -> None:
+        nonlocal worked
+        look(group)
+        if alone or not context.statusTracker().getActiveJobsIds() or _executors(context):
+            worked = time.monotonic()
+        elif time.monotonic() - worked > patience:
+            raise RunError(_no_executor(context, patience))
+
+    return _aside(work, lambda: context.cancelJobGroup(group), watch)
+
+
+def _aside(work: Callable[[], T], give_up: Callable[[], object], watch: Callable[[], object] | None = None) -> T:
+    """What ``work`` gives. Another thread speaks to Java, so that an interruption finds this one between two words.
+
+    Args:
+        work: What is done.
+        give_up: Ends the work from outside, where ``watch`` raises or somebody interrupts.
+        watch: Called again and again while the work is done.
+    """
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(work)
         try:
             while wait([running], LOOK_SECONDS).not_done:
-                look(group)
-                if alone or not context.statusTracker().getActiveJobsIds() or _executors(context):
-                    worked = time.monotonic()
-                elif time.monotonic() - worked > patience:
-                    raise RunError(_no_executor(context, patience))
+                if watch is not None:
+                    threads.submit(watch).result()
         except BaseException:
-            # What Spark then says of its end is nobody's matter; nor that it has ended already.
-            with suppress(Exception):
-                context.cancelJobGroup(group)
+            # What Spark says of such an end is nobody's matter; nor that it has ended already.
+            logging.disable()
+            try:
+                with suppress(Exception):
+                    give_up()
+                wait([running])
+            finally:
+                logging.disable(logging.NOTSET)
             raise
-    return running.result()
+        return running.result()
 
 
 def _executors(context: Any) -> int:
