@@ -20,14 +20,20 @@ export PYTHONDONTWRITEBYTECODE :=
 test quick coverage: export OPENBLAS_NUM_THREADS := 1
 test quick coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: demo screenshots quick test beside suite test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-bench clean
+.PHONY: demo screenshots quick test beside suite test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-spark setup-bench lock sbom pins clean
 
 setup: $(VENV)/.ready
 
+# With LOCKED=1, as in CI, only files whose hashes are in locks/ are installed.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+ifdef LOCKED
+	$(BIN)/python $(PIP) --require-hashes -r locks/develop.txt
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
+else
 	$(BIN)/python $(PIP) --upgrade -c constraints.txt pip
 	$(BIN)/python $(PIP) -c constraints.txt --group test --group lint -e '.[plots,studio]'
+endif
 	touch $@
 
 demo: setup
@@ -127,6 +133,23 @@ walks: setup
 screenshots: setup
 	$(BIN)/python -m tests.kits.screenshots
 
+# The engine on Spark, for make test-all; Java 17 or 21 must be there.
+setup-spark: setup
+	$(BIN)/python $(PIP) --require-hashes -r locks/spark.txt
+
+# The locks of locks/, from constraints.txt and pyproject.toml, with the hashes of the index.
+lock: setup
+	$(BIN)/python tools/supply_chain.py lock
+
+# What the image is made of, as CycloneDX.
+sbom:
+	$(PYTHON) tools/supply_chain.py sbom > sbom.json
+	@echo sbom.json
+
+# The digests of today of the base image and of the actions, written into Dockerfile and workflows.
+pins:
+	$(PYTHON) tools/supply_chain.py pins
+
 setup-bench: setup
 	$(BIN)/python $(PIP) -c constraints.txt --group bench
 
@@ -134,4 +157,4 @@ bench: setup-bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) $(NEWEST) $(OUT) man .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(MINIMUM) $(NEWEST) $(OUT) man .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage sbom.json

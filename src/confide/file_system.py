@@ -39,6 +39,17 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def destroy_file(path: Path) -> None:
+    """Overwrites a key and removes it. On media that keep old versions (snapshots, flash), destroy those as well."""
+    with path.open("r+b") as file:
+        length = path.stat().st_size
+        file.write(os.urandom(length))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
+    flush(path.parent)
+
+
 def _module(name: str) -> Any:
     try:
         return import_module(name)

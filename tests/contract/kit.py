@@ -21,7 +21,8 @@ import confide
 from confide import api
 from confide.attacks.reconstruction import read_source as read_source
 from confide.attacks.reconstruction import reconstruct as reconstruct
-from confide.engines import LocalEngine
+from confide.engines import LocalEngine as LocalEngine
+from confide.engines.spark import map_groups_on_spark as map_groups_on_spark
 from confide.errors import ConfideError as ConfideError
 from confide.errors import Finding as Finding
 from confide.mechanisms import MECHANISMS

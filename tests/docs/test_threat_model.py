@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SECURITY = ROOT / "SECURITY.md"
 PAGE = ROOT / "docs" / "threat-model.md"
-SECTIONS = ("Threat model", "What is covered", "What is not covered", "What a privacy bug is")
+SECTIONS = ("Threat model", "What is covered", "What is not covered", "Clusters", "What a privacy bug is")
 NO_TEST = "documented, no test: "
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 

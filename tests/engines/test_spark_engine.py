@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kits.cluster import documented_settings
 
 from confide.engines import LocalEngine, Source, SparkEngine
 from confide.engines.protocol import cell_index
@@ -433,7 +434,10 @@ def test_a_cluster_gives_the_same_bytes_and_keeps_no_log_of_values(tmp_path: Pat
     for path in Path(pyspark.__file__).parent.iterdir():
         (home / path.name).symlink_to(path)
     command = [sys.executable, str(tmp_path / "cluster.py"), str(tmp_path)]
-    environment = os.environ | {"SPARK_HOME": str(home)}
+    settings = tmp_path / "conf" / "spark-defaults.conf"
+    settings.parent.mkdir()
+    settings.write_text(documented_settings("5ec2e7" * 10))
+    environment = os.environ | {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(settings.parent)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.split() == ["unreadable", "True", "6"]

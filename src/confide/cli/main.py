@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from confide.cli.show import INTERNAL, REFUSED, err, out, show_findings
+from confide.cli.show import INTERNAL, INTERRUPTED, REFUSED, err, out, show_findings
 from confide.errors import ConfideError
 from confide.version import __version__
 
@@ -308,16 +308,19 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 def main() -> None:
-    """The entry point. Exit codes: 0 done, 1 findings or refused, 2 usage, 3 internal error."""
+    """The entry point. Exit codes: 0 done, 1 findings or refused, 2 usage, 3 internal error, 130 interrupted."""
     as_json = "--json" in sys.argv
     try:
         app()
     except ConfideError as error:
         show_findings(error.findings, as_json=as_json)
         sys.exit(REFUSED)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as ending:
+        # Typer makes an exit of an interruption, and says nothing of it.
+        if isinstance(ending, SystemExit) and ending.code != INTERRUPTED:
+            raise
         err.print("Interrupted. Run the same command again to continue.")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the last resort: no stack trace, which might show a value, unless asked for
         _internal(error)
         sys.exit(INTERNAL)

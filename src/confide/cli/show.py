@@ -23,7 +23,7 @@ from confide.report.charts import Chart
 if TYPE_CHECKING:
     from confide.engines import Advance
 
-DONE, REFUSED, USAGE, INTERNAL = 0, 1, 2, 3
+DONE, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit codes: done; findings or refused; usage; internal error."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]

@@ -25,6 +25,8 @@ from confide.errors import RunError
 from confide.file_system import flush as flush
 
 ORPHAN_CHECK_SECONDS = 0.5
+MAPPED = "mapped-function-"
+"""How the name of a file begins that holds a function to be mapped, and so keys of the noise that it draws."""
 
 
 class Workers:

@@ -17,7 +17,6 @@ import shutil
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -26,11 +25,12 @@ from typing import Any, Self
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.groups import _map_one, files_of_groups, private_folder
+from confide.engines.groups import MAPPED, _map_one, files_of_groups, private_folder, whole_file
 from confide.engines.local import LocalEngine
 from confide.engines.protocol import ROW_NUMBER, Advance, GroupFunction, Source, bad_memory, counting, identifier
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
 from confide.errors import Finding, ParameterError, RunError
+from confide.file_system import destroy_file
 
 # From the SQL that mechanisms write to Spark's: the few places where the dialects of DuckDB and Spark differ.
 #
@@ -265,7 +265,9 @@ class SparkEngine:
         *,
         advance: Advance | None = None,
     ) -> list[Path]:
-        return map_groups_on_spark(self._session.sparkContext, function, rows, key, groups, into, advance)
+        return map_groups_on_spark(
+            self._session.sparkContext, function, rows, key, groups, into, self._scratch, advance
+        )
 
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
         text = f"SELECT {identifier(ROW_NUMBER)} AS n FROM numbered WHERE {where} ORDER BY 1 LIMIT {limit}"
@@ -289,10 +291,10 @@ class SparkEngine:
         read = [*sources.values(), *([] if numbered is None else [numbered])]
         try:
             with self._views(sources, numbered):
-                frame = in_our_words(lambda: self._session.sql(query), read)
+                frame = in_our_words(self._session.sparkContext, lambda: self._session.sql(query), read)
                 names = list(frame.columns)
                 plain = frame.toDF(*(f"c{position}" for position in range(len(names))))
-                in_our_words(lambda: plain.write.parquet(_uri(folder)), read)
+                in_our_words(self._session.sparkContext, lambda: plain.write.parquet(_uri(folder)), read)
             columns = ", ".join(f"c{position} AS {identifier(name)}" for position, name in enumerate(names))
             yield columns, folder
         finally:
@@ -326,7 +328,11 @@ class SparkEngine:
         # Otherwise Spark takes brackets and stars in a name for a pattern.
         reader = self._session.read.option("__globPaths__", "false")
         try:
-            return in_our_words(lambda: reader.parquet(*(_uri(self._seen(file)) for file in files)), [source])
+            return in_our_words(
+                self._session.sparkContext,
+                lambda: reader.parquet(*(_uri(self._seen(file)) for file in files)),
+                [source],
+            )
         except RunError:
             problem = unknown_type(source)
         raise problem
@@ -366,15 +372,16 @@ def _bytes(memory: str) -> int:
 
 # Mapping a pure function over groups of rows on Spark.
 #
-# A task is one group. It reads its rows from the file, calls the function and writes the result, by the very code
-# that a
-# process of the local engine runs; so the bytes are the same, a second try of a task changes nothing, and no row
-# passes
-# through the driver. Every machine must see the run's folder under the same path.
+# A task is one group. It reads its rows from the file, calls the function and writes the result, by the very code that
+# a process of the local engine runs; so the bytes are the same, a second try of a task changes nothing, and no row
+# passes through the driver. Every machine must see the run's folder under the same path.
+#
+# The function holds keys of noise streams. So it is never given to Spark, which would send it over the network and may
+# keep it in memory, logs and files of its own: it lies in the run's scratch folder, for its owner alone, on the file
+# system that has the key of the release and the records as well, and Spark is told the name of the file.
 
 
 MOST_TASKS = 10_000
-LOOK_SECONDS = 0.25
 
 Outcome = bytes | None
 """None for a group that is done; or its error, pickled."""
@@ -383,17 +390,17 @@ Outcome = bytes | None
 class SparkPart:
     """What a task does with each of its groups: a function that Spark sends to where the task runs.
 
-    The function to be mapped is pickled by itself, and unpickled after the path for modules has been taken over, as a
-    spawned process would.
+    It has the names of files and no content. The function to be mapped is unpickled after the path for modules has been
+    taken over, as a spawned process would.
     """
 
-    def __init__(self, function: bytes, rows: str, key: str):
+    def __init__(self, function: str, rows: str, key: str):
         self.function, self.rows, self.key = function, rows, key
         self.modules = list(sys.path)
 
     def __call__(self, groups: Iterator[tuple[int, str]]) -> Iterator[Outcome]:
         sys.path += [folder for folder in self.modules if folder not in sys.path]
-        function: GroupFunction = pickle.loads(self.function)  # noqa: S301 - our own, from the driver of this run
+        function: GroupFunction = pickle.loads(Path(self.function).read_bytes())  # noqa: S301 - our own, in a private folder
         for group, file in groups:
             yield self._map(function, group, Path(file))
 
@@ -414,48 +421,61 @@ def map_groups_on_spark(
     key: str,
     groups: Sequence[int],
     into: Path,
+    scratch: Path,
     advance: Advance | None = None,
 ) -> list[Path]:
-    """See :meth:`confide.engines.protocol.Engine.map_groups`."""
-    from pyspark import cloudpickle
-
+    """See :meth:`confide.engines.protocol.Engine.map_groups`. ``scratch`` is a private folder that workers see."""
     files, missing = files_of_groups(groups, into)
     report = advance or (lambda _: None)
     report(len(groups) - len(missing))
     if missing:
-        part = SparkPart(cloudpickle.dumps(function), str(rows.absolute()), key)
-        _run(context, part, [(int(group), str(file.absolute())) for group, file in missing], rows, report)
+        with _in_a_file(function, scratch) as file:
+            part = SparkPart(str(file), str(rows.absolute()), key)
+            _run(context, part, [(int(group), str(file.absolute())) for group, file in missing], rows, report)
     return files
 
 
+@contextmanager
+def _in_a_file(function: GroupFunction, scratch: Path) -> Iterator[Path]:
+    """The function, pickled, in a file of ours for as long as it is mapped."""
+    file = private_folder(scratch.absolute()) / f"{MAPPED}{uuid.uuid4().hex}"
+    with whole_file(file) as temporary:
+        temporary.write_bytes(pickle.dumps(function))
+    try:
+        yield file
+    finally:
+        destroy_file(file)
+
+
 def _run(context: Any, part: SparkPart, missing: list[tuple[int, str]], rows: Path, report: Advance) -> None:
-    """Runs the tasks, and tells of files as they appear."""
-    name = f"confide-{uuid.uuid4()}"
+    """Runs the tasks, and tells of groups as Spark tells of tasks."""
+    number = min(len(missing), MOST_TASKS)
+    reported = 0
 
     def work() -> list[Outcome]:
-        context.setJobGroup(name, "groups", interruptOnCancel=True)
-        tasks = context.parallelize(missing, min(len(missing), MOST_TASKS))
-        outcomes: list[Outcome] = tasks.mapPartitions(part).collect()
+        outcomes: list[Outcome] = context.parallelize(missing, number).mapPartitions(part).collect()
         return outcomes
 
-    waiting, reported = {Path(file) for _, file in missing}, 0
-    with ThreadPoolExecutor(1) as thread:
-        running: Future[list[Outcome]] = thread.submit(work)
-        try:
-            while wait([running], LOOK_SECONDS).not_done:
-                done = {file for file in waiting if file.exists()}
-                waiting -= done
-                reported += len(done)
-                if done:
-                    report(len(done))
-        except BaseException:
-            context.cancelJobGroup(name)
-            raise
-        outcomes = in_our_words(running.result, [rows])
+    def look(jobs: str) -> None:
+        nonlocal reported
+        done = _tasks_done(context, jobs) * len(missing) // number
+        if done > reported:
+            report(done - reported)
+            reported = done
+
+    outcomes = in_our_words(context, work, [rows], look)
     for outcome in outcomes:
         if outcome is not None:
             raise pickle.loads(outcome)  # noqa: S301
     report(len(missing) - reported)
+
+
+def _tasks_done(context: Any, jobs: str) -> int:
+    """How many tasks of a group of jobs have ended."""
+    tracker = context.statusTracker()
+    infos = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(jobs))
+    stages = [tracker.getStageInfo(stage) for info in infos if info is not None for stage in info.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
 
 
 def _pickled(error: Exception) -> bytes:

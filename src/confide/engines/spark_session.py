@@ -17,9 +17,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +32,7 @@ from typing import Any, TypeVar
 from confide.engines.groups import private_folder
 from confide.engines.protocol import Source, no_room, unreadable
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
+from confide.version import __version__
 
 LEAST_MEMORY = 512 << 20
 """In bytes: with less, Spark does not start."""
@@ -40,6 +45,20 @@ _OF_A_SESSION = {
     # Only columns of codes and numbers are read; a column of times beside them must not stand in the way.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
+_PRIVATE = (
+    ("spark.authenticate",),
+    ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled"),
+    ("spark.io.encryption.enabled",),
+)
+"""What a cluster must have switched on, one setting of each: who speaks is known, and nobody else can listen."""
+
+_LOCAL = re.compile(r"local(\[[^\]]*\])?")
+"""The masters that are this process and no other: ``local``, ``local[4]``; not ``local-cluster[2, 1, 1024]``."""
+
+LOOK_SECONDS = 0.25
+_WAITING_TIME = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+"""Spark's own setting of how long executors may take to come."""
+
 _NOTHING = logging.CRITICAL + 1
 _lock = threading.Lock()
 _users = 0
@@ -53,7 +72,14 @@ def open_session(scratch: Path, *, processes: int, memory: int, master: str | No
     with _lock:
         if _shared is None:
             settings = _settings(private_folder(scratch), processes, memory, master or f"local[{processes}]")
-            _shared = _start(settings)
+            started = _start(settings)
+            try:
+                require_private(started.sparkContext)
+                _require_workers(started.sparkContext, scratch)
+            except BaseException:
+                started.stop()
+                raise
+            _shared = started
         _users += 1
         return own_session(_shared)
 
@@ -69,12 +95,60 @@ def close_session(session: Any) -> None:
 
 
 def own_session(session: Any) -> Any:
-    """A session in the same context, with names and settings of its own."""
+    """A session in the same context, with names and settings of its own. A context on an open network is refused."""
+    require_private(session.sparkContext)
     _silence()
     own = session.newSession()
     for name, value in _OF_A_SESSION.items():
         own.conf.set(name, value)
     return own
+
+
+def require_private(context: Any) -> None:
+    """Raises unless what the machines of a cluster say to each other is authenticated and encrypted.
+
+    Asked of the context that lives, whoever has set it up: confidential rows travel between its machines, and Spark
+    hands them the key with which they encrypt their disks.
+    """
+    conf = context.getConf()
+    master = conf.get("spark.master", "")
+    if _LOCAL.fullmatch(master):
+        return
+    off = [" or ".join(names) for names in _PRIVATE if not any(_is_on(conf.get(name)) for name in names)]
+    if off:
+        raise ParameterError(
+            "spark-open-wire",
+            "this cluster would send confidential rows in plain text, or to whoever asks; nothing was spent",
+            where=Place(path="--spark-master"),
+            found=f"{master}, without {', '.join(off)}",
+            expected="a cluster with authentication and with encryption of all that its machines send each other",
+            remedy="set spark.authenticate, spark.authenticate.secret and spark.network.crypto.enabled in "
+            "conf/spark-defaults.conf of the master, the workers and this machine (SPARK_CONF_DIR), as "
+            "docs/concepts/engines.md shows; or run with --engine local, which makes the same release",
+        )
+
+
+def _is_on(value: str | None) -> bool:
+    return value is not None and value.strip().lower() == "true"
+
+
+def _require_workers(context: Any, folder: Path) -> None:
+    """Raises unless the workers of a cluster run this Confide and see the folder of the run."""
+    if _LOCAL.fullmatch(context.master):
+        return
+    tasks = context.parallelize(range(context.defaultParallelism), context.defaultParallelism)
+    work = partial(_unlike_driver, __version__, str(folder))
+    unlike = in_our_words(context, lambda: tasks.mapPartitions(work).collect(), [])
+    if unlike:
+        raise RunError(_unlike_workers(unlike[0]))
+
+
+def _unlike_driver(version: str, folder: str, _: Iterable[int]) -> Iterator[str]:
+    """On a worker: what is not there as it is on the driver."""
+    if version != __version__:
+        yield f"Confide {__version__} on a worker, and {version} on the driver"
+    if not Path(folder).is_dir():
+        yield "a worker that does not see the folder of the run"
 
 
 def _silence() -> None:
@@ -97,10 +171,25 @@ def _start(settings: dict[str, str]) -> Any:
         raise _busy()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    context = None
-    try:
-        context = SparkContext(conf=conf, gateway=_java_machine(conf))
+    context, given_up = None, threading.Event()
+
+    def begin() -> Any:
+        nonlocal context
+        gateway = _java_machine(conf)
+        if given_up.is_set():
+            return None
+        context = SparkContext(conf=conf, gateway=gateway)
         return SparkSession(context)
+
+    def give_up() -> None:
+        """Ends the Java machine, which may be waiting for a master. The next session begins another."""
+        given_up.set()
+        if SparkContext._gateway is not None:  # noqa: SLF001
+            SparkContext._gateway.proc.kill()  # noqa: SLF001
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+    try:
+        return _aside(begin, give_up)
     except (PySparkException, Py4JError, OSError):
         # What Spark says may name files and machines at length; ours is enough to begin with.
         problem = _does_not_start(settings["spark.master"])
@@ -144,7 +233,10 @@ def _settings(scratch: Path, processes: int, memory: int, master: str) -> dict[s
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
     }
-    if re.match(r"local(\[|$)", master):
+    if not _LOCAL.fullmatch(master):
+        # A peer that does not speak the encrypted protocol is refused, and not answered in plain text.
+        settings["spark.network.crypto.saslFallback"] = "false"
+    else:
         settings |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
@@ -183,6 +275,8 @@ def _has_java() -> bool:
 
 
 def _check_installed() -> None:
+    # What pyspark has to say about later versions of other packages is no matter of whoever makes a release.
+    warnings.filterwarnings("ignore", "PySpark ", FutureWarning)
     if find_spec("pyspark") is None:
         raise _missing("pyspark is not installed", "no package pyspark", "pip install 'confide[spark]'")
     if not _has_java():
@@ -228,14 +322,25 @@ def _does_not_start(master: str) -> RunError:
 T = TypeVar("T")
 
 
-def in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> T:
-    """What ``answer`` gives, or an error of ours, raised after Spark's own has been let go."""
+def in_our_words(
+    context: Any, answer: Callable[[], T], sources: Iterable[Source | Path], look: Callable[[str], object] = str
+) -> T:
+    """What Spark answers, or an error of ours, raised after Spark's own has been let go.
+
+    Spark is asked in a thread, so that this one can look whether anybody works, and can be interrupted.
+
+    Args:
+        context: Where the jobs of the answer run.
+        answer: Asks Spark.
+        sources: What is read, for messages.
+        look: Called again and again with the name of the group of jobs, while the answer is waited for.
+    """
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import AnalysisException, PySparkException
 
     problem: ConfideError | OSError
     try:
-        return answer()
+        return _watched(context, answer, look)
     except AnalysisException:
         problem = RunError(_not_understood())
     except (PySparkException, Py4JJavaError) as error:
@@ -243,6 +348,62 @@ def in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> T
     except (Py4JError, ConnectionError):
         problem = RunError(gone())
     raise problem
+
+
+def _watched(context: Any, answer: Callable[[], T], look: Callable[[str], object]) -> T:
+    """What ``answer`` gives. A job that no executor of a cluster works on is given up, in the time that Spark has for
+    executors to come."""
+    group = f"confide-{uuid.uuid4()}"
+
+    def work() -> T:
+        context.setJobGroup(group, "confide", interruptOnCancel=True)
+        return answer()
+
+    alone = _LOCAL.fullmatch(context.master) is not None
+    patience = 0 if alone else context._jsc.sc().conf().getTimeAsSeconds(_WAITING_TIME, "30s")  # noqa: SLF001
+    worked = time.monotonic()
+
+    def watch() -> None:
+        nonlocal worked
+        look(group)
+        if alone or not context.statusTracker().getActiveJobsIds() or _executors(context):
+            worked = time.monotonic()
+        elif time.monotonic() - worked > patience:
+            raise RunError(_no_executor(context, patience))
+
+    return _aside(work, lambda: context.cancelJobGroup(group), watch)
+
+
+def _aside(work: Callable[[], T], give_up: Callable[[], object], watch: Callable[[], object] | None = None) -> T:
+    """What ``work`` gives. Another thread speaks to Java, so that an interruption finds this one between two words.
+
+    Args:
+        work: What is done.
+        give_up: Ends the work from outside, where ``watch`` raises or somebody interrupts.
+        watch: Called again and again while the work is done.
+    """
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(work)
+        try:
+            while wait([running], LOOK_SECONDS).not_done:
+                if watch is not None:
+                    threads.submit(watch).result()
+        except BaseException:
+            # What Spark says of such an end is nobody's matter; nor that it has ended already.
+            logging.disable()
+            try:
+                with suppress(Exception):
+                    give_up()
+                wait([running])
+            finally:
+                logging.disable(logging.NOTSET)
+            raise
+        return running.result()
+
+
+def _executors(context: Any) -> int:
+    """How many there are. Spark counts the driver among those that hold memory."""
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001
 
 
 def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OSError:
@@ -253,6 +414,8 @@ def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OS
             expected="room for the rows that each process has at hand",
             remedy="raise --memory, or run with fewer --processes",
         )
+    if "ModuleNotFoundError" in message or "PYTHON_VERSION_MISMATCH" in message or "Cannot run program" in message:
+        return RunError(_unlike_workers("a worker with another Python, or without Confide or a package that it needs"))
     return no_room(message) or InputError(unreadable(sources, "Spark"))
 
 
@@ -265,6 +428,31 @@ def unknown_type(source: Source | Path) -> InputError:
         found="a Parquet file that Spark cannot open",
         expected="columns of texts and numbers",
         remedy="write the file without that column, or run with --engine local",
+    )
+
+
+def _no_executor(context: Any, seconds: int) -> Finding:
+    memory = context.getConf().get("spark.executor.memory", "1g")
+    return Finding(
+        code="spark-no-executor",
+        what=f"for {seconds} seconds no worker of the cluster has taken up any work",
+        where=Place(path="--spark-master"),
+        found=f"no executor, of which each is asked for with {memory} of memory",
+        expected="workers with as much memory as --memory says, or more, that are not busy with other applications",
+        remedy="run again with a --memory that a worker has (the page of the master lists them), or when workers are "
+        f"free; where a cluster takes longer to begin an executor, raise {_WAITING_TIME}. The run continues",
+    )
+
+
+def _unlike_workers(found: str) -> Finding:
+    return Finding(
+        code="spark-worker",
+        what="the workers of the cluster are not set up as this machine is",
+        where=Place(path="--spark-master"),
+        found=found,
+        expected="the same Python and Confide, and the run's folder under the same path, on every machine",
+        remedy="install the same environment on every worker under the same path, or set PYSPARK_PYTHON to it; put the "
+        "run's folder and the records where all see them, and for a check set TMPDIR to such a folder",
     )
 
 

@@ -120,6 +120,7 @@ def check(
         findings += Ledger(ledger_path(loaded)).unwritable()
     begun = _read_run(workspace, account, findings)
     findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun, account)
+    findings += _spilled(loaded, workspace)
     try:
         problem = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(problem)
@@ -463,6 +464,23 @@ def taken_folder(
     remedy = f"restore its confidential/run.json, to go on with that run; or move the folder away, or {ANOTHER_FOLDER}"
     found = ", ".join(sorted(left_over))
     return [Finding("run-folder", what, _folder_place(loaded), found, "a folder for each run", remedy)]
+
+
+def _spilled(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
+    """A warning of confidential rows that a run which was killed has left behind."""
+    if not (spilled := workspace.spilled()):
+        return []
+    return [
+        Finding(
+            code="left-scratch",
+            what="a run in this folder was killed, or is at work, and confidential rows lie in its scratch folder",
+            where=_folder_place(loaded),
+            found=", ".join(spilled),
+            expected="an empty scratch folder, unless a run is at work",
+            remedy="run the spec again: the run goes on and removes them when it ends",
+            severity="warning",
+        )
+    ]
 
 
 def never_charged(begun: RunIdentity, account: Account | None) -> bool:

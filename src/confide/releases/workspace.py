@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confide.engines.groups import flush, private_folder, private_umask, write_text
+from confide.engines.groups import MAPPED, private_folder, private_umask, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
-from confide.file_system import DISK_FULL, lock_now, open_to_others
+from confide.file_system import DISK_FULL, destroy_file, lock_now, open_to_others
 from confide.noise import ReleaseKey
 
 
@@ -162,6 +162,15 @@ class Workspace:
         if record.manifest_sha256 != manifest_sha256:
             self._save(replace(record, manifest_sha256=manifest_sha256))
 
+    def spilled(self) -> list[str]:
+        """What a run that was killed has left in the scratch folder of the run, where nobody works in it now."""
+        folder = self.confidential / self.scratch.name
+        if folder == self.scratch:
+            return []
+        with suppress(OSError):
+            return sorted(str(path.relative_to(self.root)) for path in folder.iterdir())
+        return []
+
     def left_over(self) -> list[str]:
         """What lies in the folder of a run: its release, its key, its counts and measurements."""
         present: list[Path] = []
@@ -229,6 +238,8 @@ class Workspace:
 
         Folders go only if this process made them and they are empty: the folder may hold files of the user's own.
         """
+        for drawing in self.scratch.rglob(f"{MAPPED}*"):  # of a process that was killed: it holds keys
+            destroy_file(drawing)
         for folder in (self.scratch, self.replayed):
             shutil.rmtree(folder, ignore_errors=True)
         self.destroy_keys(partial_only=True)
@@ -244,9 +255,9 @@ class Workspace:
     def destroy_keys(self, *, partial_only: bool = False) -> None:
         """Overwrites and removes the key, and what a process that was killed while it wrote the key has left of it."""
         for path in self.confidential.glob(f".{self.key_file.name}.*.partial"):
-            destroy_key_file(path)
+            destroy_file(path)
         if not partial_only and self.key_file.exists():
-            destroy_key_file(self.key_file)
+            destroy_file(self.key_file)
 
     def _save(self, record: RunIdentity) -> None:
         write_text(self._record_file, json.dumps(asdict(record), indent=2) + "\n")
@@ -358,17 +369,6 @@ def _key_in(content: bytes) -> ReleaseKey | None:
         return ReleaseKey(bytes.fromhex(digits), chosen=kind == "chosen") if kind in {"chosen", "system"} else None
     except ValueError:
         return None
-
-
-def destroy_key_file(path: Path) -> None:
-    """Overwrites the key and removes it. On media that keep old versions (snapshots, flash), destroy those as well."""
-    with path.open("r+b") as file:
-        length = path.stat().st_size
-        file.write(os.urandom(length))
-        file.flush()
-        os.fsync(file.fileno())
-    path.unlink()
-    flush(path.parent)
 
 
 def _unusable_key(path: Path, what: str, found: str, expected: str, remedy: str) -> RunError:
