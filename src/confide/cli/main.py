@@ -313,6 +313,11 @@ def main() -> None:
     except ConfideError as error:
         show_findings(error.findings, as_json=as_json)
         sys.exit(REFUSED)
+    except MemoryError:
+        from confide.releases.workspace import out_of_memory
+
+        show_findings([out_of_memory(Path())], as_json=as_json)
+        sys.exit(REFUSED)
     except KeyboardInterrupt:
         err.print("Interrupted. Run the same command again to continue.")
         sys.exit(130)
