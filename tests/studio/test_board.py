@@ -9,7 +9,7 @@ import tomllib
 from fractions import Fraction
 from html import unescape
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from tests.contract.kit import EXAMPLES
@@ -42,6 +42,9 @@ def typed(browser: Visitor, where: str, **values: str) -> Answer:
     named = {name if name == "do" else f"typed.{name}": value for name, value in values.items()}
     sent = [(name, named.get(name, value)) for name, value in pairs] + locks
     sent += [(name, value) for name, value in named.items() if name not in dict(pairs)]
+    if posted := re.match(r'[^>]*method="post" action="([^"]*)"', form):
+        typed_in = {"content-type": "application/x-www-form-urlencoded"}
+        return browser.post(unescape(posted[1]), headers=ORIGIN | typed_in, content=urlencode(sent).encode())
     return browser.get("/board", params=sent)
 
 

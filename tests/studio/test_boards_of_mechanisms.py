@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import tomllib
@@ -355,3 +356,31 @@ def test_an_entry_that_is_no_choice_is_said_to_be_one_to_type() -> None:
     with pytest.raises(ConfideError) as caught:
         tune_board(EXAMPLES / "tables" / "spec.toml", choices={"budget": "2"})
     assert "--move budget=" in str(caught.value.findings[0].remedy)
+
+
+def test_settings_that_are_secret_stand_in_no_address(tmp_path: Path) -> None:
+    """Typed, pinned, in the memo and written: every address of the pages, and every request, is without the rate."""
+    folder = shutil.copytree(EXAMPLES / "swapping", tmp_path / "office")
+    browser = entered(folder)
+    answer = typed(browser, "/board?spec=spec.toml", rate="0.0831")
+    assert "0.0831" in answer.text
+    pinned = typed(browser, stands_at(answer), do="pin A", rate="0.0832")
+    here = stands_at(pinned)
+    seen = [answer, pinned, browser.get(here), browser.get(here.replace("/board", "/board/memo"))]
+    for page in seen:
+        assert page.status_code == 200
+        addresses = re.findall(r'(?:href|action)="([^"]*)"', page.text)
+        assert addresses
+        assert not [each for each in addresses if "083" in each]
+    assert 'value="0.0832"' in seen[2].text, "the address leads to what was typed"
+    assert "at=%7E" in stands_at(pinned) or "at=~" in stands_at(pinned)
+    for query in ("at=rate%3D0.083", "typed.rate=0.083", "pin=rate%3D0.083", "at=~0000000000000000"):
+        for path in ("/board", "/board/memo", "/api/board"):
+            if query.startswith("typed") and path != "/board":
+                continue
+            refused = browser.get(f"{path}?spec=spec.toml&{query}")
+            assert refused.status_code == 400, (path, query)
+            assert "083" not in refused.text
+    assert entered(folder).get(stands_at(pinned)).status_code == 400, "in the memory of one studio alone"
+    stranger = browser.post("/board/typed?spec=spec.toml", form={"typed.rate": "0.5"})
+    assert stranger.status_code == 403

@@ -158,6 +158,11 @@ class Board(TypedAnswer):
     columns: tuple[BoardColumn, ...]
 
     @property
+    def secret(self) -> bool:
+        """Whether the release keeps its settings secret: then they stand in no address."""
+        return False
+
+    @property
     @abstractmethod
     def rows(self) -> tuple[BoardRow, ...]:
         """What stands on the side of accuracy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from confide.engines import Engine
 from confide.engines.groups import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.inputs.frame import BLOCK
+from confide.inputs.records import count_rows
 from confide.inputs.spelled import OffendingValues
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
@@ -28,7 +30,14 @@ from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error, not_as_begun, recall_key
+from confide.releases.workspace import (
+    RunIdentity,
+    Workspace,
+    memory_forecast,
+    no_room_is_an_error,
+    not_as_begun,
+    recall_key,
+)
 
 KeyKind = Literal["system", "chosen"]
 """Where the key of a run comes from: the operating system, or somebody's choice for a trial."""
@@ -114,7 +123,9 @@ def check(
     Returns:
         The plan and its price, as far as they could be found, and every finding.
     """
-    findings: list[Finding] = []
+    findings: list[Finding] = memory_forecast(workspace.root)
+    if any(finding.severity == "error" for finding in findings):
+        return Checked(None, None, None, None, tuple(findings))
     account = _read_ledger(loaded, findings) if mechanism.accounted else None
     if account is not None and key is not None:
         findings += Ledger(ledger_path(loaded)).unwritable()
@@ -140,7 +151,9 @@ def check(
     job = Job(loaded, plan, engine, workspace, progress)
     try:
         fingerprint = mechanism.fingerprint(problem)
-    except OSError:  # what cannot be read is found, and named, by the check of the records
+    except OSError as error:  # what cannot be read is found, and named, by the check of the records
+        if error.errno == errno.ENOMEM:
+            raise
         fingerprint = ""
     if begun is not None and key is not None:
         findings += _not_the_run(loaded, begun, plan, fingerprint, account, workspace, key)
@@ -156,6 +169,12 @@ def check(
     if not any(finding.severity == "error" for finding in of_records):
         of_records += _household_areas(loaded, engine)
     findings += once_for_both_files(of_records)
+    if not any(finding.code == "out-of-memory" for finding in findings):
+        frame = getattr(problem, "frame", None)
+        held = 0
+        if mechanism.memory_per_record and not any(finding.severity == "error" for finding in of_records):
+            held = mechanism.memory_per_record * count_rows(engine, problem.records, ())[0]
+        findings += memory_forecast(workspace.root, 0 if frame is None else frame.spine.blocks.units, held)
     if begun is None:
         needed = mechanism.bytes_needed(problem, plan)
         if not any(finding.severity == "error" for finding in of_records):

@@ -143,6 +143,8 @@ class Mechanism(ABC, Generic[P]):
     """The methods that ``confide new --method`` can draft a spec for, the default first; none: there is one alone."""
     tunable: ClassVar[bool] = False
     """Whether specs have a trade-off board: see ``board``."""
+    memory_per_record: ClassVar[int] = 0
+    """Bytes of memory for each record, where all of them are held at once."""
     without_key: ClassVar[str] = "this release has no key of its own: what noise it has belongs to the records"
     """Why there is nothing to replay, where ``keyed`` is false."""
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -21,9 +22,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+<<<<<<< HEAD
 from confide.engines.groups import MAPPED, private_folder, private_umask, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.file_system import DISK_FULL, destroy_file, lock_now, open_to_others
+=======
+from confide.engines.groups import flush, private_folder, private_umask, write_text
+from confide.errors import CONFIDENTIAL, Finding, Place, RunError, Severity
+from confide.file_system import DISK_FULL, lock_now, open_to_others
+>>>>>>> front
 from confide.noise import ReleaseKey
 
 
@@ -288,10 +295,14 @@ def new_run_id() -> str:
 
 @contextmanager
 def no_room_is_an_error(folder: Path) -> Iterator[None]:
-    """Turns what the operating system says of full disks and closed folders into words with a remedy."""
+    """Turns what the operating system says of full disks, closed folders and memory into words with a remedy."""
     try:
         yield
+    except MemoryError:
+        raise RunError(out_of_memory(folder)) from None
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise RunError(out_of_memory(folder)) from None
         full = error.errno in DISK_FULL
         raise RunError(
             "disk-full" if full else "cannot-write",
@@ -303,6 +314,70 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
             if full
             else "correct the permissions, or choose another folder; then run again",
         ) from None
+
+
+MEGABYTE = 10**6
+RESIDENT, RESIDENT_AT_LEAST = 300 * MEGABYTE, 180 * MEGABYTE
+"""Memory of a run with few areas, generously, and what it cannot do without: measured with DuckDB and Arrow."""
+ADDRESSES, ADDRESSES_AT_LEAST = 2_600 * MEGABYTE, 1_000 * MEGABYTE
+"""The same in addresses, which threads and allocators take in advance: what ``ulimit -v`` counts."""
+PER_BLOCK, PER_BLOCK_AT_LEAST = 1_500, 400
+"""Bytes for each of the smallest areas."""
+
+
+def memory_limits() -> dict[str, int]:
+    """What this process may take at most: bytes of memory (``memory``) and of addresses (``addresses``), as known."""
+    limits: dict[str, int] = {}
+    with suppress(OSError, ValueError, AttributeError):
+        limits["memory"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    group = Path("/sys/fs/cgroup")
+    with suppress(OSError):
+        own = Path("/proc/self/cgroup").read_text(encoding="ascii").rpartition("::/")[2].strip()
+        above = [group / own, *(group / own).parents]
+        files = [folder / "memory.max" for folder in above if folder.is_relative_to(group)]
+        for file in (*files, group / "memory/memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):
+                limits["memory"] = min(limits.get("memory", 1 << 62), int(file.read_text(encoding="ascii")))
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        if (most := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
+            limits["addresses"] = most
+    return limits
+
+
+def memory_forecast(folder: Path, blocks: int = 0, more: int = 0) -> list[Finding]:
+    """What the memory of this process does not hold: an error where it surely does not, a warning where it may not.
+
+    Args:
+        folder: That of the run.
+        blocks: How many of the smallest areas there are.
+        more: Bytes that records take besides.
+    """
+    needed = {"memory": (RESIDENT, RESIDENT_AT_LEAST), "addresses": (ADDRESSES, ADDRESSES_AT_LEAST)}
+    for kind, limit in memory_limits().items():
+        usually, surely = needed[kind]
+        usually, surely = usually + PER_BLOCK * blocks + more, surely + PER_BLOCK_AT_LEAST * blocks + more // 4
+        if limit < usually:
+            severity: Severity = "error" if limit < surely else "warning"
+            return [replace(out_of_memory(folder, usually, blocks), severity=severity)]
+    return []
+
+
+def out_of_memory(folder: Path, needed: int | None = None, blocks: int = 0) -> Finding:
+    """The finding for memory that is full, or will be."""
+    limits = ", ".join(f"{limit // MEGABYTE:,} MB of {kind}" for kind, limit in memory_limits().items())
+    about = f"about {needed // MEGABYTE:,} MB" if needed is not None else f"{RESIDENT // MEGABYTE:,} MB and more"
+    for_blocks = f" for {blocks:,} of the smallest areas" if blocks else ""
+    return Finding(
+        code="out-of-memory",
+        what="the memory does not hold what the release needs",
+        where=Place(file=str(folder)),
+        found=f"at most {limits}" if limits else "no more memory",
+        expected=f"{about}{for_blocks}; {ADDRESSES // MEGABYTE:,} MB more of addresses, where these are limited",
+        remedy="raise the limit (ulimit -v, the memory of the container) or take a larger machine; fewer --processes, "
+        "or fewer areas and less detail, take less. A run that was begun continues where it stopped",
+    )
 
 
 def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -49,6 +49,8 @@ class OpenedBoard(TypedAnswer):
     pins: Mapping[str, Board] = field(default_factory=dict)
     written: Path | None = None
     """The spec with these choices, where it was written."""
+    in_address: Callable[[str], str] = str
+    """What stands in an address for choices: themselves, or a name that tells nothing where they are secret."""
 
     @property
     def shield(self) -> Shield:

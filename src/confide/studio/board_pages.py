@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from confide import api
+from confide.errors import ParameterError, Place
 from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving, spec_changes
 from confide.report.render import environment, exact_text
 from confide.studio import board as boards
@@ -35,6 +37,9 @@ than the last."""
 MANY_ROWS = 30
 """A memo has two pages: so many rows are put side by side."""
 MOST_DIFFERING = 12
+MOST_TEXT = 30_000
+NAMED = "~"
+"""What the name of secret choices begins with."""
 TYPED = "typed."
 """What the names of the fields of a board begin with."""
 
@@ -55,7 +60,7 @@ def asked_board(
     folder: Folder,
     spec: Annotated[str, Query(description="A spec in the folder.")],
     at: Annotated[
-        str, Query(max_length=30_000, description="Choices that are not those of the spec: NAME=VALUE;NAME=VALUE")
+        str, Query(max_length=MOST_TEXT, description="Choices that are not those of the spec: NAME=VALUE;NAME=VALUE")
     ] = "",
     lock: Annotated[Sequence[str], Query(description="A row that keeps its part, repeated.")] = (),
     budget_follows: Annotated[bool, Query(description="Whether the budget follows, and not the other rows.")] = False,
@@ -65,19 +70,75 @@ def asked_board(
     """An address as a board."""
     opened = _opened(folder, spec)
     start = opened.start
+    if start.secret:
+        at, pin = _recalled(folder, at), [_recalled(folder, each) for each in pin]
     rows = {row.name for row in start.rows}
     moving = Moving(frozenset(lock) & rows, not budget_follows)
     chance, pins = boards.asked_prior(prior), boards.pinned(start, pin)
-    return OpenedBoard(opened.loaded, start, boards.from_text(start, at), moving, chance, pins)
+    now = boards.from_text(start, at)
+    keep = partial(_kept_secret, folder) if start.secret else str
+    return OpenedBoard(opened.loaded, start, now, moving, chance, pins, in_address=keep)
+
+
+def _kept_secret(folder: OpenedFolder, choices: str) -> str:
+    """A name for secret choices, which stay in the memory of the studio."""
+    if choices in ("", "-"):
+        return choices
+    name: str = folder.desk.setdefault(("board", choices), NAMED + secrets.token_hex(8))
+    folder.desk["board", name] = choices
+    return name
+
+
+def _recalled(folder: OpenedFolder, name: str) -> str:
+    """The choices of a name. Choices themselves are not taken from an address: it would be in the browser's history."""
+    if name in ("", "-"):
+        return name
+    if not name.startswith(NAMED) or ("board", name) not in folder.desk:
+        raise ParameterError(
+            "secret-choices",
+            "the release keeps these settings secret, and the address does not lead to any",
+            where=Place(path="at"),
+            found="a page of a studio that has stopped" if name.startswith(NAMED) else "settings in an address",
+            expected="settings that were typed on the page",
+            remedy="open the board of the spec, and type them there",
+        )
+    return str(folder.desk["board", name])
 
 
 AskedBoard = Annotated[OpenedBoard, Depends(asked_board)]
 
 
 @router.get("/board", include_in_schema=False)
-def shown_board(request: Request, board: AskedBoard, spec: str) -> HTMLResponse:
+def shown_board(request: Request, board: AskedBoard, spec: str, folder: Folder) -> HTMLResponse:
     """The board; what was typed is worked in, and the page says under which address it stands now."""
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
+    if board.start.secret and any(name.startswith(TYPED) for name, _ in pairs):
+        _recalled(folder, "typed")
+    return _moved_page(board, spec, pairs)
+
+
+@router.post("/board/typed", include_in_schema=False)
+async def typed_board(request: Request, folder: Folder, spec: str) -> HTMLResponse:
+    """The same for settings that are secret: what was typed comes in the body, and is in no address."""
+    pairs = parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+    form = dict(pairs)
+
+    def answer() -> HTMLResponse:
+        board = asked_board(
+            folder,
+            spec,
+            form.get("at", "")[:MOST_TEXT],
+            [text for name, text in pairs if name == "lock"],
+            form.get("budget_follows") == "true",
+            form.get("prior") or exact_text(boards.PRIOR),
+            [text for name, text in pairs if name == "pin"][: len(PINS)],
+        )
+        return _moved_page(board, spec, pairs)
+
+    return await run_in_threadpool(answer)
+
+
+def _moved_page(board: OpenedBoard, spec: str, pairs: Sequence[tuple[str, str]]) -> HTMLResponse:
     fields = ((name.removeprefix(TYPED), text) for name, text in pairs if name.startswith(TYPED))
     with _ONE_BY_ONE:
         now, findings = boards.moved(board, boards.typed_entries(board.now, fields))
@@ -128,7 +189,7 @@ def answered_board(board: AskedBoard) -> BoardAnswer:
         rows=plain["rows"],
         entries=plain["entries"],
         protection=board.shield.as_dict(),
-        at=boards.as_text(board.start, board.now),
+        at=board.in_address(boards.as_text(board.start, board.now)),
         command=board.command,
     )
 
@@ -159,7 +220,7 @@ def _address(board: OpenedBoard, spec: str) -> str:
     return address(
         "/board",
         spec=spec,
-        at=boards.choices_text(board.differing),
+        at=board.in_address(boards.choices_text(board.differing)),
         lock=sorted(board.moving.locked),
         budget_follows="" if board.moving.keep_total else "true",
         prior="" if board.prior == boards.PRIOR else exact_text(board.prior),
@@ -169,7 +230,8 @@ def _address(board: OpenedBoard, spec: str) -> str:
 def _pin_texts(board: OpenedBoard) -> list[str]:
     """The alternatives as an address has them: a free letter keeps its place."""
     pins = board.pins
-    return [boards.as_text(board.start, pins[letter]) or "-" if letter in pins else "" for letter in PINS]
+    texts = [boards.as_text(board.start, pins[letter]) or "-" if letter in pins else "" for letter in PINS]
+    return [board.in_address(text) for text in texts]
 
 
 def _values(board: OpenedBoard, spec: str) -> dict[str, Any]:
@@ -192,7 +254,8 @@ def _values(board: OpenedBoard, spec: str) -> dict[str, Any]:
         "prior": exact_text(board.prior),
         "asks_prior": shield.asks_prior,
         "shield": shield,
-        "at_text": boards.choices_text(board.differing),
+        "at_text": board.in_address(boards.choices_text(board.differing)),
+        "secret": board.start.secret,
         "alternatives": [
             (letter, other, protects, _address(replace(board, now=other), spec)) for letter, other, protects in pins
         ],

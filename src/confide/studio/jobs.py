@@ -27,7 +27,7 @@ from confide.engines import Advance
 from confide.engines.groups import private_folder, write_text
 from confide.errors import ConfideError, Finding, Place, RunError
 from confide.releases.check import Checked
-from confide.releases.workspace import one_process
+from confide.releases.workspace import one_process, out_of_memory
 
 OWN = ".confide-studio"
 """The folder of jobs, in the folder that was opened."""
@@ -409,6 +409,8 @@ def work(asked: Mapping[str, Any]) -> None:
             values["state"] = "done"
         except ConfideError as error:
             values |= {"state": "failed", "findings": [finding.as_dict() for finding in error.findings]}
+        except MemoryError:
+            values |= {"state": "failed", "findings": [out_of_memory(spec.parent).as_dict()]}
         except Exception as error:  # noqa: BLE001 - the last resort: a traceback might show a value
             last = traceback.extract_tb(error.__traceback__)[-1]
             what = f"Confide made a mistake ({type(error).__name__} at {Path(last.filename).name}:{last.lineno})"

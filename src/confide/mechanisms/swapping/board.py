@@ -13,7 +13,7 @@ import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from confide.errors import ParameterError
 from confide.exact import exact
@@ -115,9 +115,17 @@ class SwappingBoard(Board):
     def _epsilon(self) -> str:
         return fraction_up(exchange_epsilon(self.swap.largest_stratum, self.swap.rate), 4)
 
+    @property
+    def secret(self) -> bool:
+        return self._facts["settings"] is None
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return dict(replace(self.problem, settings=self.swap).facts()["swapping"])
+
     @cached_property
     def claim(self) -> StatedClaim:
-        facts = replace(self.problem, settings=self.swap).facts()["swapping"]
+        facts = self._facts
         stays = f"{_percent(1 - self.swap.rate)} %"
         figures = [ClaimFigure("A household is where the file has it", stays, "on average")]
         if self.swap.variant == PERMUTATION:
@@ -130,7 +138,7 @@ class SwappingBoard(Board):
             figures.append(ClaimFigure("Bound on what can be learnt", "none", note))
         kept = "; ".join(_uncapped(each) for each in kept_in_words(facts))
         words = [*in_words(facts), f"What stays as it is: {kept}."]
-        if facts["settings"] is None:
+        if self.secret:
             words.append("This page shows settings that the release keeps secret: keep it, and what is printed of it.")
         return StatedClaim(tuple(words), tuple(figures), "swapping", f"{_percent(self.swap.rate)} %")
 

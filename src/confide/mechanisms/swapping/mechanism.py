@@ -77,6 +77,7 @@ class Swapping(Mechanism[SwappingProblem]):
     spec = SwappingSpec
     keyed = True
     tunable = True
+    memory_per_record = 450
     measures_counts = False
     methods = get_args(Variant)
 
