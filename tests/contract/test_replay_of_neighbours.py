@@ -81,7 +81,7 @@ KINDS = {
         for measurements in (False, True)
     },
 }
-FEW, MANY = {"tables": 3, "topdown": 3, "safetab": 2}, 25
+FEW, MANY = {"tables": 3, "topdown": 5, "safetab": 2}, 25
 """Pairs of each kind, in ``make test`` and in ``make test-all``."""
 FIRST_SEED = 3
 """Of the odd projects of TopDown the one with this seed is the first with a strategy that ships."""
