@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,7 @@ def test_every_sentence_of_the_threat_model_has_its_row(title: str) -> None:
     assert [part for part, _ in rows(title) if part not in text] == [], "a row of a sentence that is not there any more"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("title", "part", "held"), HELD, ids=[f"{title}: {part[:40]}" for title, part, _ in HELD])
 def test_what_holds_a_sentence_is_there_and_runs(title: str, part: str, held: str) -> None:
     if held.startswith(NO_TEST):
@@ -65,22 +68,27 @@ def test_what_holds_a_sentence_is_there_and_runs(title: str, part: str, held: st
     named = TEST.findall(held)
     assert named, f"{part} has neither tests nor a reason"
     assert TEST.sub("", held).replace("<br>", "").strip() == ""
-    marks = [marks_of(ROOT / file, name) for file, name in named]
-    assert [test for test, found in zip(named, marks, strict=True) if found is None] == [], "no such test"
-    assert any(found is not None and "slow" not in found for found in marks), "one of them at least is in make test"
+    assert [f"{file}::{name}" for file, name in named if f"{file}::{name}" not in in_make_test()] == []
 
 
-def marks_of(file: Path, name: str) -> set[str] | None:
-    """The marks of a test and of its file; none where there is no such test."""
-    if not file.exists():
-        return None
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    of_file = [node.value for node in body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
-    for node in body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            text = " ".join(ast.unparse(each) for each in [*of_file, *node.decorator_list])
-            return set(re.findall(r"pytest\.mark\.(\w+)", re.sub(r"pytest\.param\(.*?\)\)", "", text)))
-    return None
+@cache
+def in_make_test() -> frozenset[str]:
+    """The tests that ``make test`` runs, of the files that the page names, without their parameters: pytest says it,
+    with all the marks and lists that it goes by."""
+    files = sorted({file for _, _, held in HELD for file, _ in TEST.findall(held)})
+    return collected([file for file in files if (ROOT / file).exists()])
+
+
+def collected(files: list[str]) -> frozenset[str]:
+    suite = re.search(
+        r"^suite:.*\n.*pytest.*?-m \"([^\"]+)\"", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert suite is not None
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", suite[1]]
+    answer = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    tests = frozenset(line.partition("[")[0] for line in answer.stdout.splitlines() if "::" in line)
+    assert tests, answer.stdout + answer.stderr
+    return tests
 
 
 def test_a_sentence_without_a_row_and_a_test_that_is_gone_would_be_noticed(
@@ -91,5 +99,14 @@ def test_a_sentence_without_a_row_and_a_test_that_is_gone_would_be_noticed(
     changed.write_text(text.replace("- **Floating-point leaks**", "- **Everything else.**\n- **Floating-point leaks**"))
     monkeypatch.setattr(f"{__name__}.SECURITY", changed)
     assert missing("What is covered") == ["Everything else."]
-    assert marks_of(Path(__file__), "test_that_is_gone") is None
-    assert marks_of(ROOT / "tests" / "docs" / "test_gone.py", "test_that_is_gone") is None
+
+
+@pytest.mark.process
+def test_what_a_list_or_a_mark_takes_out_of_make_test_is_not_in_it() -> None:
+    listed = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split("\n")
+    out = next(line for line in listed if line.startswith("tests/runs/") and "[" not in line)
+    file = "tests/inference/test_infer_coverage.py"
+    tests = collected([out.partition("::")[0], file, "tests/docs/test_threat_model.py"])
+    assert out not in tests
+    assert not {test for test in tests if test.startswith(file)}, "all of it is marked slow"
+    assert "tests/docs/test_threat_model.py::test_every_sentence_of_the_threat_model_has_its_row" in tests

@@ -338,6 +338,37 @@ def test_a_release_without_measurements_has_its_records_and_the_noise_of_its_pla
         opened.estimate(Area.from_blocks(opened.block_codes[:1].tolist()), "total")
 
 
+LEVELS = (0.5, 0.68, 0.9, 0.95, 0.99)
+
+
+def test_margins_of_records_by_the_noise_of_the_plan_are_those_of_their_level(run: Path, tmp_path: Path) -> None:
+    """So many deviations to both sides as the normal law has at the level, and no end below zero."""
+    shutil.copytree(run / "release", tmp_path / "release", ignore=shutil.ignore_patterns("measurements"))
+    answer = infer(open_source(tmp_path / "release"), ["total", "votingage"], ["tract", "block"], levels=LEVELS)
+    looked_at = set()
+    for row in (row for kind in answer.kinds for row in answer.table(kind.kind).to_pylist()):
+        if row["method"] == "exact":
+            continue
+        half = norm.ppf((1 + row["level"]) / 2) * row["amc_rmse"]
+        assert row["high"] == np.ceil(row["released"] + half)
+        assert row["low"] == max(0, np.floor(row["released"] - half))
+        looked_at.add(row["level"])
+    assert looked_at == set(LEVELS)
+
+
+def test_margins_of_least_squares_are_those_of_their_level(source: InferenceSource) -> None:
+    """Far from zero an interval has as many deviations as the normal law has at the level, but for whole numbers."""
+    rows = infer(source, ["total", "votingage"], ["tract"], levels=LEVELS, method="gls").table("tract").to_pylist()
+    looked_at = set()
+    for row in rows:
+        if row["method"] == "gls" and row["estimate"] > 6 * row["sd"]:
+            half = norm.ppf((1 + row["level"]) / 2) * row["sd"]
+            assert row["high"] == pytest.approx(row["estimate"] + half, abs=1)
+            assert row["low"] == pytest.approx(row["estimate"] - half, abs=1)
+            looked_at.add(row["level"])
+    assert looked_at == set(LEVELS)
+
+
 def test_the_noise_of_records_in_sectors_is_that_of_all_cells(source: InferenceSource) -> None:
     assert source.released is not None
     problem = ReplicatedRelease.of(source.released).problem

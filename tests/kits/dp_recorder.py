@@ -5,11 +5,15 @@ is added to: the stream, the coordinate, the law, and the true count. On the fir
 on a neighbour the noisy count of the same coordinate is the same, so that all that is decided by noisy counts is
 decided alike, as adaptive composition has it. Then the loss of the pair is exactly what its coordinates lose, each by
 its law and by how much the true counts differ, whatever plan and accountant say.
+
+:func:`record` goes as far as the measurements; :func:`replay` goes on to the sealed folder, so that the releases of
+neighbours can be compared as well: with equal measurements they are equal, or a truth has gone around the noise.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import confide
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
 from confide.mechanisms import MECHANISMS, SPECS
@@ -26,7 +31,7 @@ from confide.mechanisms.safetab import measure as safetab_measure
 from confide.mechanisms.tables import mechanism as tables_mechanism
 from confide.mechanisms.tables import programme as tables_programme
 from confide.mechanisms.topdown import measure as topdown_measure
-from confide.noise import DiscreteGaussian, ReleaseKey, TwoSidedGeometric
+from confide.noise import DiscreteGaussian, NoiseDistribution, ReleaseKey, TwoSidedGeometric, draw_at, perturb
 from confide.privacy import Definition
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
@@ -34,8 +39,10 @@ from confide.releases.progress import Silent
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
 from confide.risk.privacy_audit.twin_loss import TwinLoss
+from tests.contract.kit import tree
 
-KEY = ReleaseKey.choose("5a" * 32)
+KEY_HEX = "5a" * 32
+KEY = ReleaseKey.choose(KEY_HEX)
 STEP = 2.0**-13
 Name = tuple[str, str]
 """The level and the query that a stream was asked for."""
@@ -45,7 +52,7 @@ Name = tuple[str, str]
 class Recorded:
     """What met which noise in one run, and what is wrong with it."""
 
-    plan: Plan
+    plan: Plan = field(init=False)
     met: dict[Name, dict[int, tuple[Any, int]]] = field(default_factory=dict)
     """For each stream and coordinate: the law and the true count."""
     noisy: dict[tuple[Name, int], int] = field(default_factory=dict)
@@ -74,13 +81,14 @@ class Meeting:
 
 
 class Recorder:
-    """Stands in for the sampler during one run."""
+    """Stands in for the sampler during one run. ``noise`` gives what a law adds at coordinates of a stream, where the
+    run before has not decided the noisy counts."""
 
-    def __init__(self, plan: Plan, before: Recorded | None, seed: int):
-        self.record = Recorded(plan)
+    def __init__(self, before: Recorded | None, noise: Callable[[Any, Any, Any], Any]):
+        self.record = Recorded()
         self._before = before
         self._names: dict[bytes, Name] = {}
-        self._random = np.random.default_rng(seed)
+        self._noise = noise
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Takes the place of the sampler wherever a mechanism adds noise."""
@@ -93,7 +101,7 @@ class Recorder:
                 self.record.faults.append(f"{known} and {(level, query)} have one stream")
             return derived
 
-        def perturb(counts: Any, law: Any, stream: Any, start: int = 0) -> Any:
+        def added(counts: Any, law: Any, stream: Any, start: int = 0) -> Any:
             places = start + np.arange(np.size(counts))
             return self._meet(law, stream, places, np.array(counts).ravel()).reshape(np.shape(counts))
 
@@ -101,7 +109,7 @@ class Recorder:
             return Meeting(lambda truth: self._meet(law, stream, np.array(places), truth))
 
         patch.setattr(NoiseSource, "stream", asked)
-        patch.setattr(tables_mechanism, "perturb", perturb)
+        patch.setattr(tables_mechanism, "perturb", added)
         patch.setattr(topdown_measure, "draw_at", at)
         patch.setattr(safetab_measure, "noise_at", at)
         patch.setattr(safetab_measure, "draw_survivors", self._survivors)
@@ -111,6 +119,7 @@ class Recorder:
         name = self._names[stream.word_key]
         of_stream = self.record.met.setdefault(name, {})
         result = np.array(truth)
+        drawn = self._noise(law, stream, places).tolist()
         for position, (place, count) in enumerate(zip(places.tolist(), truth.tolist(), strict=True)):
             known = of_stream.setdefault(place, (law, count))
             if known != (law, count):
@@ -119,7 +128,7 @@ class Recorder:
             if noisy is None:
                 noisy = self.record.noisy.get((name, place))
             if noisy is None:
-                noisy = count + (int(self._random.integers(-6, 7)) if self._before is None else 0)
+                noisy = count + drawn[position]
             self.record.noisy[name, place] = result[position] = noisy
         return result
 
@@ -127,6 +136,23 @@ class Recorder:
         self.record.empty[self._names[stream.word_key]] += number
         none = np.zeros(0, np.int64)
         return SimpleNamespace(places=none, levels=none, values=none)
+
+
+def made_up(seed: int) -> Callable[[Any, Any, Any], Any]:
+    """Noise of no law, which decides differently from what was drawn before."""
+    random = np.random.default_rng(seed)
+    return lambda _law, _stream, places: random.integers(-6, 7, len(places))
+
+
+def none_at_all(_law: Any, _stream: Any, places: Any) -> Any:
+    return np.zeros(len(places), np.int64)
+
+
+def as_planned(law: Any, stream: Any, places: Any) -> Any:
+    """The noise of the release."""
+    if isinstance(law, NoiseDistribution):
+        return draw_at(law, stream, places)
+    return np.array([int(perturb(np.zeros(1, np.int64), law, stream, int(place))[0]) for place in places])
 
 
 def record(spec: Path, folder: Path, *, before: Recorded | None = None, seed: int = 0) -> Recorded | None:
@@ -146,11 +172,24 @@ def record(spec: Path, folder: Path, *, before: Recorded | None = None, seed: in
         job = Job(loaded, plan, engine, workspace, Silent())
         if any(finding.severity == "error" for finding in mechanism.check(problem, job)):
             return None
-        recorder = Recorder(plan, before, seed)
+        recorder = Recorder(before, none_at_all if before else made_up(seed))
+        recorder.record.plan = plan
         recorder.install(patch)
         mechanism.count(problem, job)
         mechanism.measure(problem, job, NoiseSource(KEY, mechanism.fingerprint(problem), plan.hash, mechanism.name))
     return recorder.record
+
+
+def replay(spec: Path, *, before: Recorded | None = None) -> tuple[Recorded, dict[str, bytes]]:
+    """A whole run of a spec with the recorder, and every file of its release: with noise of its own, or with the noisy
+    counts of a run before. Empty groups are drawn one by one, so that each has a coordinate in both runs."""
+    recorder = Recorder(before, as_planned)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(safetab_measure, "is_sparse", lambda _: False)
+        recorder.install(patch)
+        result = confide.run(spec, processes=1, insecure_key=KEY_HEX)
+    recorder.record.plan = result.plan
+    return recorder.record, tree(result.release)
 
 
 def not_as_planned(run: Recorded) -> list[str]:

@@ -79,6 +79,19 @@ def test_level_weights_move_the_budget(project: Path) -> None:
     assert plan.loss == ZCDP("1/2")
 
 
+def test_level_weights_of_a_table_win_over_those_of_the_programme(project: Path) -> None:
+    edit(
+        project,
+        ('budget = "1/2"', 'budget = "1/2"\n\n[programme]\nlevel_weights = { tract = 8, place = 3, block = 5 }'),
+        ('name = "age-by-sex"', 'name = "age-by-sex"\nlevel_weights = { tract = "1/2" }'),
+    )
+    _, plan = prepared(project)
+    state, place, tract = (plan.measure(level, "age-by-sex/sex").loss.rho for level in ("state", "place", "tract"))
+    assert (tract, place) == (state / 2, 3 * state)
+    assert plan.measure("block", "sex/sex").loss.rho == 5 * plan.measure("county", "sex/sex").loss.rho
+    assert plan.loss == ZCDP("1/2")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -315,19 +315,15 @@ def main() -> None:
     except ConfideError as error:
         show_findings(error.findings, as_json=as_json)
         sys.exit(REFUSED)
-<<<<<<< HEAD
-    except (KeyboardInterrupt, SystemExit) as ending:
-        # Typer makes an exit of an interruption, and says nothing of it.
-        if isinstance(ending, SystemExit) and ending.code != INTERRUPTED:
-            raise
-=======
     except MemoryError:
         from confide.releases.workspace import out_of_memory
 
         show_findings([out_of_memory(Path())], as_json=as_json)
         sys.exit(REFUSED)
-    except KeyboardInterrupt:
->>>>>>> front
+    except (KeyboardInterrupt, SystemExit) as ending:
+        # Typer makes an exit of an interruption, and says nothing of it.
+        if isinstance(ending, SystemExit) and ending.code != INTERRUPTED:
+            raise
         err.print("Interrupted. Run the same command again to continue.")
         sys.exit(INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the last resort: no stack trace, which might show a value, unless asked for
