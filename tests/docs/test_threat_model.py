@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SECURITY = ROOT / "SECURITY.md"
 PAGE = ROOT / "docs" / "threat-model.md"
-SECTIONS = ("Threat model", "What is covered", "What is not covered", "Clusters", "What a privacy bug is")
+SECTIONS = ("Threat model", "What is covered", "What is not covered", "What a privacy bug is")
 NO_TEST = "documented, no test: "
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
@@ -58,9 +57,8 @@ def test_every_sentence_of_the_threat_model_has_its_row(title: str) -> None:
     assert [part for part, _ in rows(title) if part not in text] == [], "a row of a sentence that is not there any more"
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(("title", "part", "held"), HELD, ids=[f"{title}: {part[:40]}" for title, part, _ in HELD])
-def test_what_holds_a_sentence_is_there_and_runs(title: str, part: str, held: str) -> None:
+def test_a_sentence_has_tests_or_a_reason(title: str, part: str, held: str) -> None:
     if held.startswith(NO_TEST):
         assert len(held) > len(NO_TEST), "a reason"
         assert title != "What is covered", "what is covered is tested"
@@ -68,18 +66,11 @@ def test_what_holds_a_sentence_is_there_and_runs(title: str, part: str, held: st
     named = TEST.findall(held)
     assert named, f"{part} has neither tests nor a reason"
     assert TEST.sub("", held).replace("<br>", "").strip() == ""
-    assert [f"{file}::{name}" for file, name in named if f"{file}::{name}" not in in_make_test()] == []
-
-
-@cache
-def in_make_test() -> frozenset[str]:
-    """The tests that ``make test`` runs, of the files that the page names, without their parameters: pytest says it,
-    with all the marks and lists that it goes by."""
-    files = sorted({file for _, _, held in HELD for file, _ in TEST.findall(held)})
-    return collected([file for file in files if (ROOT / file).exists()])
 
 
 def collected(files: list[str]) -> frozenset[str]:
+    """The tests of some files that ``make test`` runs, without their parameters: pytest says it, with all the marks and
+    lists that it goes by."""
     suite = re.search(
         r"^suite:.*\n.*pytest.*?-m \"([^\"]+)\"", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -91,9 +82,7 @@ def collected(files: list[str]) -> frozenset[str]:
     return tests
 
 
-def test_a_sentence_without_a_row_and_a_test_that_is_gone_would_be_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sentence_without_a_row_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = tmp_path / "SECURITY.md"
     text = SECURITY.read_text(encoding="utf-8")
     changed.write_text(text.replace("- **Floating-point leaks**", "- **Everything else.**\n- **Floating-point leaks**"))
@@ -102,11 +91,13 @@ def test_a_sentence_without_a_row_and_a_test_that_is_gone_would_be_noticed(
 
 
 @pytest.mark.process
-def test_what_a_list_or_a_mark_takes_out_of_make_test_is_not_in_it() -> None:
+def test_every_test_that_is_named_runs_with_make_test() -> None:
+    """And what a list or a mark takes out of it is known to be out."""
+    named = {f"{file}::{name}" for _, _, held in HELD for file, name in TEST.findall(held)}
     listed = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split("\n")
-    out = next(line for line in listed if line.startswith("tests/runs/") and "[" not in line)
-    file = "tests/inference/test_infer_coverage.py"
-    tests = collected([out.partition("::")[0], file, "tests/docs/test_threat_model.py"])
-    assert out not in tests
-    assert not {test for test in tests if test.startswith(file)}, "all of it is marked slow"
-    assert "tests/docs/test_threat_model.py::test_every_sentence_of_the_threat_model_has_its_row" in tests
+    by_list = next(line for line in listed if line.startswith("tests/runs/") and "[" not in line)
+    by_mark = "tests/inference/test_infer_coverage.py"
+    files = {test.partition("::")[0] for test in {*named, by_list, by_mark}}
+    tests = collected(sorted(file for file in files if (ROOT / file).exists()))
+    assert sorted(named - tests) == []
+    assert not [test for test in tests if test == by_list or test.startswith(by_mark)]
