@@ -133,8 +133,8 @@ share of them has more than a crowd."""
 INHABITED = 0.95
 """And if this share of them is inhabited at least: a file of areas lists empty ones too."""
 FEWEST_PLACES, FEWEST_DESCRIBED = 50, 20
-"""With fewer places than this, numbers alone tell nothing, nor do columns that describe dwellings: a small file of areas
-may count their rooms."""
+"""With fewer places than this, numbers alone tell nothing, nor do columns that describe dwellings: a small file of
+areas may count their rooms."""
 _HOUSEHOLDS, _DWELLINGS = vocabulary("households.txt"), vocabulary("dwellings.txt")
 _NUMBERED = re.compile(r"^(?:id|no|nr|num|number)(?=[^a-z])|s?[^a-z]*(?:ids?|no|nr|num|number)$")
 
