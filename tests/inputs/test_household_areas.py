@@ -123,6 +123,12 @@ def test_numbers_alone_tell_households_only_where_nothing_else_explains_them(
     assert (household_areas("a.csv", ["code"], ["code", "rooms"], counts) is not None) == (mean <= 10)
 
 
+def test_a_small_file_of_areas_may_count_rooms() -> None:
+    few, more = PlaceCounts.of([8] * 4, 4), PlaceCounts.of([8] * 20, 20)
+    assert household_areas("a.csv", ["block"], ["block", "beds", "rooms"], few) is None
+    assert household_areas("a.csv", ["block"], ["block", "beds", "rooms"], more) is not None
+
+
 def test_what_is_called_a_household() -> None:
     for name in (
         "hh",

@@ -132,8 +132,9 @@ MEMBERS, CROWD, FEW_CROWDS = 5, 12, 0.01
 share of them has more than a crowd."""
 INHABITED = 0.95
 """And if this share of them is inhabited at least: a file of areas lists empty ones too."""
-FEWEST_PLACES = 50
-"""With fewer places than this, numbers alone tell nothing."""
+FEWEST_PLACES, FEWEST_DESCRIBED = 50, 20
+"""With fewer places than this, numbers alone tell nothing, nor do columns that describe dwellings: a small file of
+areas may count their rooms."""
 _HOUSEHOLDS, _DWELLINGS = vocabulary("households.txt"), vocabulary("dwellings.txt")
 _NUMBERED = re.compile(r"^(?:id|no|nr|num|number)(?=[^a-z])|s?[^a-z]*(?:ids?|no|nr|num|number)$")
 
@@ -208,6 +209,8 @@ def household_areas(
     """
     named = sorted(column for column in codes if identifies_households(column))
     telling = sorted(column for column in columns if _describes_dwellings(column) or identifies_households(column))
+    if counts.places < FEWEST_DESCRIBED:
+        telling = []
     if not counts.handful or not (households or named or telling or counts.like_households):
         return None
     found = "a handful of records in each of the smallest areas"
@@ -241,6 +244,8 @@ def check_areas(engine: Engine, records: Source, blocks: Source, block: str) -> 
         (row,) = engine.sql(text, **tables).reveal("whether areas are households; no number is shown").to_pylist()
         return [int(value or 0) for value in row.values()]
 
+    if any(source.theirs(block) not in engine.kinds(source) for source in (records, blocks)):
+        return []  # files of another layout, such as the Bureau's own
     (places,) = numbers("SELECT count(*) AS n FROM blocks", blocks=blocks)
     (rows,) = numbers("SELECT count(*) AS n FROM records", records=records)
     if rows > HANDFUL * places:
