@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,9 +142,8 @@ def _codes_alike(level: Geolevel, file: str | None) -> Iterator[Finding]:
     """A finding where two codes differ in nothing that can be seen: rows of tables are known by them."""
     odd = [code for code in level.codes if not (code.isascii() and code.isalnum())]  # others are read as they are
     plain = set(level.codes).difference(odd)
-    read = {code: as_read(normalize("NFKC", code)) for code in odd}  # digits of another width are read as the same
-    times = Counter(read.values())
-    alike = next((code for code in odd if times[read[code]] > 1 or read[code] in plain), None)
+    times = Counter(map(as_read, odd))
+    alike = next((code for code in odd if times[as_read(code)] > 1 or as_read(code) in plain), None)
     if alike is not None:
         yield Finding(
             code="codes-alike",
