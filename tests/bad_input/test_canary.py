@@ -147,7 +147,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_command_shows_a_value(command: list[str], finished: Path, caplog: pytest.LogCaptureFixture) -> None:
     words = [str(finished / word[1:]) if word.startswith("@") else word for word in command]
     exit_code, said = watched(*words, caplog=caplog)
-    assert exit_code == 0, said
+    # The run in the folder is a trial's, and does not go on as a release: check says so.
+    assert exit_code == (1 if command[0] == "check" else 0), said
     assert not leaks(said), said
     fingerprint = Workspace(finished / "tiny").identity()
     assert fingerprint is not None

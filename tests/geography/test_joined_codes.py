@@ -71,7 +71,8 @@ def test_codes_that_read_alike_are_refused_in_every_column_of_codes(tmp_path: Pa
         with engine, pytest.raises(InputError) as caught:
             read_frame(engine, source, "geocode", levels, areas)
         (finding,) = caught.value.findings
-        assert (finding.code, finding.where.column, finding.where.row) == ("codes-alike", name, 2)
+        assert finding.code == "codes-alike"
+        assert repr("block" if name == "geocode" else name) in finding.what
 
 
 def test_codes_of_other_scripts_that_read_apart_are_taken(tmp_path: Path) -> None:

@@ -114,16 +114,21 @@ def test_the_spec_of_a_rehearsal_is_found(project: Path) -> None:
     assert both(spec) == ["rehearsal-spec"]
 
 
-@pytest.mark.parametrize("closed", ["people.ledger", "."])
+@pytest.mark.parametrize("closed", ["books/people.ledger", "books"])
 def test_a_ledger_that_cannot_be_charged_is_found(project: Path, monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    (project / "books").mkdir()
+    shutil.move(project / "people.ledger", project / "books/people.ledger")
+    spec = project / "spec.toml"
+    spec.write_text(spec.read_text().replace("people.ledger", "books/people.ledger"))
     real, path = os.access, (project / closed).resolve()
 
     def access(asked: Path, mode: int, **options: bool) -> bool:
         return real(asked, mode, **options) and not (mode & os.W_OK and Path(asked).resolve() == path)
 
     monkeypatch.setattr(store.os, "access", access)
-    codes = [finding.code for finding in confide.check(project / "spec.toml").errors]
-    assert codes[0] == "ledger-read-only"
+    assert [finding.code for finding in confide.check(spec).errors] == ["ledger-read-only"]
+    with pytest.raises(ConfideError, match="cannot be written"):
+        confide.run(spec)
 
 
 def test_a_ledger_on_a_full_disk_is_found(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,12 +143,13 @@ def _codes_alike(level: Geolevel, file: str | None) -> Iterator[Finding]:
     """A finding where two codes differ in nothing that can be seen: rows of tables are known by them."""
     odd = [code for code in level.codes if not (code.isascii() and code.isalnum())]  # others are read as they are
     plain = set(level.codes).difference(odd)
-    times = Counter(map(as_read, odd))
-    alike = next((code for code in odd if times[as_read(code)] > 1 or as_read(code) in plain), None)
+    read = {code: as_read(normalize("NFKC", code)) for code in odd}  # digits of another width are read as the same
+    times = Counter(read.values())
+    alike = next((code for code in odd if times[read[code]] > 1 or read[code] in plain), None)
     if alike is not None:
         yield Finding(
             code="codes-alike",
-            what=f"two codes of {level.name!r} differ in blanks or in signs that nobody sees",
+            what=f"two codes of {level.name!r} differ in blanks, in the width of signs, or in signs that nobody sees",
             where=Place(file=file, row=int(np.flatnonzero(level.unit_of_block == level.codes.index(alike))[0]) + 1),
             found=ascii(alike),
             expected="codes that can be told apart in a printed table",

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
 from confide.geography import Geolevel, Spine, build_spine
 from confide.inputs.spelled import column_text
-from confide.schema.schema import BIDIRECTIONAL, as_read
+from confide.schema.schema import BIDIRECTIONAL
 
 BLOCK = "block"
 """The name of the finest level."""
@@ -29,8 +28,6 @@ WHOLE = "all"
 """The code of the one unit of a level that takes in every block."""
 
 _CONTROL = re.compile(rf"[\x00-\x1f\x7f-\x9f{BIDIRECTIONAL}]")
-_UNUSUAL = "[^!-~]"
-"""What is none of the signs that a code usually has; without it two codes are read apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,6 @@ def read_frame(
     codes = {name: _shared(table.column(name)) for name in wanted}
     findings = _empty_codes(source, codes, {block, *(rule.column for rule in levels if rule.column)})
     findings += _control_characters(source, codes)
-    findings += _codes_alike(source, table, sorted(wanted - set(named.values())))
     if not findings:
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
         findings += _wrong_aliases(source, codes[block], block)
@@ -279,25 +275,6 @@ def _control_characters(source: Source, codes: Mapping[str, Sequence[str | None]
         )
         for name, row in rows.items()
     ]
-
-
-def _codes_alike(source: Source, table: pa.Table, names: Sequence[str]) -> list[Finding]:
-    """Two codes of a column that are read as one: digits of another width, signs without width, blanks."""
-    findings = []
-    for name in names:
-        column = table.column(name)
-        if not pc.any(pc.match_substring_regex(column, _UNUSUAL)).as_py():
-            continue
-        seen: dict[str, str] = {}
-        for row, code in enumerate(column.to_pylist(), start=1):
-            if code and seen.setdefault(as_read(normalize("NFKC", code)), code) != code:
-                what = "two codes are read as one"
-                expected, remedy = "codes that can be told apart in a printed table", "write each code in one way"
-                found = f"{seen[as_read(normalize('NFKC', code))]!a} and {code!a}"
-                where = Place(file=source.file, column=source.theirs(name), row=row)
-                findings.append(Finding("codes-alike", what, where, found, expected, remedy))
-                break
-    return findings
 
 
 def _empty_codes(source: Source, codes: dict[str, list[str | None]], names: set[str]) -> list[Finding]:

@@ -127,8 +127,6 @@ def check(
     if any(finding.severity == "error" for finding in findings):
         return Checked(None, None, None, None, tuple(findings))
     account = _read_ledger(loaded, findings) if mechanism.accounted else None
-    if account is not None and key is not None:
-        findings += Ledger(ledger_path(loaded)).unwritable()
     begun = _read_run(workspace, account, findings)
     findings += unusable_folder(loaded, workspace) or taken_folder(loaded, workspace, begun, account)
     findings += _spilled(loaded, workspace)
@@ -180,6 +178,8 @@ def check(
         if not any(finding.severity == "error" for finding in of_records):
             needed += mechanism.bytes_of_records(problem, job)
         findings += room(workspace, needed)
+    if account is not None and key is not None and not {"run-folder", "disk-full"} & {each.code for each in findings}:
+        findings += Ledger(ledger_path(loaded)).unwritable()  # said once, where both are in one folder
     stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
     worded = in_office_words(findings, loaded.spec.geography.smallest)
     return Checked(problem, plan, cost, account, worded, mechanism.summary(plan), fingerprint, stated)
