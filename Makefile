@@ -17,10 +17,10 @@ QUICK := not slow and not costly and not statistical and not process
 export PYTHONDONTWRITEBYTECODE :=
 
 # Two processes of tests on two processors: threads of linear algebra beside them would only wait for each other.
-test quick coverage: export OPENBLAS_NUM_THREADS := 1
-test quick coverage: export OMP_NUM_THREADS := 1
+test quick coverage audit-tests: export OPENBLAS_NUM_THREADS := 1
+test quick coverage audit-tests: export OMP_NUM_THREADS := 1
 
-.PHONY: demo screenshots quick test beside suite test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-spark setup-bench lock sbom pins clean
+.PHONY: demo screenshots quick test beside suite audit-tests test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-spark setup-bench lock sbom pins clean
 
 setup: $(VENV)/.ready
 
@@ -84,6 +84,11 @@ test-all: check coverage
 # One alone: make planted BUG=tables-scale-three-percent-small
 planted: setup
 	$(BIN)/python -m tests.planted $(BUG)
+
+# The tests that look between the parts, for every mechanism: byte replay of neighbours, small parts, order, two rooms
+# with one fact, scripts. Prints a table, and fails if one of them does.
+audit-tests: setup
+	$(BIN)/python -m tests.contract
 
 # The tests of make test once more, with more random cases and under a tracer, with the floor of pyproject.toml.
 coverage: setup

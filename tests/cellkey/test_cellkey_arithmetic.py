@@ -111,6 +111,18 @@ def test_the_candidates_of_a_table_are_counted_as_they_are(bound: int, variance:
     behind = counts_behind(table, 60)
     assert least_candidates(table, 1) == min(behind[p] for p in range(1, 50) if p in behind)
     assert least_candidates(table, 1) > 1
+    for threshold in (*range(2, 40), 10**9):
+        least = least_candidates(table, threshold)
+        assert least == min(behind[p] for p in range(min(threshold, 40), 50) if p in behind), threshold
+
+
+def test_a_threshold_of_any_size_takes_no_time(tmp_path: Path) -> None:
+    """Nobody counts up to it."""
+    spec = write_project(tmp_path, people())
+    text = spec.read_text(encoding="utf-8").replace("[cellkey]", f"[cellkey]\nthreshold = {10**12}")
+    assert text.count("threshold") == 1
+    spec.write_text(text, encoding="utf-8")
+    assert confide.check(spec, processes=1).plan is not None
 
 
 def codes_of(spec: Path) -> list[str]:

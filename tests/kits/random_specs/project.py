@@ -25,12 +25,25 @@ LEDGER = "data-set.ledger"
 NAMES = ["sex", "age", "race", "a b", "é", "日本", "n", "cell", "code", "unit", "part", "frame", "records", "value"]
 NAMES += ["select", "order", "a.b", "it's", 'q"q', "a;b", "a,b", "{x}", "%s", "back\\slash", "<b>", "_", "null", "$1"]
 NAMES += ["status", "weights", "size", "adults", "x" * 60, "unit_block", "A-1", "?", "#", "year=2020"]
+SCRIPTS = {
+    "Cyrillic": ["пол", "возраст", "мужчины", "женщины", "Ёж", "ґ"],
+    "Arabic": ["العمر", "الجنس", "ذكر", "أنثى", "لا", "٣"],
+    "Devanagari": ["लिंग", "आयु", "पुरुष", "स्त्री", "क्षत्रिय", "ॐ"],
+    "Chinese": ["性别", "年龄", "男", "女", "未知", "𠮷"],
+    "Greek": ["φύλο", "ηλικία", "άνδρες", "γυναίκες", "Σ"],
+}
+"""Words of names and labels. The last of each is a trap: a digit, a letter with two lower cases, a character of four
+bytes."""
+WORDS = [word for words in SCRIPTS.values() for word in words]
+NAMES += WORDS
 ODD_NAMES = ["total", "Sex", "a*b", "in:c", "a/b", " sex", "level", "area", "count", "block", "geocode", "detailed"]
 ODD_NAMES += ["Detailed", "", "sex\u200b", "tab\there", "é".encode().decode("latin-1")]
 LABELS = ["one", "two", "three", "a,b", 'q"q', "é", "1", "One", "", "=1+1", "null", "<b>&", "’", "Ａ", "x" * 120]
+LABELS += WORDS
 LABELS += [" four", "five ", "a|b", "a;b", "\\", "ALL", "_t"]
-ODD_LABELS = ["all", "_T", "one", "one ", "e\u0301", "a\nb", "a\tb", "\x00", "\u2028"]
+ODD_LABELS = ["all", "_T", "one", "one ", "e\u0301", "a\nb", "a\tb", "\x00", "\u2028", "ς", "σ"]
 CODES = ["0", "00", "a b", "é", "it's", 'q"q', "a,b", "null", "1.0", "+1", "1e3", "x;y", "a|b", "-", "NULL", "ÿ"]
+CODES += WORDS
 ODD_CODES = ["", "\n", " "]
 TABLES = ["first", "second-table", "t", "1", "x" * 64, "con", "manifest"]
 ODD_TABLES = ["frame", "records", "histogram", "first", "Odd", "a_b", "units", "mdf"]
@@ -55,10 +68,10 @@ def distinct(draw: Draw, one: st.SearchStrategy[Any], number: int, *, twice: boo
 def toml(values: Mapping[str, Any], path: str = "") -> str:
     """Values as TOML: tables after plain keys, lists of tables as such."""
     plain = {key: value for key, value in values.items() if not isinstance(value, Mapping) and not _tables(value)}
-    lines = [f"{json.dumps(key)} = {_value(value)}" for key, value in plain.items()]
+    lines = [f"{_text(key)} = {_value(value)}" for key, value in plain.items()]
     text = "\n".join(lines) + "\n"
     for key, value in values.items():
-        name = f"{path}{json.dumps(key)}"
+        name = f"{path}{_text(key)}"
         if isinstance(value, Mapping):
             text += f"[{name}]\n" + toml(value, f"{name}.")
         elif _tables(value):
@@ -74,8 +87,13 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_value(each) for each in value) + "]"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_value(each)}" for key, each in value.items()) + " }"
-    return json.dumps(value)
+        return "{ " + ", ".join(f"{_text(key)} = {_value(each)}" for key, each in value.items()) + " }"
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """As JSON writes it, but for characters beyond 16 bits, which have no escape in two halves in TOML."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class RandomProject:
@@ -88,7 +106,7 @@ class RandomProject:
         """Whether anything in it may be wrong."""
         self.release = self.choose(["odd", "1", "x" * 60], ["Odd", "a_b", "-a", "x" * 65, ""])
         self.spec: dict[str, Any] = {"release": {"name": self.release, "mechanism": mechanism}, "data": {}}
-        title = self.choose(["", "<b>&amp;", "é" * 200, "{{ 7 }}", "a\nb"], ["x" * 201])
+        title = self.choose(["", "<b>&amp;", "é" * 200, "{{ 7 }}", "a\nb", " ".join(WORDS[::5])], ["x" * 201])
         if title:
             self.spec["release"]["title"] = title
         self.ledger: dict[str, Any] | None = None
@@ -128,7 +146,7 @@ class RandomProject:
     def geography(self, *, areas: int = 2, root: bool = False, names: Sequence[str] | None = None) -> None:
         """Blocks with codes of all kinds, levels by digits or columns, areas within levels."""
         number = self.draw(st.integers(1, 8))
-        odd = self.choose(["", "", "é", "it's ", 'q"', "a,b", "+", "-"], ["\n", "\t"])
+        odd = self.choose(["", "", "é", "it's ", 'q"', "a,b", "+", "-", *WORDS], ["\n", "\t"])
         whole = not odd and self.sometimes(4)
         # Digits from the left are those of larger units: 0 to 3 of them make levels that nest.
         codes = [f"{1 + n // 4}{n // 2 % 2}{n % 2}" for n in range(number)]
@@ -150,7 +168,7 @@ class RandomProject:
         self.levels = ["block", *(level["name"] for level in levels)]
         of_areas: list[dict[str, Any]] = []
         for name in self.some(["place", "district"], ODD_LEVELS, 0, areas) if areas else []:
-            columns[f"in_{name}"] = [self.choose(["1", "12", "2", "", "-", "é"]) for _ in codes]
+            columns[f"in_{name}"] = [self.choose(["1", "12", "2", "", "-", "é", *WORDS[:9]]) for _ in codes]
             area = {"name": name, "column": f"in_{name}", "none": "-"}
             if levels and self.draw(st.booleans()):
                 area["within"] = self.choose([level["name"] for level in levels], ["block", "nowhere"])
@@ -194,14 +212,14 @@ class RandomProject:
             codes = codes[: len(labels)]
             part: dict[str, Any] = {"levels": [list(pair) for pair in zip(codes, labels, strict=False)]}
             if self.sometimes(5):
-                part["title"] = self.choose(["Title", "é\n", ""])
+                part["title"] = self.choose(["Title", "é\n", "", *WORDS])
             self.variables.append(name)
             self.groups[name] = [str(code) for code in codes]
             recodes: dict[str, Any] = {}
-            for recode in self.some(["broad", "x", "a b", "é"], ["total", "a:b", "x*", ""], 0, 2):
+            for recode in self.some(["broad", "x", "a b", "é", *WORDS], ["total", "a:b", "x*", ""], 0, 2):
                 cut = self.draw(st.integers(0, len(codes)))
                 turned = codes[cut:] + codes[:cut]
-                first_label, second = self.some(["few", "some", "", "é", "1"], ["all", "one", "_T"], 2, 2)[:2]
+                first_label, second = self.some(["few", "some", "", "é", "1", *WORDS], ["all", "one", "_T"], 2, 2)[:2]
                 groups = {first_label: turned[:1]}
                 if len(codes) > 1:
                     groups[second] = turned[1:] if not self.wrong or not self.sometimes(4) else turned[1:-1]

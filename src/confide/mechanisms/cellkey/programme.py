@@ -321,6 +321,8 @@ def least_candidates(ptable: PTable, smallest: int) -> int:
     6
     """
     reach = int(ptable.largest_noise)
+    # Above the last row of their own counts take rows in turn: what holds of one cycle holds of all further up.
+    smallest = min(smallest, ptable.top + reach + 1)
     most = ptable.top + ptable.cycle + 2 * reach + smallest
     behind = counts_behind(ptable, most)
     return min(number for result, number in behind.items() if max(1, smallest) <= result <= most - reach)
