@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.kits.dense_tree import RandomTree, least_misfit, random_tree, solved
@@ -97,6 +99,15 @@ def random_cells(tree: RandomTree, level: int, unit: int, rng: np.random.Generat
         rows = np.array(free) * can.ravel()
         moved -= np.linalg.pinv(rows, rcond=1e-9) @ (rows @ moved)
     return np.asarray(inside @ (tree.truth + moved.reshape(can.shape)))
+
+
+def test_what_nothing_is_known_of_has_no_bound_whatever_the_value() -> None:
+    law = random_law(np.random.default_rng(4), kinds=2)
+    unknown = replace(law, information=law.information * 0.0)
+    for value in (0.0, 1e-300, 7.0):
+        assert np.isposinf(unknown.reach(value)).all()
+        assert not np.isnan(law.reach(value)).any()
+    assert law.reach(0.0) == pytest.approx(np.maximum(law.centre, 0.0))
 
 
 def laws_of(estimates: TreeEstimates, level: int, tree: RandomTree) -> CellLaw:

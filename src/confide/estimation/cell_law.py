@@ -232,7 +232,9 @@ class CellLaw:
             if len(cells) and float(np.linalg.eigvalsh(inner).min()) > 1e-12 * float(np.abs(inner).max()):
                 variance[kind, cells] = np.einsum("s,scc->c", weights, np.linalg.inv(inner))
         own = variance[self.kind][:, self._places[0]].T
-        return np.maximum(self.centre + np.sqrt(value * own), 0.0)
+        # What nothing is known of has no bound, also where the value is zero.
+        away = np.where(np.isinf(own), np.inf, np.sqrt(value * np.where(np.isinf(own), 0.0, own)))
+        return np.maximum(self.centre + away, 0.0)
 
     @cached_property
     def scale(self) -> float:
