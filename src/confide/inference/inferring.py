@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import sqrt
 from typing import Any, get_args
 
 import numpy as np
@@ -47,7 +46,7 @@ from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_clas
 from confide.inference.replicates import ReplicatedRelease
 from confide.inference.tree_answers import cells_at_once
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
-from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained
+from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
 from confide.releases.tabular import masked
 
 LEVELS = (0.9,)
@@ -271,7 +270,7 @@ class Inference(TypedAnswer):
             return 0
         cells = self.source.counts.shape[1]
         filled = np.diff((kind.members(len(self.source.block_codes))[areas] @ self.source.counts).indptr)
-        rounding = 1 + 4 * sqrt(cells / query.cells)
+        rounding = rounding_of_sum(cells / query.cells)
         allowed = explained(
             figures.gls_sd,
             np.sqrt(self._noise_alone(kind, query)[areas]),

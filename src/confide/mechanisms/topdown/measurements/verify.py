@@ -256,6 +256,11 @@ def explained(noise: Floats, estimate: Floats, zeros: Floats, figures: int, roun
     return np.asarray((reach + np.sqrt(zeros) / 2) * (noise + estimate) + rounding, np.float64)
 
 
+def rounding_of_sum(cells: float) -> float:
+    """By how much rounding may move a sum of so many cells on one level: each by less than one, at random."""
+    return 1 + 4 * sqrt(cells)
+
+
 @dataclass
 class Distance:
     """How the released figures of a query on a level lie to their measurements."""
@@ -411,7 +416,7 @@ class Watchdog:
         chain, else by that in each of its cells, at random."""
         above = self._problem.levels()[: place + 1]
         size = int(np.bincount(groups[self._possible]).max(initial=1))
-        return sum(1.0 if query in strategy.estimation.chain else 1 + 4 * sqrt(size) for strategy, _ in above)
+        return sum(1.0 if query in strategy.estimation.chain else rounding_of_sum(size) for strategy, _ in above)
 
 
 def require_near(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
