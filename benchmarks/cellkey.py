@@ -31,10 +31,10 @@ from benchmarks.processes import Memory
 from benchmarks.safetab import AFTER, BEFORE, BETWEEN, Timed
 from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
+from confide.lab.population.eu import EuFiles, write_eu
+from confide.lab.population.settings import EuAreas
+from confide.lab.risk.bounded_noise.static_programme import load_programme
 from confide.mechanisms.cellkey.keys import write_keyed
-from confide.population.eu import EuFiles, write_eu
-from confide.population.eu_settings import EuAreas
-from confide.risk.bounded_noise.static_programme import load_programme
 from confide.schema import Query, Schema
 
 PERSONS, SEED, CORES = 1_000_000, 7, 2

@@ -26,13 +26,13 @@ from scipy.sparse import csr_array
 from benchmarks.processes import processor_time
 from confide.engines import LocalEngine
 from confide.estimation.least_squares import SolveOutcome
+from confide.lab.population import Population, write_population
 from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.descent import descend, estimates_folder, read_statistics
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.noise import ReleaseKey
-from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Silent

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from confide.risk.bayesian import Flat, Tree, TreeNode, TwoLevel, target_leaf
+from confide.lab.risk.bayesian import Flat, Tree, TreeNode, TwoLevel, target_leaf
 
 RHO1, RHO2, SIBLINGS = "0.099226354", "0.24648451", 27
 BARS = {"bulk_microseconds": 100.0, "tree_seconds": 3.0}

@@ -33,7 +33,7 @@ from confide.inference.areas import AreaSet
 from confide.inference.inferring import Figures, Inference
 from confide.inference.pooled_errors import SIZES, size_class, size_names
 from confide.inference.tree_answers import cells_at_once
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 
 LEVEL, HIGHER = 0.9, 0.95
 ENOUGH = 500

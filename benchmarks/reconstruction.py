@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.attacks.reconstruction import Reconstruction, read_tables, reconstruct, write_sf1_tables
-from confide.population import Population, write_population
+from confide.lab.attacks.reconstruction import Reconstruction, read_tables, reconstruct, write_sf1_tables
+from confide.lab.population import Population, write_population
 
 BLOCKS, PEOPLE, SEED, CORES, SECONDS = 1_000, 30_000, 7, 2, 60
 

@@ -30,13 +30,13 @@ from benchmarks.processes import Memory, processor_time
 from benchmarks.safetab_people import Size, write_country
 from benchmarks.safetab_plain import PlainTimes, run_plainly
 from confide.engines import Advance, LocalEngine, Source
+from confide.lab.population import load_origins, write_code_files
+from confide.lab.population.official import render_json
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.official import read_config
 from confide.mechanisms.safetab.problem import group_level
 from confide.mechanisms.safetab.regions import read_regions
-from confide.population import load_origins, write_code_files
-from confide.population.official import render_json
 
 PRODUCTION = Path(__file__).parents[2] / "shared" / "data" / "safetab" / "safetab_p_production_spec"
 CODE_FILES = {

@@ -44,6 +44,8 @@ from confide.estimation.tree_design import (
     vectors_of,
 )
 from confide.inputs.made_up import nobody
+from confide.lab.population import Population, write_population
+from confide.lab.population.settings import load_settings
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.mechanism import TopDown
@@ -52,8 +54,6 @@ from confide.mechanisms.topdown.strategy import BY_LEVEL, TREE, Strategy
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile, load_strategy
 from confide.mechanisms.topdown.targets import cell_weights, cells_of, distinct_cells
 from confide.mechanisms.topdown.tuned_strategy import ShareDesign, strategy_text
-from confide.population import Population, write_population
-from confide.population.settings import load_settings
 from confide.releases.spec import load_spec
 
 NAME, PRODUCTION, BUDGET = "pl94-persons-2026", "pl94-persons", Fraction(208, 125)

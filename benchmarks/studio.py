@@ -29,9 +29,9 @@ from tests.kits.rhode_island import lay_out_as_published
 from tests.kits.studio import Visitor, studio_of
 
 from benchmarks.evidence import lay_out
+from confide.lab.population import simulate
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
 from confide.mechanisms.safetab.tuning.question import production_settings
-from confide.population import simulate
 from confide.rehearsal import toml_text
 from confide.studio.board import opened_board
 from confide.studio.table_view import TableReader, View

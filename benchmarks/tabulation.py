@@ -20,7 +20,7 @@ from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
 from confide.engines.protocol import cell_index
 from confide.inputs.records import column_expressions
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 
 MEMORY = "4GiB"
 THREADS = 2

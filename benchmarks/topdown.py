@@ -26,10 +26,10 @@ import numpy as np
 
 from benchmarks.processes import Memory, processor_time
 from confide.engines import Advance, Engine, LocalEngine
+from confide.lab.population import Population, write_population
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.noise import ReleaseKey
-from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 from confide.releases.run import run
 from confide.releases.spec import LoadedSpec, load_spec

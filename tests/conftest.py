@@ -16,7 +16,7 @@ import pytest
 from hypothesis import Phase, settings
 
 import confide
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 from confide.releases.ledger import Ledger
 from tests.kits.small import SPEC
 from tests.kits.times import Stopwatch, mark_costly, name_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from confide.confidential import Confidential
 from confide.engines import LocalEngine
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
 from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
@@ -25,6 +25,7 @@ from confide.inputs.spelled import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
+from confide.registry import DRAFTS, named
 from confide.releases import check as checking
 from confide.releases import evaluate as evaluating
 from confide.releases import replay as replaying
@@ -62,8 +63,7 @@ from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluat
 
 if TYPE_CHECKING:
     from confide.mechanisms.cellkey.given import PerturbedTable
-    from confide.population import OfficialFiles, PopulationFiles
-    from confide.risk.noise_audit import NoiseAudit
+    from confide.releases.noise_audit import NoiseAudit
 
 
 @dataclass(frozen=True)
@@ -291,15 +291,14 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
 
 def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
     """The draft of a mechanism, or of a comparison, which is none; raises with the names that there are."""
-    from confide.comparison.comparison_spec import COMPARISON_DRAFT, comparison_draft
-
     if name in MECHANISMS:
         draft = MECHANISMS[name].draft(product, values)
         if draft is not None:
             return draft
     started = [each for each in MECHANISMS if MECHANISMS[each].draft(None, {}) is not None]
-    one_of("mechanism", name, [*started, COMPARISON_DRAFT])
-    return comparison_draft(product, values)
+    one_of("mechanism", name, [*started, *DRAFTS])
+    other: Draft = named(DRAFTS[name])(product, values)
+    return other
 
 
 def check(
@@ -503,7 +502,7 @@ def audit_noise(
     Returns:
         Every check, which measurement has which noise, and where the page is. Confidential.
     """
-    from confide.risk.noise_audit import audit, noise_audit_page
+    from confide.releases.noise_audit import audit, noise_audit_page
 
     shown = progress or Silent()
     given = [load(folder) for folder in (run_folder, *more)]
@@ -729,22 +728,6 @@ def _key_commitment(workspace: Workspace) -> str | None:
         return recall_key(workspace.key_file).commitment
     except RunError:
         return None
-
-
-def synthesize(folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None) -> PopulationFiles:
-    """Made-up people, written as person and block files."""
-    from confide.population import Population, write_population
-
-    return write_population(Population(persons, seed), folder, progress=progress)
-
-
-def synthesize_detailed(
-    folder: str | Path, *, persons: int, seed: int, progress: Progress | None = None
-) -> OfficialFiles:
-    """The same people with detailed race and ethnicity codes, written as the official input folders of SafeTab-P."""
-    from confide.population import Population, write_official
-
-    return write_official(Population(persons, seed), folder, progress=progress)
 
 
 def json_schema() -> dict[str, Any]:

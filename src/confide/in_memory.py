@@ -20,10 +20,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from confide.answers import html_tables, renamed
+from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
@@ -49,8 +49,6 @@ MARGIN_PROBABILITY = "0.95"
 TOTAL_LABEL = "total"
 MOST_CELLS = 10_000_000
 MOST_ROWS_SHOWN = 20
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

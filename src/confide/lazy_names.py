@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+import sys
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 __all__ = ["lazy_names"]
 
 
-def lazy_names(
-    package: str, homes: Mapping[str, tuple[str, ...]], *, renamed: Mapping[str, tuple[str, str]] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package (PEP 562) that imports a module when one of its names is used.
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package (PEP 562), from the file ``__init__.pyi`` beside it.
+
+    Each import of that file gives a name, and the module that is loaded when the name is first used. The same file
+    tells a type checker and an editor what there is: the names of a package are written down once.
 
     Args:
         package: The package's ``__name__``.
-        homes: For each module of the package, relative to it, the names that it gives.
-        renamed: For each name that is another one in its module: the module and the name there.
 
-    >>> load, names = lazy_names("confide", {"exact": ("positive",)}, renamed={"Stop": ("errors", "Place")})
-    >>> load("Stop").__name__, names()
-    ('Place', ['Stop', 'positive'])
+    Returns:
+        What the package binds to the three names.
+
+    >>> load, names, exported = lazy_names("confide.schema")
+    >>> load("Schema").__module__, names() == exported
+    ('confide.schema.schema', True)
     """
-    address = {name: (module, name) for module, names in homes.items() for name in names} | dict(renamed or {})
+
+    @cache
+    def homes() -> dict[str, tuple[str, str]]:
+        stub = Path(str(sys.modules[package].__file__)).with_suffix(".pyi")
+        imports = [
+            node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)
+        ]
+        return {alias.asname or alias.name: (str(node.module), alias.name) for node in imports for alias in node.names}
 
     def load(name: str) -> Any:
-        if name not in address:
+        if name.startswith("__") or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, attribute = address[name]
-        return getattr(import_module(f"{package}.{module}"), attribute)
+        module, attribute = homes()[name]
+        if module == package:  # a room of the package itself
+            return import_module(f"{package}.{attribute}")
+        home = import_module(module)
+        return getattr(home, attribute) if hasattr(home, attribute) else import_module(f"{module}.{attribute}")
 
     def names() -> list[str]:
-        return sorted(address)
+        return sorted(homes())
 
-    return load, names
+    return load, names, names()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confide import api
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
 from confide.mechanisms.safetab.settings import SafeTabSettings

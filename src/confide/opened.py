@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide import api
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.given.draft import (

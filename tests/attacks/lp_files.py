@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from confide.attacks.reconstruction.highs import check_integers, minimise
-from confide.attacks.reconstruction.integer_program import ReducedProgram
 from confide.errors import InputError, Place
+from confide.lab.attacks.reconstruction.highs import check_integers, minimise
+from confide.lab.attacks.reconstruction.integer_program import ReducedProgram
 from confide.releases.published import Floats, Integers
 
 _SECTION = re.compile(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from confide.attacks.reconstruction.age_statistics import AgeStatistic, age_lists
+from confide.lab.attacks.reconstruction.age_statistics import AgeStatistic, age_lists
 
 OLDEST = 125
 ADULT = 18

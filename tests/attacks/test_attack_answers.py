@@ -10,10 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kits.commands import run_json
 
-import confide.attacks
-from confide.attacks import Published, attacker_settings, audit_suppression, reconstruct, reidentify_files, tabulate_sf1
+import confide.lab.attacks
 from confide.errors import ConfideError
-from confide.population import simulate
+from confide.lab.attacks import (
+    Published,
+    attacker_settings,
+    audit_suppression,
+    reconstruct,
+    reidentify_files,
+    tabulate_sf1,
+)
+from confide.lab.population import simulate
 
 PEOPLE = {
     "geocode": ["900010001001000"] * 3,
@@ -32,11 +39,11 @@ def people(tmp_path: Path) -> Path:
 
 
 def test_every_name_of_the_room_is_there() -> None:
-    assert set(dir(confide.attacks)) == set(confide.attacks.__all__)
-    for name in confide.attacks.__all__:
-        assert getattr(confide.attacks, name) is not None
+    assert set(dir(confide.lab.attacks)) == set(confide.lab.attacks.__all__)
+    for name in confide.lab.attacks.__all__:
+        assert getattr(confide.lab.attacks, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = confide.attacks.nothing
+        _ = confide.lab.attacks.nothing
 
 
 def test_a_reconstruction_answers_like_its_command(people: Path, tmp_path: Path) -> None:

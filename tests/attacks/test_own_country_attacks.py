@@ -15,7 +15,9 @@ from tests.kits import own_country
 from tests.kits.own_country import MUNICIPALITIES, people
 from typer.testing import CliRunner
 
-from confide.attacks import (
+from confide.cli.main import app
+from confide.errors import ConfideError
+from confide.lab.attacks import (
     AttackerSettings,
     read_areas,
     read_source,
@@ -24,9 +26,7 @@ from confide.attacks import (
     reidentify_files,
     tabulate_records,
 )
-from confide.attacks.reidentification import linked_attributes
-from confide.cli.main import app
-from confide.errors import ConfideError
+from confide.lab.attacks.reidentification import linked_attributes
 from confide.releases.published_release import _by_prefix
 
 LEVELS = ["region=landsdel", "district=fylke"]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.kits.reconstruction import SMALL
 
-from confide.attacks import NoiseBound, Published, reconstruct
 from confide.errors import ConfideError
+from confide.lab.attacks import NoiseBound, Published, reconstruct
 
 SEXES = {"sex": ["male", "female"], "count": [2, 1]}
 

@@ -17,11 +17,11 @@ from tests.kits.reconstruction import (
     solutions,
 )
 
-from confide.attacks.reconstruction import Published, reconstruct, reconstructing
-from confide.attacks.reconstruction.highs import integer_solution
-from confide.attacks.reconstruction.integer_program import NoSolution, integer_program, program_structure, reduce
-from confide.attacks.reconstruction.unit import check_figures
 from confide.errors import InputError
+from confide.lab.attacks.reconstruction import Published, reconstruct, reconstructing
+from confide.lab.attacks.reconstruction.highs import integer_solution
+from confide.lab.attacks.reconstruction.integer_program import NoSolution, integer_program, program_structure, reduce
+from confide.lab.attacks.reconstruction.unit import check_figures
 from confide.releases.published import ImpossibleCells
 
 QUERIES = ["a", "b", "c", "b:halves", "b:odd", "a*b", "a*c", "b*c", "b:low*c", "a*b:halves*c", "a*b:odd", "b:halves*c"]

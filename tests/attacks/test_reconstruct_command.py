@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kits import commands
 
-from confide.attacks.reconstruction import write_sf1_tables
+from confide.lab.attacks.reconstruction import write_sf1_tables
 
 run = partial(commands.run, "attack", "reconstruct")
 run_json = partial(commands.run_json, "attack", "reconstruct")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.kits.reconstruction import CELLS, SHAPE, SMALL, answers, geography, marginal
 
-from confide.attacks.reconstruction import Published, reconstruct
-from confide.attacks.reconstruction.space import layer
+from confide.lab.attacks.reconstruction import Published, reconstruct
+from confide.lab.attacks.reconstruction.space import layer
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.attacks.lp_files import read_lp, read_solution
 
-from confide.attacks.reconstruction.integer_program import NoSolution
 from confide.errors import InputError
+from confide.lab.attacks.reconstruction.integer_program import NoSolution
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "recon2010_0solvar" / "lp"
 

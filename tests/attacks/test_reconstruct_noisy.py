@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.kits.reconstruction import CELLS, SMALL, all_histograms, answers, folded, geography, marginal
 
-from confide.attacks.reconstruction import NoiseBound, Published, read_tables, reconstruct
 from confide.errors import ConfideError
+from confide.lab.attacks.reconstruction import NoiseBound, Published, read_tables, reconstruct
 
 
 def test_exact_tables_beside_noisy_ones_are_kept() -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.kits.reconstruction import CELLS, SMALL, all_histograms, answers, geography, marginal
 
-from confide.attacks.reconstruction import Published, reconstruct
-from confide.attacks.reconstruction.integer_program import program_structure
-from confide.attacks.reconstruction.prior import Prior, log_sizes
-from confide.attacks.reconstruction.random_walk import proportional_fit
+from confide.lab.attacks.reconstruction import Published, reconstruct
+from confide.lab.attacks.reconstruction.integer_program import program_structure
+from confide.lab.attacks.reconstruction.posterior import Prior, log_sizes
+from confide.lab.attacks.reconstruction.random_walk import proportional_fit
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 from confide.releases.figure_noise import AdditiveLaw
 

@@ -18,8 +18,8 @@ from tests.kits.topdown import write_small_state, write_spec
 
 import confide
 from confide import api
-from confide.attacks.reconstruction import NoiseBound, read_source, reconstruct
 from confide.errors import ConfideError
+from confide.lab.attacks.reconstruction import NoiseBound, read_source, reconstruct
 
 
 def test_tables_are_fitted(project: Path) -> None:

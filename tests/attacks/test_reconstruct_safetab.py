@@ -18,7 +18,7 @@ from tests.kits.commands import codes, run_json
 from tests.kits.safetab_releases import read, write_people
 
 from confide import api, official_safetab
-from confide.attacks.reconstruction import read_source, reconstruct
+from confide.lab.attacks.reconstruction import read_source, reconstruct
 from confide.mechanisms.safetab.output.reading import group_key
 from confide.mechanisms.safetab.output.verify import read_planned
 from confide.mechanisms.safetab.published import GroupAreas, levels_of

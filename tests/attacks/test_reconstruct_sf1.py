@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from confide.attacks.reconstruction import Reconstruction, read_tables, reconstruct, write_sf1_tables
-from confide.attacks.reconstruction.description import load_description, query_of
-from confide.attacks.reconstruction.integer_program import program_structure
 from confide.errors import InputError, ParameterError
+from confide.lab.attacks.reconstruction import Reconstruction, read_tables, reconstruct, write_sf1_tables
+from confide.lab.attacks.reconstruction.description import load_description, query_of
+from confide.lab.attacks.reconstruction.integer_program import program_structure
 
 BINS = [*range(22), 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85]
 

@@ -8,10 +8,10 @@ from itertools import combinations_with_replacement
 import pytest
 from tests.attacks.statistics_blocks import solutions
 
-from confide.attacks import reconstruct_statistics
-from confide.attacks.reconstruction.age_statistics import MOST, AgeStatistic, age_lists, twice_median
 from confide.errors import ConfideError, ParameterError
 from confide.exact import Exact, exact
+from confide.lab.attacks import reconstruct_statistics
+from confide.lab.attacks.reconstruction.age_statistics import MOST, AgeStatistic, age_lists, twice_median
 
 
 def published(count: int, median: Exact, mean: Exact, digits: int = 1) -> AgeStatistic:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from confide.attacks.reconstruction import read_source, read_tables, reconstruct
 from confide.errors import ConfideError, Finding
+from confide.lab.attacks.reconstruction import read_source, read_tables, reconstruct
 
 PROGRAMMERS = re.compile(
     "(?i)input should|field required|extra inputs|valid (string|list|dict)|instance of|value error"

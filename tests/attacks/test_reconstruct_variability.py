@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.kits.reconstruction import CELLS, published
 
-from confide.attacks.reconstruction import reconstruct
-from confide.attacks.reconstruction import unit as variability
-from confide.attacks.reconstruction.highs import SolverResult
+from confide.lab.attacks.reconstruction import reconstruct
+from confide.lab.attacks.reconstruction import unit as variability
+from confide.lab.attacks.reconstruction.highs import SolverResult
 
 
 def test_sizes_shares_and_the_mean_are_weighted_by_people() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from confide.attacks.reidentification import load_age_bins
-from confide.attacks.reidentification.columns import OLDEST, range_of_label
-from confide.attacks.reidentification.matching import code
 from confide.errors import InputError, ParameterError
+from confide.lab.attacks.reidentification import load_age_bins
+from confide.lab.attacks.reidentification.matching import code
+from confide.lab.attacks.reidentification.people_files import OLDEST, range_of_label
 
 
 def test_the_38_groups_of_block_tables():

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from confide.attacks.reidentification import (
+from confide.errors import ParameterError
+from confide.lab.attacks.reidentification import (
     AttackerSettings,
     attacker_settings,
     make_attacker,
@@ -16,7 +17,6 @@ from confide.attacks.reidentification import (
     reidentification_rates,
     with_person_ids,
 )
-from confide.errors import ParameterError
 
 NUMBER = 20_000
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confide.attacks.reidentification import (
+from confide.errors import ParameterError
+from confide.lab.attacks.reidentification import (
     load_age_bins,
     modal_guesser,
     proportional_guesser,
@@ -18,9 +19,8 @@ from confide.attacks.reidentification import (
     proportional_guesser_of_others,
     reidentification_rates,
 )
-from confide.attacks.reidentification.baselines import ModeFrom, composition
-from confide.attacks.reidentification.matching import code
-from confide.errors import ParameterError
+from confide.lab.attacks.reidentification.baselines import ModeFrom, composition
+from confide.lab.attacks.reidentification.matching import code
 
 
 def people(blocks):

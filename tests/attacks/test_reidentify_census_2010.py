@@ -7,7 +7,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from confide.attacks.reidentification import AttackerSettings, make_attacker, reidentification_rates, with_person_ids
+from confide.lab.attacks.reidentification import (
+    AttackerSettings,
+    make_attacker,
+    reidentification_rates,
+    with_person_ids,
+)
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "recon2010_0solvar"
 pytestmark = [

@@ -13,9 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from confide.attacks.reidentification import Role, parse_columns, read_people
-from confide.cli.attack_reidentify import reidentify
 from confide.errors import InputError, ParameterError
+from confide.lab.attacks.reidentification import Role, parse_columns, read_people
+from confide.lab.commands.attack_reidentify import reidentify
 from confide.report import charts
 
 app = typer.Typer()

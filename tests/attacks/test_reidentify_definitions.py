@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from confide.attacks.reidentification import load_age_bins, reidentification_rates, reidentify
 from confide.errors import ParameterError
+from confide.lab.attacks.reidentification import load_age_bins, reidentification_rates, reidentify
 
 A, B, C = "440010001001001", "440010001001002", "440010001002001"
 TRUTH = ("person_id", "geocode", "sex", "age", "cenrace", "hispanic")

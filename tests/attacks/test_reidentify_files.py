@@ -11,8 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kits import commands
 
-from confide.attacks.reidentification import AttackerSettings, Role, make_attacker, read_people, reidentification_rates
 from confide.errors import ConfideError, Finding
+from confide.lab.attacks.reidentification import (
+    AttackerSettings,
+    Role,
+    make_attacker,
+    read_people,
+    reidentification_rates,
+)
 
 A, B = "010010001001001", "010010001001002"
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from confide.attacks.reidentification import match
-from confide.attacks.reidentification.matching import combine
 from confide.errors import ParameterError
+from confide.lab.attacks.reidentification import match
+from confide.lab.attacks.reidentification.matching import combine
 
 
 def scan(passes, left_order, right_order):

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from confide.attacks import match_rates, reidentification_rates
 from confide.errors import ConfideError
+from confide.lab.attacks import match_rates, reidentification_rates
 
 ALIKE = {"age": 30, "cenrace": 0, "hispanic": 0}
 

@@ -37,7 +37,7 @@ from tests.kits.bad_input import (
 from tests.kits.small_disk import FILLER, fill, make_room, mounted_disk
 
 from confide import api
-from confide.engines.groups import Workers, map_groups
+from confide.engines.protocol import Workers, map_groups
 from confide.errors import ConfideError, RunError
 from confide.mechanisms.tables import Tables
 from confide.releases.folder import ReleaseWriter

@@ -14,7 +14,7 @@ from tests.contract.kit import Project, lay_out
 
 import confide
 from confide.mechanisms.cellkey import counting
-from confide.risk.noise_audit import NoiseAudit
+from confide.releases.noise_audit import NoiseAudit
 
 KEYS = 100_000_000
 

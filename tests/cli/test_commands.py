@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from confide import api
 from confide.cli.main import app, main
+from confide.lab.population import Population, write_official
 
 
 def confide(*arguments: object, code: int = 0) -> str:
@@ -265,7 +266,7 @@ def test_every_command_explains_itself() -> None:
 
 def test_the_account_of_releases_by_other_mechanisms(tmp_path: Path) -> None:
     """Groups that overlap have a cost but no loss distribution; the cell key method has no cost to state."""
-    official = api.synthesize_detailed(tmp_path / "in", persons=300, seed=2)
+    official = write_official(Population(300, 2), tmp_path / "in")
     confide("safetab", "execute", official.parameters, official.data, tmp_path / "out")
     found = confide_json("account", "release", tmp_path / "out")
     assert found["loss"] == {"definition": "zcdp", "rho": "957/200"}, "so few persons have no AIANNH area"

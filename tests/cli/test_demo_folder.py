@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confide.demonstration import _free_folder
+from confide.lab.demonstration import _free_folder
 
 
 class Notes:

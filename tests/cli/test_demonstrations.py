@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confide.cli.main import app
-from confide.demonstration import DEMONSTRATIONS, OF_A_COUNTRY
+from confide.lab.demonstration import DEMONSTRATIONS, OF_A_COUNTRY
 from confide.mechanisms import MECHANISMS
 
 SMALL = {"tables": 1_000, "swapping": 1_000, "suppression": 300}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.kits.comparison import areas, truth
 
-from confide.comparison.common_tables import common_tables
-from confide.comparison.figures import AreaFigures, cells_published, characteristics, errors, sums_agree
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.figures import AreaFigures, cells_published, characteristics, errors, sums_agree
 
 
 def changed(key: tuple[str, str], unit: int, cell: int, by: int) -> AreaFigures:

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from tests.kits.comparison import BLOCKS, areas, geography, people, truth
 
-from confide.comparison.attacking import EXPOSED, attack, listed, published, sample, with_ages
-from confide.comparison.common_tables import common_tables
-from confide.comparison.compared_people import ComparedPopulation
-from confide.comparison.comparison_spec import AttackPart
-from confide.comparison.figures import AreaFigures
+from confide.lab.comparison.attacking import EXPOSED, attack, listed, published, sample, with_ages
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.compared_people import ComparedPopulation
+from confide.lab.comparison.comparison_spec import AttackPart
+from confide.lab.comparison.figures import AreaFigures
 from confide.noise import DiscreteGaussian
 from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.progress import Silent

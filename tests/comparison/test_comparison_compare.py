@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from confide import api
 from confide.cli.main import app, main
-from confide.comparison import compare, comparing
-from confide.comparison.attacking import EXPOSED
 from confide.errors import ConfideError
+from confide.lab.comparison import compare, comparing
+from confide.lab.comparison.attacking import EXPOSED
+from confide.lab.population import simulate
 
 SPEC = """
 [comparison]
@@ -190,7 +191,7 @@ def _timeless(value: Any) -> Any:
 
 
 def test_own_records_are_confidential_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = api.synthesize(tmp_path, persons=300, seed=5)
+    files = simulate(tmp_path, persons=300, seed=5).files
     text = f'[data]\nrecords = "{files.persons.name}"\nblocks = "{files.blocks.name}"\n'
     text += '[[protections]]\nname = "truth"\nmechanism = "none"\n[attack]\nprocesses = 1\n'
     spec = tmp_path / "spec.toml"

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kits.comparison import BLOCKS, DIGITS, areas, people, truth
 
-from confide.comparison.common_tables import common_tables
-from confide.comparison.figures import counts_by_area, tabulate
 from confide.documents import load_shipped, parse_schema, schema_text
 from confide.errors import InputError
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.figures import counts_by_area, tabulate
 from confide.releases.published import Published
 
 PERSON = st.tuples(

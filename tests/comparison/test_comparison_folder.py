@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from confide import api
 from confide.cli.main import main
-from confide.comparison import compare, comparing
 from confide.documents import FOLDER
 from confide.errors import ConfideError
+from confide.lab.comparison import compare, comparing
+from confide.lab.population import simulate
 from confide.releases.workspace import one_process
 
 NONE = '[[protections]]\nname = "truth"\nmechanism = "none"\n[attack]\nprocesses = 1\nblocks = 1\n'
@@ -34,7 +34,7 @@ def refused(folder: Path, text: str) -> str:
 
 
 def own(folder: Path) -> str:
-    files = api.synthesize(folder, persons=300, seed=5)
+    files = simulate(folder, persons=300, seed=5).files
     return f'[data]\nrecords = "{files.persons.name}"\nblocks = "{files.blocks.name}"\n'
 
 

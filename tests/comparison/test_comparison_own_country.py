@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from confide import api
 from confide.cli.main import app
-from confide.comparison import ComparedAreas, compare, load_comparison
 from confide.errors import ConfideError
 from confide.inputs.frame import LevelRule
+from confide.lab.comparison import ComparedAreas, compare, load_comparison
 
 PROGRAMME = """
 [programme]

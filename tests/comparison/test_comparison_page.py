@@ -9,8 +9,8 @@ import pytest
 from tests.kits.comparison import geography
 from tests.kits.pages import form, requests
 
-from confide.comparison.common_tables import common_tables
-from confide.comparison.page import MADE_UP, mean_error, page, percent, words_of
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.page import MADE_UP, mean_error, page, percent, words_of
 from confide.report.dossier import BANNER
 
 LEVELS = common_tables().levels

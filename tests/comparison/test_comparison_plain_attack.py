@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from confide.comparison import compare
-from confide.comparison.attacking import EXPOSED, sample
-from confide.comparison.compared_people import prepare
-from confide.comparison.comparison_spec import load_comparison
-from confide.comparison.protections import ProtectionJob, protect
+from confide.lab.comparison import compare
+from confide.lab.comparison.attacking import EXPOSED, sample
+from confide.lab.comparison.compared_people import prepare
+from confide.lab.comparison.comparison_spec import load_comparison
+from confide.lab.comparison.protections import ProtectionJob, protect
 from confide.releases.progress import Silent
 
 SPEC = """

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kits.comparison import BLOCKS, PEOPLE, geography
 
-from confide.comparison.common_tables import common_tables
-from confide.comparison.compared_people import BLOCK, HOUSEHOLD, read
 from confide.engines import Source
 from confide.errors import InputError
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.compared_people import BLOCK, HOUSEHOLD, read
 
 SECRET = 77
 CODED = ["hhgq", "sex", "age", "hispanic", "cenrace"]

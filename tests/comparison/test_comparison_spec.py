@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from confide import api
-from confide.comparison.comparison_spec import DEFAULT, AttackPart, load_comparison
 from confide.errors import SpecError
+from confide.lab.comparison.comparison_spec import DEFAULT, AttackPart, load_comparison
 
 
 def load(tmp_path: Path, text: str):

@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import linprog
 from tests.kits.comparison import truth
 
-from confide.comparison.common_tables import common_tables
-from confide.comparison.suppressed_areas import area_structure
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.suppressed_areas import area_structure
 
 MAXIMUM = 3
 

@@ -19,12 +19,13 @@ import numpy as np
 
 import confide
 from confide import api
-from confide.attacks.reconstruction import read_source as read_source
-from confide.attacks.reconstruction import reconstruct as reconstruct
 from confide.engines import LocalEngine as LocalEngine
 from confide.engines.spark import map_groups_on_spark as map_groups_on_spark
 from confide.errors import ConfideError as ConfideError
 from confide.errors import Finding as Finding
+from confide.lab.attacks.reconstruction import read_source as read_source
+from confide.lab.attacks.reconstruction import reconstruct as reconstruct
+from confide.lab.risk.privacy_audit.bench import Bench
 from confide.mechanisms import MECHANISMS
 from confide.noise import NoiseStream as NoiseStream
 from confide.releases.check import throwaway_workspace
@@ -33,12 +34,11 @@ from confide.releases.mechanism import Check as Check
 from confide.releases.mechanism import Mechanism as Mechanism
 from confide.releases.mechanism import NoiseSource as NoiseSource
 from confide.releases.mechanism import Residuals as Residuals
+from confide.releases.noise_audit import audit as audit
 from confide.releases.plan import Plan as Plan
 from confide.releases.progress import Silent
 from confide.releases.run import choose_engine
 from confide.releases.workspace import Workspace
-from confide.risk.noise_audit import audit as audit
-from confide.risk.privacy_audit.bench import Bench
 from confide.version import __version__
 
 KEY = "c0ffee1e" * 8

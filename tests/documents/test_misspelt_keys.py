@@ -16,21 +16,21 @@ from tests.kits.bad_input import SCHEMA, SPEC
 from tests.kits.safetab import config
 
 from confide import api
-from confide.attacks.reconstruction.description import read_description
-from confide.comparison.comparison_spec import load_comparison
 from confide.documents import FOLDER, load_schema
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame
+from confide.lab.attacks.reconstruction.description import read_description
+from confide.lab.comparison.comparison_spec import load_comparison
+from confide.lab.population import load_settings
+from confide.lab.risk.bayesian import load_tree
+from confide.lab.risk.bounded_noise import load_programme
+from confide.lab.risk.invariant_sets import load_invariants
 from confide.mechanisms import swapping
 from confide.mechanisms.safetab.official import read_config
 from confide.mechanisms.suppression.given.description import describe
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.strategy_file import load_strategies, load_strategy
-from confide.population import load_settings
-from confide.risk.bayesian import load_tree
-from confide.risk.bounded_noise import load_programme
-from confide.risk.invariant_sets import load_invariants
 
 
 def ships(folder: str, name: str) -> str:

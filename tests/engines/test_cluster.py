@@ -23,7 +23,7 @@ from tests.kits.cluster import PRIVATE, FakeContext, FakeSession, documented_set
 from confide import api
 from confide.cli import main
 from confide.engines import SparkEngine, spark_session
-from confide.engines.groups import MAPPED
+from confide.engines.protocol import MAPPED
 from confide.engines.spark_session import _unlike_driver, in_our_words, require_private
 from confide.errors import ConfideError, ParameterError, RunError
 from confide.releases.ledger import Ledger

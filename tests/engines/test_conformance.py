@@ -23,8 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.engines import Engine, LocalEngine, Source, SparkEngine
-from confide.engines.groups import Workers, map_groups
-from confide.engines.protocol import GroupFunction, cell_index, group_index
+from confide.engines.protocol import GroupFunction, Workers, cell_index, group_index, map_groups
 from confide.errors import InputError, RunError
 from confide.schema import Attribute, Group, Level, Query, Recode, identity
 

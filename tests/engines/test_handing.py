@@ -8,7 +8,7 @@ from multiprocessing import resource_tracker
 
 import pytest
 
-from confide.engines.groups import workers_with
+from confide.engines.protocol import workers_with
 
 SIZE = 1 << 21
 _held: list[bytes] = []

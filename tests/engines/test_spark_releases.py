@@ -19,8 +19,8 @@ from tests.kits.topdown import COUNTED, write_spec
 
 import confide
 from confide import api, official_safetab
-from confide.engines import SparkEngine, groups
-from confide.population import Population, write_official, write_population
+from confide.engines import SparkEngine, protocol
+from confide.lab.population import Population, write_official, write_population
 from confide.releases.ledger import Ledger
 
 pytestmark = [
@@ -175,7 +175,7 @@ def test_a_run_that_stopped_goes_on_with_the_other_engine(
     shutil.copytree(project, other)
     expected = tree(api.run(project / "spec.toml", processes=1, insecure_key=KEY).release)
     with pytest.MonkeyPatch.context() as patch:
-        original, left = groups._map_one, [2]
+        original, left = protocol._map_one, [2]
 
         def interrupted(*arguments: object) -> None:
             left[0] -= 1
@@ -183,7 +183,7 @@ def test_a_run_that_stopped_goes_on_with_the_other_engine(
                 raise StopHereError
             original(*arguments)  # type: ignore[arg-type]
 
-        patch.setattr(groups, "_map_one", interrupted)
+        patch.setattr(protocol, "_map_one", interrupted)
         with pytest.raises(StopHereError):
             api.run(other / "spec.toml", processes=1, insecure_key=KEY)
     result = api.run(other / "spec.toml", insecure_key=KEY, engine="spark")

@@ -10,11 +10,11 @@ from tests.kits.dense_tree import RandomTree, least_misfit, random_tree, solved
 
 from confide.errors import ParameterError
 from confide.estimation import GroupBounds, MeasuredQuery, NodeProblem, solve
+from confide.estimation.active_set import certify
 from confide.estimation.cell_law import CellLaw, marginal_information
 from confide.estimation.law_interior_point import law_interior_point
 from confide.estimation.least_squares import SolveOutcome, projected_gradient
 from confide.estimation.node_problem import ChildSums
-from confide.estimation.optimality import certify
 from confide.estimation.prepare import prepare, reference_point
 from confide.estimation.sectors import Sectors
 from confide.estimation.tree_gls import TreeEstimates

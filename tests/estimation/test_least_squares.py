@@ -17,7 +17,7 @@ from tests.kits.least_squares import Assembled, made_up, made_up_root, random_pr
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
 from confide.estimation import least_squares as solving
-from confide.estimation.active_set import active_set
+from confide.estimation.active_set import InfeasibleError, active_set, certify, clashes
 from confide.estimation.least_squares import (
     SolveOutcome,
     SolveReport,
@@ -28,7 +28,6 @@ from confide.estimation.least_squares import (
     solve,
 )
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
-from confide.estimation.optimality import InfeasibleError, certify, clashes
 from confide.estimation.prepare import Point, Prepared, prepare, project, reference_point
 from confide.estimation.totals import estimate_totals, project_totals, tolerance_rows
 

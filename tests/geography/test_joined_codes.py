@@ -15,7 +15,7 @@ from confide.engines import LocalEngine, Source
 from confide.errors import InputError
 from confide.geography.spine import Geolevel
 from confide.inputs.frame import AreaRule, Frame, LevelRule, _area_codes, read_frame
-from confide.mechanisms.topdown.off_spine import off_spine_entities
+from confide.mechanisms.topdown.build_spine import off_spine_entities
 from confide.mechanisms.topdown.spine import own_parts
 
 PLACE = AreaRule("place", "place", none="-", within="county")

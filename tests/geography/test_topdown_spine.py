@@ -16,8 +16,13 @@ from hypothesis import strategies as st
 
 from confide.errors import InputError, ParameterError
 from confide.geography import OUTSIDE, build_spine
-from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.off_spine import divisions_or_places, off_spine_entities, split_areas
+from confide.mechanisms.topdown.build_spine import (
+    Optimisation,
+    build_topdown_spine,
+    divisions_or_places,
+    off_spine_entities,
+    split_areas,
+)
 from confide.mechanisms.topdown.spine import Shares, TopDownSpine, check_path_sums, path_sums
 
 WITH_GROUPS = ("nation", "state", "county", "tract_group", "tract", "block_group", "block")

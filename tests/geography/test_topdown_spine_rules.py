@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 from confide.errors import InputError, SpecError
 from confide.geography import OUTSIDE, Geolevel, build_spine
-from confide.mechanisms.topdown.build_spine import block_groups, build_topdown_spine, tract_groups
-from confide.mechanisms.topdown.off_spine import (
+from confide.mechanisms.topdown.build_spine import (
     AreaTypes,
     aian_flags,
+    block_groups,
+    build_topdown_spine,
     divisions_or_places,
     off_spine_entities,
     parse_area_types,
     parse_strong_mcd_states,
     split_areas,
+    tract_groups,
 )
 
 

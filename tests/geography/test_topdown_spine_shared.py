@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.geography import Spine, build_spine
-from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.off_spine import (
+from confide.mechanisms.topdown.build_spine import (
+    Optimisation,
     aian_flags,
+    build_topdown_spine,
     divisions_or_places,
     off_spine_entities,
     parse_area_types,

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import InputError, ParameterError, RunError
-from confide.inputs.pl94 import archive as archive_module
-from confide.inputs.pl94 import (
+from confide.lab.pl94 import archive as archive_module
+from confide.lab.pl94 import (
     check_consistency,
     compare,
     count_persons,
@@ -33,8 +33,8 @@ from confide.inputs.pl94 import (
     read_pl94,
     tabulate,
 )
-from confide.inputs.pl94 import layout as sparse_module
-from confide.inputs.pl94.layout import RACES, geo_layout, table_layout
+from confide.lab.pl94 import segments as sparse_module
+from confide.lab.pl94.segments import RACES, geo_layout, table_layout
 
 SETS = [set(races) for size in range(1, 7) for races in combinations(range(6), size)]
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from confide.inputs.pl94 import ImportSummary, Pl94File, import_pl94, read_pl94
-from confide.inputs.pl94.layout import table_layout
+from confide.lab.pl94 import ImportSummary, Pl94File, import_pl94, read_pl94
+from confide.lab.pl94.segments import table_layout
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"
 ZIP = FOLDER / "ri2010.pl.zip"

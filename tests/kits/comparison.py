@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from confide.comparison.common_tables import common_tables
-from confide.comparison.compared_people import level_rules
-from confide.comparison.comparison_spec import ComparedGeographyPart
-from confide.comparison.figures import AreaFigures, ComparedAreas, tabulate
-from confide.comparison.programme_file import ProgrammeGeographyPart
+from confide.lab.comparison.common_tables import common_tables
+from confide.lab.comparison.compared_people import level_rules
+from confide.lab.comparison.comparison_spec import ComparedGeographyPart
+from confide.lab.comparison.figures import AreaFigures, ComparedAreas, tabulate
+from confide.lab.comparison.programme_file import ProgrammeGeographyPart
 
 BLOCKS = ("900010001001000", "900010001001001", "900010002001000")
 DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}

@@ -26,6 +26,7 @@ import pytest
 import confide
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
+from confide.lab.risk.privacy_audit.twin_loss import TwinLoss
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.mechanisms.safetab import measure as safetab_measure
 from confide.mechanisms.tables import mechanism as tables_mechanism
@@ -38,7 +39,6 @@ from confide.releases.plan import Plan
 from confide.releases.progress import Silent
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
-from confide.risk.privacy_audit.twin_loss import TwinLoss
 from tests.contract.kit import tree
 
 KEY_HEX = "5a" * 32

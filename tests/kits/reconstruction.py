@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from confide.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal
 from confide.documents import parse_schema
+from confide.lab.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal
 from confide.releases.published import ImpossibleCells, sparse
 from confide.schema import NO_GROUP, Query, Schema
 

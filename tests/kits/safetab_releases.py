@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import confide
 from confide import api, official_safetab
-from confide.population import Population, write_official
+from confide.lab.population import Population, write_official
 from tests.kits.forged import rehash
 
 Change = Callable[[pa.Table], pa.Table]

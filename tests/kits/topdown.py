@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 
+from confide.lab.population import Population, write_population
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.population import Population, write_population
 from confide.releases.ledger import Ledger
 
 KEY = "3c" * 32

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from confide.errors import ParameterError
+from confide.lab.risk import bounded_noise
 from confide.noise import TruncatedGaussian
 from confide.noise.fitting import NoiseKind, largest_decimal, of_variance
 from confide.noise.max_entropy import RowProblem, solve_row, symmetric_row, uniform_variance
 from confide.noise.ptables import count_settings, generate
-from confide.risk import bounded_noise
 
 SIZES = [(1, "1/2"), (2, "1"), (5, "2"), (5, "9.5"), (8, "1/100"), (10, "7/3")]
 

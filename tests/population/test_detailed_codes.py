@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from confide.population import RACES, OriginCodes, load_origins, write_code_files
+from confide.lab.population import RACES, OriginCodes, load_origins, write_code_files
 
 CODES = "race-and-ethnicity-codes.txt"
 RACE = "race-characteristic-iterations.txt"

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.errors import ParameterError, RunError
-from confide.population import OfficialFiles, Population, load_settings, write_official, write_population
-from confide.population import official as official_module
+from confide.lab.population import OfficialFiles, Population, load_settings, write_official, write_population
+from confide.lab.population import official as official_module
 
 PERSONS, SEED = 20_000, 7
 

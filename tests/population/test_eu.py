@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from confide.documents import load_schema
 from confide.errors import ParameterError, RunError, SpecError
-from confide.population import eu as eu_people
-from confide.population.eu import EuFiles, EuPeople, write_eu
-from confide.population.eu_settings import LEVELS, Country, EuAreas, load_eu_settings, programme_tables
-from confide.risk.bounded_noise.static_programme import load_programme
+from confide.lab.population import eu as eu_people
+from confide.lab.population.eu import EuFiles, EuPeople, write_eu
+from confide.lab.population.settings import LEVELS, Country, EuAreas, load_eu_settings, programme_tables
+from confide.lab.risk.bounded_noise.static_programme import load_programme
 from confide.schema import Schema
 
 PROGRAMME = load_programme("eu-2021")

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide import simulate
-from confide.comparison import compare
 from confide.documents import load_schema
 from confide.errors import ConfideError
-from confide.population.eu import COLUMNS, EuPeople, municipality_codes
+from confide.lab.comparison import compare
+from confide.lab.population.eu import COLUMNS, EuPeople, municipality_codes
 from confide.schema import Schema
 
 PERSONS = 4_000

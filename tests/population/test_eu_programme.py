@@ -18,10 +18,10 @@ import pytest
 
 from confide import api
 from confide.documents import load_schema
+from confide.lab.population import EuFiles, write_eu
+from confide.lab.population.settings import load_eu_settings, programme_tables, render_tables
 from confide.mechanisms.cellkey.keys import draw_keys
 from confide.noise import ReleaseKey
-from confide.population import EuFiles, write_eu
-from confide.population.eu_settings import load_eu_settings, programme_tables, render_tables
 from confide.schema import Query
 
 KEYS, LARGEST = 10**8, 5

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.population import BLOCKS_SCHEMA, Population
-from confide.population.landscape import UNIT_TRACTS
-from confide.population.neighbourhoods import bisect
-from confide.population.settings import Chances, apportion, cumulative_shares, positions
+from confide.lab.population import BLOCKS_SCHEMA, Population
+from confide.lab.population.landscape import UNIT_TRACTS
+from confide.lab.population.neighbourhoods import bisect
+from confide.lab.population.settings import Chances, apportion, cumulative_shares, positions
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from confide.population import Population, dissimilarity, profile
+from confide.lab.population import Population, dissimilarity, profile
 
 BANDS = {
     "share of blocks without housing units": (0.24, 0.38),

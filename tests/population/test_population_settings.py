@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from confide.errors import SpecError
-from confide.population import Population, load_settings, profile
-from confide.population.origins import weights_of
+from confide.lab.population import Population, load_settings, profile
+from confide.lab.population.origins import weights_of
 
 DEFAULT = (files("confide") / "data" / "population" / "default.toml").read_text(encoding="utf-8")
 

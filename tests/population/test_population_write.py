@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.errors import RunError
-from confide.population import Population, write_population
-from confide.population import generate as write_module
+from confide.lab.population import Population, write_population
+from confide.lab.population import generate as write_module
 
 
 class Display:
@@ -57,7 +57,7 @@ def test_the_same_population_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_another_process_gives_the_same_bytes(tmp_path: Path) -> None:
     here = write_population(Population(20_000, 7), tmp_path / "here")
     code = (
-        "from confide.population import Population, write_population;"
+        "from confide.lab.population import Population, write_population;"
         f"write_population(Population(20_000, 7), {str(tmp_path / 'there')!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONHASHSEED": "5"})
@@ -128,7 +128,7 @@ def test_a_full_disk_is_a_finding_and_leaves_nothing(tmp_path: Path, monkeypatch
 MEASURE = """
 import sys
 from pathlib import Path
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 write_population(Population(int(sys.argv[1]), 7), sys.argv[2])
 # Not getrusage: its peak takes in that of the process that forked this one.
 print(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.exact import rounded_up
+from confide.lab.risk.noise_comparison import guarantee
 from confide.noise import (
     DiscreteGaussian,
     ReleaseNoise,
@@ -35,7 +36,6 @@ from confide.privacy import (
     event_of_noise,
     price,
 )
-from confide.risk.noise_comparison import guarantee
 
 APPROXIMATE, ADD, CHANGE = Definition.APPROXIMATE, Neighbours.ADD_REMOVE, Neighbours.CHANGE_ONE
 REACH = 60

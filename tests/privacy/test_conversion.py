@@ -19,7 +19,7 @@ from confide.privacy import (
     gaussian_limit_epsilon,
     to_approximate,
 )
-from confide.privacy.directed import Enclosure, float_down, float_up, mills_ratio, pi
+from confide.privacy.definitions import Enclosure, float_down, float_up, mills_ratio, pi
 
 PERSONS, UNITS = Fraction(293764, 114921), Fraction(11417641, 152349649)
 SLACK = Fraction(1, 10**12)

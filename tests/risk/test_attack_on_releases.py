@@ -8,11 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from confide.mechanisms.cellkey.counting import perturb
-from confide.mechanisms.cellkey.keys import CellSums, draw_keys
-from confide.noise import ReleaseKey
-from confide.noise.ptables import PTable, count_settings, generate, modify
-from confide.risk.bounded_noise import (
+from confide.lab.risk.bounded_noise import (
     CountingScheme,
     Representation,
     StaticProgramme,
@@ -21,7 +17,11 @@ from confide.risk.bounded_noise import (
     load_programme,
     success_probability,
 )
-from confide.risk.bounded_noise.bound import attack_bound, bound_risk
+from confide.lab.risk.bounded_noise.bound import attack_bound, bound_risk
+from confide.mechanisms.cellkey.counting import perturb
+from confide.mechanisms.cellkey.keys import CellSums, draw_keys
+from confide.noise import ReleaseKey
+from confide.noise.ptables import PTable, count_settings, generate, modify
 
 Integers = npt.NDArray[np.int64]
 

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 from confide.answers import NO_POWER, OK, WRONG
 from confide.cli.main import app
 from confide.inputs.made_up import MeasuredCells, RecordForm, canary_places
+from confide.lab.risk.privacy_audit import audit_canaries, audit_privacy
+from confide.lab.risk.privacy_audit.canary_run import excluded, level_of_epsilon
+from confide.lab.risk.privacy_audit.twin_loss import least_noticed, narrower_by
 from confide.noise import DiscreteGaussian, FiniteDistribution, NoiseStream, TwoSidedGeometric, draw
 from confide.releases.evaluate import Residuals
+from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.plan import Plan
-from confide.risk.noise_audit import NoiseAudit, audit
-from confide.risk.privacy_audit import audit_canaries, audit_privacy
-from confide.risk.privacy_audit.canary_run import excluded, level_of_epsilon
-from confide.risk.privacy_audit.twin_loss import least_noticed, narrower_by
 from confide.schema import Attribute, Group, Level, Recode, identity
 
 EXAMPLES = Path(__file__).parents[1] / "contract" / "examples"
@@ -113,7 +113,7 @@ def test_the_stated_power_of_many_runs_is_what_they_have(tmp_path: Path, monkeyp
 def test_an_audit_without_power_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten canaries, and no draws to hold against their laws: no verdict, and exit code 1."""
     empty = audit({"none": (Plan.without_loss("tables", {}), [])})
-    monkeypatch.setattr("confide.risk.privacy_audit.bench.Bench.noise_audit", lambda self, **trials: empty)
+    monkeypatch.setattr("confide.lab.risk.privacy_audit.bench.Bench.noise_audit", lambda self, **trials: empty)
     spec = write_spec(tmp_path, "zcdp")
     text = spec.read_text().replace('budget = "1/10"', 'budget = "20"')
     spec.write_text(text)
@@ -138,7 +138,7 @@ def test_a_test_that_is_hardly_better_than_chance_says_something() -> None:
 
 def test_the_choice_of_how_many_are_guessed_is_paid_for() -> None:
     """Two numbers of guesses, one release: alarms of a mechanism at its stated epsilon stay below 5 %."""
-    from confide.risk.privacy_audit.canary_run import GUESSED, _excluded, _right
+    from confide.lab.risk.privacy_audit.canary_run import GUESSED, _excluded, _right
 
     random, number, epsilon = np.random.default_rng(11), 60, 1.0
     level, chance, alarms = level_of_epsilon(epsilon), math.e / (1 + math.e), 0
@@ -154,7 +154,7 @@ def test_the_choice_of_how_many_are_guessed_is_paid_for() -> None:
 
 def test_each_number_of_guesses_has_its_part_of_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Together no more than 5 %: what an audit asks of the bound is asked at half of it."""
-    from confide.risk.privacy_audit import canary_run
+    from confide.lab.risk.privacy_audit import canary_run
 
     asked: list[float] = []
     real = canary_run.excluded

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.risk.bounded_noise import (
+from confide.lab.risk.bounded_noise import (
     BreakdownRule,
     CountingScheme,
     Optimum,
@@ -22,8 +22,8 @@ from confide.risk.bounded_noise import (
     load_programme,
     representations,
 )
-from confide.risk.bounded_noise.averaging import parse_target, target_name, triples
-from confide.risk.bounded_noise.static_programme import parse_programme
+from confide.lab.risk.bounded_noise.averaging import parse_target, target_name, triples
+from confide.lab.risk.bounded_noise.static_programme import parse_programme
 
 TOY = """
 id = "toy"

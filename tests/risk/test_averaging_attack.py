@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from confide.risk.bounded_noise import (
+from confide.lab.risk.bounded_noise import (
     CountingScheme,
     Optimum,
     Representation,

@@ -13,9 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.noise import DiscreteGaussian, FiniteDistribution, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
-from confide.privacy import Neighbours
-from confide.risk.bayesian import (
+from confide.lab.risk.bayesian import (
     CountEvidence,
     ListedEvidence,
     assess,
@@ -29,7 +27,9 @@ from confide.risk.bayesian import (
     posterior,
     risk_at,
 )
-from confide.risk.bayesian.evidence import exceeds_even_odds
+from confide.lab.risk.bayesian.evidence import exceeds_even_odds
+from confide.noise import DiscreteGaussian, FiniteDistribution, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
+from confide.privacy import Neighbours
 
 rhos = st.fractions(Fraction(1, 200), 5, max_denominator=400)
 priors = st.fractions(Fraction(1, 10**6), Fraction(999, 1000), max_denominator=10**6)

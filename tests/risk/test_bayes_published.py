@@ -8,8 +8,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from confide.privacy import Neighbours
-from confide.risk.bayesian import (
+from confide.lab.risk.bayesian import (
     JointDecision,
     assess,
     combined_risk,
@@ -24,8 +23,9 @@ from confide.risk.bayesian import (
     risk_at,
     two_cells,
 )
-from confide.risk.bayesian.evidence import LawEvidence
-from confide.risk.bayesian.sequential import PRIORS
+from confide.lab.risk.bayesian.evidence import LawEvidence
+from confide.lab.risk.bayesian.sequential import PRIORS
+from confide.privacy import Neighbours
 
 # Shares of rho 2.56, of a level and of its most detailed query: block, block group, tract, county, state, nation.
 SHARES = [

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.noise import FiniteDistribution, TruncatedGaussian
-from confide.risk.bayesian import (
+from confide.lab.risk.bayesian import (
     AdversaryQuestion,
     CountEvidence,
     JointDecision,
@@ -34,6 +33,7 @@ from confide.risk.bayesian import (
     reduce_question,
     two_cells,
 )
+from confide.noise import FiniteDistribution, TruncatedGaussian
 
 REACH = 14
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.noise.max_entropy import uniform_variance
-from confide.risk.bounded_noise import (
+from confide.lab.risk.bounded_noise import (
     attack_bound,
     bound_risk,
     estimate_bound,
@@ -20,7 +19,8 @@ from confide.risk.bounded_noise import (
     row_of,
     symmetric_row,
 )
-from confide.risk.bounded_noise.bound import BoundRisk, tuples_needed
+from confide.lab.risk.bounded_noise.bound import BoundRisk, tuples_needed
+from confide.noise.max_entropy import uniform_variance
 
 
 def test_the_published_example() -> None:

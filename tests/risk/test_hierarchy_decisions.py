@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.risk.bayesian.counts import Geometric, ParentPrior, PointParent, Poisson, UniformParent
-from confide.risk.bayesian.decision_map import DecisionMap, ReleaseRegion, Ties, decision_accuracy, switches
-from confide.risk.bayesian.sibling_detail import sibling_detail_accuracy
-from confide.risk.bayesian.two_level import TwoLevel, Variant
+from confide.lab.risk.bayesian.counts import Geometric, ParentPrior, PointParent, Poisson, UniformParent
+from confide.lab.risk.bayesian.decision_map import DecisionMap, ReleaseRegion, Ties, decision_accuracy, switches
+from confide.lab.risk.bayesian.sibling_detail import sibling_detail_accuracy
+from confide.lab.risk.bayesian.two_level import TwoLevel, Variant
 
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)
 RHO2 = Fraction(64, 25) * Fraction(1256, 4099) * Fraction(1288, 4099)

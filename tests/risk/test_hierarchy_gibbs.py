@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from confide.risk.bayesian.two_level import TwoLevel, Variant
+from confide.lab.risk.bayesian.two_level import TwoLevel, Variant
 
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)
 RHO2 = Fraction(64, 25) * Fraction(1256, 4099) * Fraction(1288, 4099)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from scipy.signal import fftconvolve
 
 from confide.errors import ConfideError, InputError, ParameterError, SpecError
-from confide.risk.bayesian.counts import CountPrior, Flat, Geometric, ListedPrior, Point
-from confide.risk.bayesian.tree import ALLOWED, Tree, TreeNode, is_concave, log_convolve, target_leaf
-from confide.risk.bayesian.tree_file import load_tree, parse_tree
-from confide.risk.bayesian.two_level import TwoLevel
+from confide.lab.risk.bayesian.counts import CountPrior, Flat, Geometric, ListedPrior, Point
+from confide.lab.risk.bayesian.tree import ALLOWED, Tree, TreeNode, is_concave, log_convolve, target_leaf
+from confide.lab.risk.bayesian.tree_file import load_tree, parse_tree
+from confide.lab.risk.bayesian.two_level import TwoLevel
 
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)
 RHO2 = Fraction(64, 25) * Fraction(1256, 4099) * Fraction(1288, 4099)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from confide.errors import ParameterError
-from confide.risk.bayesian.counts import (
+from confide.lab.risk.bayesian.counts import (
     Flat,
     FlatParent,
     Geometric,
@@ -33,7 +33,7 @@ from confide.risk.bayesian.counts import (
     parse_parent_prior,
     sibling_window,
 )
-from confide.risk.bayesian.two_level import TwoLevel, Variant
+from confide.lab.risk.bayesian.two_level import TwoLevel, Variant
 
 # The shares of the 2020 Census of 2.56 for the detailed query: blocks and optimised block groups.
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)

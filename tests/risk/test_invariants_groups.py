@@ -8,9 +8,9 @@ from itertools import combinations_with_replacement
 import pytest
 
 from confide.errors import ParameterError
+from confide.lab.risk.invariant_sets import load_invariants, parse_invariants
 from confide.privacy.invariants import Invariants, Mode, Situation, group_size, record_groups
 from confide.privacy.invariants.single_record import Need
-from confide.risk.invariant_sets import load_invariants, parse_invariants
 
 # as printed, permutation product, refill, pairwise
 TABLE = {

@@ -8,8 +8,8 @@ import pytest
 
 from confide.documents import shipped
 from confide.errors import ParameterError, SpecError
+from confide.lab.risk.invariant_sets import KIND, load_invariants, parse_invariants
 from confide.privacy.invariants import ANY, single_record
-from confide.risk.invariant_sets import KIND, load_invariants, parse_invariants
 
 OWN = """
 id = "own"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from confide.lab.risk.invariant_sets import load_invariants, parse_invariants
 from confide.privacy.invariants import ANY, Invariants, single_record
 from confide.privacy.invariants.single_record import blocking, facets, routes
-from confide.risk.invariant_sets import load_invariants, parse_invariants
 
 ALONE = "the group quarters of its type in the block have one person each"
 NO_UNITS = "the block has no housing units"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from confide.documents import parse_schema
 from confide.errors import ParameterError
+from confide.lab.risk.invariant_sets import chain, estimates, load_invariants
 from confide.mechanisms.topdown.strategy import plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import TwoSidedGeometric
@@ -33,7 +34,6 @@ from confide.privacy.invariants import (
     worst_rho,
 )
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.risk.invariant_sets import chain, estimates, load_invariants
 
 BLOCK_RHO = Fraction("0.099226354")  # detailed query of the blocks, of 2.56
 

@@ -24,9 +24,8 @@ from confide.noise import (
 )
 from confide.privacy import ZCDP, Definition, Neighbours
 from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
-from confide.releases.plan import Plan, PlannedMeasurement
-from confide.risk.noise_audit import NoiseAudit, audit
-from confide.risk.noise_audit.laws import (
+from confide.releases.noise_audit import NoiseAudit, audit
+from confide.releases.noise_audit.laws import (
     is_wide,
     law_mass,
     likelihood_evidence,
@@ -36,6 +35,7 @@ from confide.risk.noise_audit.laws import (
     tails,
     value_evidence,
 )
+from confide.releases.plan import Plan, PlannedMeasurement
 
 LAWS = [
     DiscreteGaussian("1/4"),

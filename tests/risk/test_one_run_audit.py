@@ -24,9 +24,8 @@ from typer.testing import CliRunner
 from confide.cli.main import app
 from confide.errors import ConfideError
 from confide.inputs.made_up import Canaries
-from confide.noise import DiscreteGaussian, TwoSidedGeometric
-from confide.risk.privacy_audit import audit_canaries
-from confide.risk.privacy_audit.canary_run import (
+from confide.lab.risk.privacy_audit import audit_canaries
+from confide.lab.risk.privacy_audit.canary_run import (
     CanaryRun,
     excluded,
     least,
@@ -34,7 +33,8 @@ from confide.risk.privacy_audit.canary_run import (
     level_of_loss,
     level_of_rho,
 )
-from confide.risk.privacy_audit.twin_loss import TwinLoss, _renyi
+from confide.lab.risk.privacy_audit.twin_loss import TwinLoss, _renyi
+from confide.noise import DiscreteGaussian, TwoSidedGeometric
 
 NORMAL = NormalDist()
 

@@ -15,6 +15,8 @@ import pytest
 from tests.kits import commands
 
 from confide.errors import ParameterError
+from confide.lab.risk import curve
+from confide.lab.risk.testing import DifferenceKind, LossTest, epsilon_curve, parts_of, posterior_factor, power_curve
 from confide.mechanisms.topdown.constraints import Constraints
 from confide.mechanisms.topdown.strategy import plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -22,8 +24,6 @@ from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, noisy
 from confide.releases.loss_account import ReleaseAccount
 from confide.releases.plan import Plan
 from confide.report import charts
-from confide.risk import curve
-from confide.risk.testing import DifferenceKind, LossTest, epsilon_curve, parts_of, posterior_factor, power_curve
 
 run = partial(commands.run, "risk", "curve")
 run_json = partial(commands.run_json, "risk", "curve")

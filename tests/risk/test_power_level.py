@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.lab.risk.testing import approximate_power, gaussian_power, pure_power, zcdp_power
 from confide.privacy import cks_delta
-from confide.risk.testing import approximate_power, gaussian_power, pure_power, zcdp_power
 
 LEVELS = ("0.01", "0.05", "0.10")
 # rho of a query on blocks, of that query on all levels, and of the whole, in the 2020 redistricting data.

@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 
 from confide.errors import ParameterError
+from confide.lab.risk.testing import LossTest, gaussian_power, zcdp_power
 from confide.privacy import Measurement, Neighbours, NoisyCells, Parallel, Sequential, delta_bracket
-from confide.risk.testing import LossTest, gaussian_power, zcdp_power
 
 LEVELS = ("1e-6", "0.01", "0.05", "0.1", "0.5", "0.9")
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from confide.lab.risk.testing import posterior_factor
 from confide.privacy import ZCDP, PureDP, bun_steinke_epsilon
-from confide.risk.testing import posterior_factor
 
 
 def test_pure() -> None:

@@ -9,8 +9,7 @@ from statistics import NormalDist
 import pytest
 
 from confide.errors import ParameterError
-from confide.privacy import gaussian_limit_delta
-from confide.risk.testing import (
+from confide.lab.risk.testing import (
     advantage,
     bayes_risk,
     gaussian_advantage,
@@ -23,6 +22,7 @@ from confide.risk.testing import (
     zcdp_power,
     zcdp_trade_off,
 )
+from confide.privacy import gaussian_limit_delta
 
 NORMAL = NormalDist()
 

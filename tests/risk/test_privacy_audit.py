@@ -25,10 +25,10 @@ from typer.testing import CliRunner
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError, RunError
+from confide.lab.risk.privacy_audit import audit_privacy
+from confide.lab.risk.privacy_audit.twin_loss import TwinLoss, narrower_by, share_bounds
 from confide.mechanisms.tables import mechanism as tables_mechanism
 from confide.noise import DiscreteGaussian, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric, delta_bounds
-from confide.risk.privacy_audit import audit_privacy
-from confide.risk.privacy_audit.twin_loss import TwinLoss, narrower_by, share_bounds
 
 NORMAL = NormalDist()
 

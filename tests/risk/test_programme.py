@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from confide.errors import ParameterError, SpecError
-from confide.risk.bounded_noise import BreakdownRule, load_programme
+from confide.lab.risk.bounded_noise import BreakdownRule, load_programme
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_shared = [
@@ -160,8 +160,8 @@ class TestShared:
         } == sizes
 
     def test_table_one(self) -> None:
-        from confide.risk.bounded_noise import CountingScheme, representations
-        from confide.risk.bounded_noise.averaging import parse_target
+        from confide.lab.risk.bounded_noise import CountingScheme, representations
+        from confide.lab.risk.bounded_noise.averaging import parse_target
 
         europe = load_programme("eu-2021")
         for row in rows("bach_table1_check.csv"):
@@ -179,8 +179,8 @@ class TestShared:
                 assert inner.k == pytest.approx(float(row[f"k_{country}_rec"]), rel=4e-4)
 
     def test_table_two(self) -> None:
-        from confide.risk.bounded_noise import CountingScheme, representations
-        from confide.risk.bounded_noise.averaging import parse_target
+        from confide.lab.risk.bounded_noise import CountingScheme, representations
+        from confide.lab.risk.bounded_noise.averaging import parse_target
 
         europe = load_programme("eu-2021")
         seen = 0

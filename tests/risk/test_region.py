@@ -9,7 +9,7 @@ import pytest
 from tests.kits.times import mostly_slow
 
 from confide.errors import ParameterError
-from confide.risk.bounded_noise import (
+from confide.lab.risk.bounded_noise import (
     BreakdownRule,
     Model,
     Optimum,
@@ -24,7 +24,7 @@ from confide.risk.bounded_noise import (
     success_probability,
     variance_needed,
 )
-from confide.risk.bounded_noise.noise_rows import (
+from confide.lab.risk.bounded_noise.noise_rows import (
     bound_for_epsilon,
     exceedance,
     geometric_exceedance,

@@ -24,7 +24,11 @@ from tests.kits.topdown_strategy import strategy_text
 from confide import api
 from confide.errors import ParameterError, ReleaseError
 from confide.estimation import Sectors, TreeCovariances, TreeLevel
+from confide.lab.risk.bayesian import LawEvidence, marginal_risk
+from confide.lab.risk.release_risk import EffectiveRho, ReleasedPlan, expected_posterior, open_release, release_risk
+from confide.lab.risk.release_risk.report import weighted_median
 from confide.mechanisms.topdown.constraints import Invariant
+from confide.mechanisms.topdown.released_plan import rho_from_covariance
 from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
@@ -32,10 +36,6 @@ from confide.releases.folder import manifest_text, read_manifest
 from confide.releases.ledger import Ledger
 from confide.releases.plan import Plan, loss_by_attribute
 from confide.report import charts
-from confide.risk.bayesian import LawEvidence, marginal_risk
-from confide.risk.release_risk import EffectiveRho, ReleasedPlan, expected_posterior, open_release, release_risk
-from confide.risk.release_risk.released_plan import rho_from_covariance
-from confide.risk.release_risk.report import weighted_median
 
 STRATEGY = strategy_text(
     "hamlets",

@@ -11,9 +11,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from tests.kits.commands import codes, run, run_json
 
-from confide.risk import tune_risk
-from confide.risk.bayesian import assess, evidence_of, gaussian_for, gaussian_marginal
-from confide.risk.bayesian.risk_profile import expected_posteriors
+from confide.lab.risk import tune_risk
+from confide.lab.risk.bayesian import assess, evidence_of, gaussian_for, gaussian_marginal
+from confide.lab.risk.bayesian.risk_profile import expected_posteriors
 
 
 def test_a_ratio_for_all_priors_has_a_closed_form() -> None:

@@ -17,7 +17,7 @@ from tests.kits.small import KEY
 import confide
 from confide import api
 from confide.engines import LocalEngine
-from confide.engines.groups import whole_file
+from confide.engines.protocol import whole_file
 from confide.errors import RunError
 from confide.mechanisms import MECHANISMS
 from confide.releases.ledger import Ledger

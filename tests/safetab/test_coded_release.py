@@ -21,8 +21,8 @@ from tests.kits.safetab_releases import failed, paths, put, read, release_of, wr
 import confide
 from confide.errors import ConfideError
 from confide.mechanisms.safetab.codes import Iteration, planned_iterations
-from confide.mechanisms.safetab.intervals import count_interval, margin_of_sum
 from confide.mechanisms.safetab.output.coded import read_planned
+from confide.mechanisms.safetab.tallies import count_interval, margin_of_sum
 from confide.noise import NoiseDistribution
 
 KEY = "5a" * 32

@@ -24,9 +24,9 @@ from confide.mechanisms.safetab.residuals import LevelDraws
 from confide.mechanisms.safetab.settings import CHOICE, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, sparse
 from confide.releases.evaluate import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw
+from confide.releases.noise_audit import NoiseAudit, audit
+from confide.releases.noise_audit.laws import law_mass, survival, tails
 from confide.releases.plan import Plan
-from confide.risk.noise_audit import NoiseAudit, audit
-from confide.risk.noise_audit.laws import law_mass, survival, tails
 
 UNPRICED = Plan.without_loss("safetab", {})
 LEVEL = level_of(areas=400, iterations=40, steps=(30, 60, 120), suppression=Fraction("0.99"))

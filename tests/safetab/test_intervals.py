@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from tests.kits.safetab import level_of, measured, same_size
 
-from confide.mechanisms.safetab.intervals import (
+from confide.mechanisms.safetab.tallies import (
     count_interval,
     excess_of_sum,
     intervals,
@@ -204,7 +204,7 @@ def test_a_sum_is_held_where_counts_may_be_negative(cells: int) -> None:
 def test_the_excess_of_wide_noise_is_rounded_up_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
     law = DiscreteGaussian(3_600)
     exact = excess_of_sum(law, 8, P)
-    monkeypatch.setattr("confide.mechanisms.safetab.intervals.WIDEST", law.noise_margin(1 - Fraction(1, 10**13)) // 4)
+    monkeypatch.setattr("confide.mechanisms.safetab.tallies.WIDEST", law.noise_margin(1 - Fraction(1, 10**13)) // 4)
     excess_of_sum.cache_clear()
     scaled = excess_of_sum(law, 8, P)
     excess_of_sum.cache_clear()

@@ -29,8 +29,8 @@ from tests.kits.safetab import (
 
 from confide import api, official_safetab
 from confide.errors import ConfideError, InputError
+from confide.lab.population import Population, write_official
 from confide.mechanisms.safetab.official import INFINITE, OfficialConfig, read_config
-from confide.population import Population, write_official
 from confide.privacy import Definition
 from confide.releases.ledger import Ledger
 

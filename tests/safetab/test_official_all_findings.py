@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from confide.errors import InputError
+from confide.lab.population import Population, write_official
 from confide.official_safetab import execute, validate
-from confide.population import Population, write_official
 
 MEMORY = "1GiB"
 

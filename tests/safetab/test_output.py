@@ -27,12 +27,12 @@ from tests.kits.safetab import (
 )
 
 from confide import api
-from confide.mechanisms.safetab import intervals as margins
 from confide.mechanisms.safetab import problem as question
-from confide.mechanisms.safetab.intervals import margin_of_sum
+from confide.mechanisms.safetab import tallies
 from confide.mechanisms.safetab.output.publish import suppress, unify
 from confide.mechanisms.safetab.output.rows import GroupCounts
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
+from confide.mechanisms.safetab.tallies import margin_of_sum
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw
 from confide.official_safetab import convert
 
@@ -145,7 +145,7 @@ class TestMargins:
         self, law: NoiseDistribution, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         exact = [margin_of_sum(law, cells, Fraction(19, 20)) for cells in (2, 46)]
-        monkeypatch.setattr(margins, "WIDEST", law.noise_margin(1 - Fraction(1, 10**13)) // 4)
+        monkeypatch.setattr(tallies, "WIDEST", law.noise_margin(1 - Fraction(1, 10**13)) // 4)
         margin_of_sum.cache_clear()
         scaled = [margin_of_sum(law, cells, Fraction(19, 20)) for cells in (2, 46)]
         margin_of_sum.cache_clear()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
-from confide.mechanisms.safetab.intervals import margin_of_sum
+from confide.mechanisms.safetab.tallies import margin_of_sum
 from confide.mechanisms.safetab.tuning import (
     BudgetRule,
     LevelQuestion,

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.lab.studio.shields_of_claims import region_of
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.cellkey.board import CellKeyBoard, noise_margin
 from confide.mechanisms.safetab.board import SafeTabBoard
@@ -35,7 +36,7 @@ from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
 from confide.releases.boards import Board, Moving, prepared_without_records, spec_changes
 from confide.studio.board import opened_board, tunable, tune_board
-from confide.studio.shields import region_of, shield_of
+from confide.studio.shields import shield_of
 
 MOVES = {
     "tables": {"margin:age-by-sex:county": "8"},

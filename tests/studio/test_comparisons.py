@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from tests.kits.studio import ORIGIN, Visitor, entered, studio_of
 
-from confide.comparison import compare, read_comparison
-from confide.comparison.comparing import ASKED, NUMBERS, asked_before
-from confide.comparison.page import MADE_UP
 from confide.errors import ConfideError
+from confide.lab.comparison import compare, read_comparison
+from confide.lab.comparison.comparing import ASKED, NUMBERS, asked_before
+from confide.lab.comparison.page import MADE_UP
+from confide.lab.studio import comparisons
 from confide.report.dossier import BANNER
-from confide.studio import comparisons, jobs
+from confide.studio import jobs
 from confide.studio.jobs import Jobs
 
 SPEC = """
@@ -122,7 +123,7 @@ def test_an_interrupted_comparison_goes_on_and_what_is_finished_is_kept(own: Pat
 
 def test_the_notes_of_a_job_say_nothing_of_records(tmp_path: Path) -> None:
     noting = jobs.Noting(tmp_path / "compare.json", {"notes": [], "stages": []})
-    progress = jobs._StagesAlone(noting)
+    progress = comparisons._StagesAlone(noting)
     progress.note("Protection 2 of 3: heavy")
     progress.note("374 of 767 households moved (48.76 %). Confidential: the release does not say it.")
     with progress.stage("Swapping households", 2) as advance:
@@ -205,7 +206,7 @@ def test_an_empty_folder_gets_a_small_comparison(tmp_path: Path, monkeypatch: py
     (((action, file), given),) = asked
     assert action == "compare"
     assert file == tmp_path.resolve() / "comparison/made" / NUMBERS
-    from confide.comparison import load_comparison
+    from confide.lab.comparison import load_comparison
 
     spec = load_comparison(given["made_from"])
     assert spec.spec.comparison.made_up == 3000

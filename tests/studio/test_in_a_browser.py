@@ -16,8 +16,8 @@ from tests.kits.messy_office import messy_office
 from tests.kits.screenshots import PICTURES, take
 from tests.kits.studio import browsing, enlarged, missing
 
-from confide.demonstration import demo_studio
-from confide.studio.laboratory import experiments
+from confide.lab.demonstration import demo_studio
+from confide.lab.studio.laboratory import experiments
 
 pytestmark = [
     pytest.mark.process,

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from confide import risk
 from confide.cli.main import app
-from confide.risk.bayesian.two_level import Variant
-from confide.risk.testing.loss_test import zcdp_power
-from confide.studio.laboratory import Experiment, experiments, moved, people_of
+from confide.lab.risk.bayesian.two_level import Variant
+from confide.lab.risk.testing.loss_test import zcdp_power
+from confide.lab.studio.laboratory import Experiment, experiments, moved, people_of
 
 
 def test_beliefs_and_powers_are_those_of_the_library(tmp_path: Path) -> None:

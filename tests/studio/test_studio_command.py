@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 import confide
-from confide import demonstration
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.lab import demonstration
 from confide.studio import serving
 
 

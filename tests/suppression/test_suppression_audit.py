@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from confide.attacks.suppression.audit_files import read_required, read_suspect
-from confide.attacks.suppression.suppression_audit import audit
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.lab.attacks.suppression.audit_files import read_required, read_suspect
+from confide.lab.attacks.suppression.suppression_audit import audit
 from confide.mechanisms.suppression.given.description import describe
 
 DESCRIPTION = """

@@ -8,11 +8,10 @@ import pytest
 from tests.kits.commands import codes
 from typer.testing import CliRunner
 
-from confide.attacks.suppression.audit_files import read_suspect
-from confide.attacks.suppression.audit_subject import describe_or_assume
-from confide.attacks.suppression.suppression_audit import audit
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.lab.attacks.suppression.audit_files import describe_or_assume, read_suspect
+from confide.lab.attacks.suppression.suppression_audit import audit
 
 TEMPLATE = """area,age,{v}
 {r},{g},30

@@ -15,9 +15,9 @@ from scipy import linalg, optimize
 from tests.kits.labelled import read_labelled
 
 from confide import api
-from confide.attacks import audit_suppression
-from confide.attacks.reconstruction import read_source, reconstruct
 from confide.errors import ParameterError
+from confide.lab.attacks import audit_suppression
+from confide.lab.attacks.reconstruction import read_source, reconstruct
 from confide.mechanisms.suppression.crossing import leaf_codes, of_attribute
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme
 from confide.mechanisms.suppression.structure import NOT_HERE, Dimension, TableDimensions, flat, link

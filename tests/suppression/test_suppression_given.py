@@ -20,8 +20,8 @@ from tests.kits.suppression import intervals_by_programmes
 
 import confide
 from confide import api
-from confide.attacks.reconstruction import read_source, reconstruct
 from confide.errors import ConfideError
+from confide.lab.attacks.reconstruction import read_source, reconstruct
 from confide.mechanisms.suppression.given.draft import parse_rules
 
 JOBS = """region,sex,count

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from confide.attacks.suppression.audit_subject import read_subject
 from confide.errors import ConfideError
+from confide.lab.attacks.suppression.audit_files import read_subject
 from confide.mechanisms.suppression.given.draft import toml_value
 
 Files = dict[str, Any]

@@ -30,11 +30,10 @@ from tests.kits.swapping import (
 
 from confide.documents import parse_schema
 from confide.errors import ConfideError, InputError, ParameterError, RunError
-from confide.mechanisms.swapping import Columns, core, load_settings, swap_records, swap_settings, targeted
+from confide.mechanisms.swapping import Columns, core, load_settings, swap, swap_records, swap_settings
 from confide.mechanisms.swapping.core import spine_of, swap_people
 from confide.mechanisms.swapping.people import People, arrange
-from confide.mechanisms.swapping.swap import Swap
-from confide.mechanisms.swapping.targeted import NOBODY, Donors, first_level, smallest_shared
+from confide.mechanisms.swapping.swap import NOBODY, Donors, Swap, first_level, smallest_shared
 from confide.noise import ReleaseKey, derive_stream
 
 ADULT = 18
@@ -242,7 +241,7 @@ def test_the_risk_of_a_household_is_that_of_its_member_who_stands_out() -> None:
 def test_in_every_area_those_who_must_be_swapped_ask_first_and_then_the_riskiest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked, original = [], targeted._Swapping._asking
+    asked, original = [], swap._Swapping._asking
 
     def noted(swapping: Any, position: int, *, everybody: bool) -> Any:
         turns = list(original(swapping, position, everybody=everybody))
@@ -251,7 +250,7 @@ def test_in_every_area_those_who_must_be_swapped_ask_first_and_then_the_riskiest
             asked.append([(swapping.must[one] != position, swapping.rank[position][one]) for one in of_area])
         return iter(turns)
 
-    monkeypatch.setattr(targeted._Swapping, "_asking", noted)
+    monkeypatch.setattr(swap._Swapping, "_asking", noted)
     swap_records(town(600, seed=5), block_table(), settings_of(rate="1/2", k_anonymity=3), SECRET)
     assert all(turns == sorted(turns) for turns in asked)
     assert any(len({must for must, _ in turns}) == 2 for turns in asked), "some must, and some need not"

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.kit import Project, findings_of, lay_out
 
 import confide
-from confide.mechanisms.swapping import core, evaluate, targeted
+from confide.mechanisms.swapping import core, evaluate, swap
 
 ENHANCED = """[swapping]
 variant = "enhanced"
@@ -69,8 +69,8 @@ def test_scores_that_levels_share_are_noticed(tmp_path: Path, monkeypatch: pytes
 
 
 def test_scores_of_another_law_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exponentials = targeted.exponentials
-    for module in (targeted, evaluate):
+    exponentials = swap.exponentials
+    for module in (swap, evaluate):
         monkeypatch.setattr(module, "exponentials", lambda source, count: exponentials(source, count) ** 2)
     assert "the shape of the noise" in failed(released(tmp_path / "p"))
 

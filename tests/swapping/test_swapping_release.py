@@ -23,10 +23,10 @@ import confide
 from confide import api
 from confide.cli.main import app
 from confide.errors import RunError
+from confide.lab.population import Population
 from confide.mechanisms.swapping import load_settings, swap_records, swap_settings
 from confide.mechanisms.swapping import mechanism as pipeline_module
 from confide.noise import ReleaseKey
-from confide.population import Population
 
 HEAVY = 'settings = "heavy"\npublish_rate = true'
 

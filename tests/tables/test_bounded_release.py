@@ -13,8 +13,8 @@ from tests.kits.small import KEY
 
 import confide
 from confide import api
-from confide.attacks.reconstruction import read_source
 from confide.errors import LedgerError, ParameterError, RunError, SpecError
+from confide.lab.attacks.reconstruction import read_source
 from confide.mechanisms.tables import mechanism as measuring
 from confide.noise import TruncatedDistribution, perturb
 from confide.privacy import ZCDP, ApproxDP

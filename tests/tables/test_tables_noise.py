@@ -15,7 +15,7 @@ from confide.mechanisms.tables import mechanism, programme
 from confide.noise import DiscreteGaussian, NoiseStream, derive_stream
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import NoiseSource
-from confide.risk.noise_audit import NoiseAudit
+from confide.releases.noise_audit import NoiseAudit
 
 KEY = "5a" * 32
 BLOCKS = [f"{county:02d}{block:03d}" for county in range(8) for block in range(500)]

@@ -19,8 +19,18 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from confide.cli.main import app
-from confide.cli.noise import _row
 from confide.errors import ParameterError
+from confide.lab.commands.noise_compare import _row
+from confide.lab.risk.noise_comparison import (
+    NoiseSetting,
+    changed_counts,
+    changed_counts_of,
+    compare_noise,
+    guarantee,
+    margin_driven,
+    risk_driven,
+    utility_driven,
+)
 from confide.noise import (
     BoundedDistribution,
     DiscreteGaussian,
@@ -36,16 +46,6 @@ from confide.noise.fitting import NoiseKind, make_noise, of_margin, of_variance
 from confide.noise.max_entropy import symmetric_row
 from confide.privacy import ZCDP, Definition, Neighbours, cks_epsilon
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.risk.noise_comparison import (
-    NoiseSetting,
-    changed_counts,
-    changed_counts_of,
-    compare_noise,
-    guarantee,
-    margin_driven,
-    risk_driven,
-    utility_driven,
-)
 
 
 def confide(*arguments: object, code: int = 0) -> str:

@@ -14,7 +14,7 @@ import pytest
 from tests.kits.forged import rehash, remake
 
 import confide
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 
 
 def forge(release: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.kits.descent import lay_out, run
 
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 from confide.releases.run import RunResult
 
 

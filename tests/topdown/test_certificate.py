@@ -21,16 +21,16 @@ from typer.testing import CliRunner
 import confide.mechanisms.topdown.node
 from confide import api
 from confide.cli.main import app
+from confide.estimation.active_set import GAP
 from confide.estimation.least_squares import SolveOutcome, SolveReport
-from confide.estimation.optimality import GAP
 from confide.estimation.rounding import RoundingTally
+from confide.lab.population import Population, write_population
 from confide.mechanisms.topdown.descent import OUTCOMES, TALLY, power_of_ten, read_statistics, solver_check
 from confide.mechanisms.topdown.node import NodeTally
 from confide.mechanisms.topdown.statement import documents, invariants, invariants_note
 from confide.mechanisms.topdown.strategy import plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
-from confide.population import Population, write_population
 from confide.privacy import ZCDP, Definition, Neighbours, epsilon_bracket, event_epsilon_bracket, noisy_cells
 from confide.releases.folder import in_words, privacy_of
 from confide.releases.plan import Plan, PlannedMeasurement, measured_levels, read_plan

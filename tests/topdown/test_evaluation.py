@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import InputError, ParameterError, ReleaseError, RunError
+from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown import made_up
 from confide.mechanisms.topdown.strategy import groups_of
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.geometry import read_geometry
-from confide.risk.release_risk import open_release
 
 CODES = [f"{county:02}" for county in range(6)]
 

@@ -13,7 +13,7 @@ from tests.kits.topdown import COUNTED, QUARTERS, sql, write_spec
 from tests.kits.topdown_evaluation import KEYS, numbers, row
 
 from confide import api
-from confide.population import Population, write_population
+from confide.lab.population import Population, write_population
 from confide.report import charts
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "ri2010_pl94"

@@ -20,6 +20,7 @@ import pytest
 
 from confide import risk
 from confide.errors import SpecError
+from confide.lab.risk.testing.curve import DifferenceKind, parts_of
 from confide.mechanisms.topdown.board import TopDownBoard
 from confide.mechanisms.topdown.statement import documents
 from confide.mechanisms.topdown.strategy import Strategy, account_of, plan_of
@@ -28,7 +29,6 @@ from confide.privacy.invariants import Holding
 from confide.releases.folder import privacy_of
 from confide.releases.loss_account import StatedPrice
 from confide.releases.plan import Plan, summary_of_levels
-from confide.risk.testing.curve import DifferenceKind, parts_of
 from confide.schema import NO_GROUP
 
 DELTA = Fraction(1, 10**10)

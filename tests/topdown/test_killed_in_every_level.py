@@ -28,7 +28,7 @@ CHILDREN = 2
 DRIVER = """
 import time
 from confide.engines import groups
-from confide.engines.groups import whole_file
+from confide.engines.protocol import whole_file
 from confide.mechanisms.topdown import descent
 
 whole = groups.write_parquet

@@ -14,10 +14,10 @@ from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, wri
 
 from confide.errors import InputError, ParameterError
 from confide.estimation import Study
+from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown.measurements.layout import public_words, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_totals, read_tree
 from confide.mechanisms.topdown.whole_tree import planned_tree
-from confide.risk.release_risk import open_release
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,12 @@ from tests.kits.measurement_file import AREAS, LEVELS, again, table
 from typer.testing import CliRunner
 
 import confide
-import confide.engines.groups as groups
+import confide.engines.protocol as groups
 from confide import api
 from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
+from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
@@ -35,7 +36,6 @@ from confide.releases.folder import MANIFEST
 from confide.releases.ledger import Ledger
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
-from confide.risk.release_risk import open_release
 
 KEY = "3c" * 32
 STATE = "90"

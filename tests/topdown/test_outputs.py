@@ -21,8 +21,8 @@ from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
 from confide.geography import Geolevel
-from confide.inputs.pl94.layout import table_layout
-from confide.inputs.pl94.retabulate import PERSON_TABLES, tabulate
+from confide.lab.pl94.retabulate import PERSON_TABLES, tabulate
+from confide.lab.pl94.segments import table_layout
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout
 from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulator, axes_of, histograms

@@ -15,10 +15,10 @@ from tests.kits.topdown import COUNTED, write_small_state, write_spec
 
 from confide import api
 from confide.inputs.frame import _shared
+from confide.lab.population import Population, write_population
 from confide.mechanisms.tables.mechanism import BYTES_PER_COUNT
 from confide.mechanisms.topdown.mechanism import BYTES_PER_BLOCK, BYTES_PER_RECORD
 from confide.mechanisms.topdown.spine import TopDownSpine
-from confide.population import Population, write_population
 
 
 @pytest.fixture

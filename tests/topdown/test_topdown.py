@@ -152,7 +152,7 @@ def test_stopped_in_any_level_the_descent_goes_on_to_the_same_bytes(
     monkeypatch.setattr("confide.mechanisms.topdown.descent.CHILDREN_PER_GROUP", 50)
     spec = lay_out(tmp_path, people)
     with pytest.MonkeyPatch.context() as patch:
-        import confide.engines.groups as groups
+        import confide.engines.protocol as groups
 
         original, calls = groups._map_one, [0]
 

@@ -431,14 +431,14 @@ def test_measurements_of_such_a_release_are_estimated_again_under_the_word_of_th
 
 
 def test_attacks_and_risk_read_a_release_with_a_word_of_its_own(release: Path) -> None:
-    from confide.attacks.reconstruction import read_source
+    from confide.lab.attacks.reconstruction import read_source
 
     country = release.parents[1]
     published = read_source(release, schema=country / "schema.toml")
     assert published.geography.levels[0] == "municipality"
     assert published.marginals[0].totals is not None
     assert published.marginals[0].totals.sum() == len(people())
-    from confide.risk.release_risk import open_release
+    from confide.lab.risk.release_risk import open_release
 
     plan = open_release(release, spec=country / "topdown.toml")
     assert plan.strategy.level_names == LEVELS

@@ -17,7 +17,7 @@ from confide.mechanisms.topdown import measure
 from confide.noise import DiscreteGaussian, NoiseStream
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import NoiseSource
-from confide.risk.noise_audit import NoiseAudit
+from confide.releases.noise_audit import NoiseAudit
 
 SPEC = """
 [release]

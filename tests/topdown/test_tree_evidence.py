@@ -29,6 +29,7 @@ from confide.mechanisms.topdown.measurements.measured_tree import read_tree
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown
 from confide.mechanisms.topdown.node import EstimationNode, NodeRules, UnitLaws, expected_cells
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
+from confide.mechanisms.topdown.released_plan import open_release
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import bypass_only_children
 from confide.mechanisms.topdown.strategy import Pass
@@ -39,7 +40,6 @@ from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Silent
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Workspace
-from confide.risk.release_risk.released_plan import open_release
 
 TREE = 'definition = "zcdp"\nevidence = "tree"'
 MEASURED = "[output]\nmeasurements = true\n"

@@ -13,7 +13,7 @@ from tests.kits.own_strategy import bound, lay_out, released_by_block
 
 import confide
 from confide.errors import ConfideError
-from confide.estimation.optimality import InfeasibleError
+from confide.estimation.active_set import InfeasibleError
 from confide.mechanisms.topdown import descent, mechanism
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import NoiseSource

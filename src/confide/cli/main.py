@@ -66,7 +66,7 @@ class Commands(LazyGroup):
     later = (
         Later(
             "demo",
-            "confide.cli.start:demo",
+            "confide.lab.commands.people:demo",
             "Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with "
             "pictures.",
         ),
@@ -139,7 +139,7 @@ class Commands(LazyGroup):
         Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
         Later(
             "synthesize",
-            "confide.cli.start:synthesize",
+            "confide.lab.commands.people:synthesize",
             "Make up people, with places, households and group quarters. Nothing comes from a real person.",
         ),
         Later(
@@ -150,15 +150,19 @@ class Commands(LazyGroup):
         ),
         Later(
             "compare",
-            "confide.cli.compare:compare",
+            "confide.lab.commands.compare:compare",
             "Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.",
         ),
-        Later("import", "confide.cli.start:imports", "Make files of persons and blocks from published files."),
+        Later(
+            "import", "confide.lab.commands.people:imports", "Make files of persons and blocks from published files."
+        ),
         Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open it, show it, reconcile it."),
         Later("signature", "confide.cli.verbs:signature", "The key that an office signs its releases with."),
         Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets and compare definitions."),
         Later(
-            "noise", "confide.cli.noise:app", "Noise distributions: probabilities, quantiles, noise margins, promises."
+            "noise",
+            "confide.cli.main:noises",
+            "Noise distributions: probabilities, quantiles, noise margins, promises.",
         ),
         Later(
             "tune",
@@ -168,12 +172,12 @@ class Commands(LazyGroup):
         Later("risk", "confide.cli.main:risks", "Compute what others could learn from a release. Reads no records."),
         Later(
             "attack",
-            "confide.cli.attack:app",
+            "confide.lab.commands.attack:app",
             "Attack published tables: reconstruct records, identify people, compute.",
         ),
         Later(
             "audit",
-            "confide.cli.audit:app",
+            "confide.cli.main:audits",
             "Audit suppressed tables, the privacy of mechanisms, and the noise of a run.",
         ),
         Later(
@@ -195,45 +199,91 @@ class Risks(LazyGroup):
     later = (
         Later(
             "bayes",
-            "confide.cli.risk_bayes:bayes",
+            "confide.lab.commands.risk_bayes:bayes",
             "What an adversary who knows everyone else learns about one person from a noisy count.",
         ),
         Later(
             "hierarchy",
-            "confide.cli.risk_hierarchy:hierarchy",
+            "confide.lab.commands.risk_hierarchy:hierarchy",
             "What an adversary learns about one person from counts at several levels.",
         ),
         Later(
             "invariants",
-            "confide.cli.risk_promises:invariants",
+            "confide.lab.commands.risk_promises:invariants",
             "What invariants do to the promise: for one record, and for the smallest group that hides what they fix.",
         ),
         Later(
             "curve",
-            "confide.cli.risk_promises:curve",
+            "confide.lab.commands.risk_promises:curve",
             "The largest power of a test about one record at a level, and epsilon over delta, "
             "in every way that is known.",
         ),
         Later(
             "release",
-            "confide.cli.risk_release:release",
+            "confide.lab.commands.risk_release:release",
             "What every noisy measurement of a TopDown release, taken together, says about one person.",
         ),
         Later(
             "bound",
-            "confide.cli.risk_bounded:bound",
+            "confide.lab.commands.risk_bounded:bound",
             "How many triples F + M = T reveal the largest noise, and what knowing it would give away.",
         ),
         Later(
             "averaging",
-            "confide.cli.risk_bounded:averaging",
+            "confide.lab.commands.risk_bounded:averaging",
             "Count the ways to have each statistic of a programme, and what averaging them would find.",
         ),
         Later(
             "areas",
-            "confide.cli.risk_bounded:areas",
+            "confide.lab.commands.risk_bounded:areas",
             "What unbounded noise does to small areas: bounds that hold with some probability, "
             "and counts that are far off.",
+        ),
+    )
+
+
+class Audits(LazyGroup):
+    """Every audit, with its line and its place."""
+
+    later = (
+        Later(
+            "suppression",
+            "confide.lab.commands.audits:suppression",
+            "What follows from a table about its suppressed cells: the smallest interval for each, by linear "
+            "programming.",
+        ),
+        Later(
+            "privacy",
+            "confide.lab.commands.audits:privacy",
+            "A lower bound of the privacy loss, from many runs on made-up neighbours, beside what the plan states.",
+        ),
+        Later(
+            "noise",
+            "confide.cli.audit:noise",
+            "Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.",
+        ),
+    )
+
+
+class Noises(LazyGroup):
+    """What is said of noise distributions, with its line and its place."""
+
+    later = (
+        Later("pmf", "confide.cli.noise:pmf", "The probability of values of the noise, and of values up to them."),
+        Later(
+            "quantile",
+            "confide.cli.noise:quantile",
+            "The smallest value that the noise stays at or below with a probability.",
+        ),
+        Later(
+            "margin",
+            "confide.cli.noise:margin",
+            "The noise margin: the smallest distance from zero that the noise keeps within with a probability.",
+        ),
+        Later(
+            "compare",
+            "confide.lab.commands.noise_compare:compare",
+            "All distributions for the same static programme: from a variance or margin and a bound, or from epsilon.",
         ),
     )
 
@@ -262,7 +312,7 @@ class Tunings(LazyGroup):
         ),
         Later(
             "cellkey",
-            "confide.cli.tune:cellkey",
+            "confide.lab.commands.tune_cellkey:cellkey",
             "Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.",
         ),
         Later(
@@ -272,7 +322,7 @@ class Tunings(LazyGroup):
         ),
         Later(
             "risk",
-            "confide.cli.tune_targets:risk",
+            "confide.lab.commands.tune_risk:risk",
             "The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds.",
         ),
     )
@@ -282,6 +332,14 @@ tunings = typer.Typer(
     cls=Tunings,
     help="Choose budgets: what accuracy they give and what they cost. Reads no records.",
     no_args_is_help=True,
+)
+
+audits = typer.Typer(
+    cls=Audits, help="Audit suppressed tables, the privacy of mechanisms, and the noise of a run.", no_args_is_help=True
+)
+
+noises = typer.Typer(
+    cls=Noises, help="Noise distributions: probabilities, quantiles, noise margins, promises.", no_args_is_help=True
 )
 
 risks = typer.Typer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,7 +13,6 @@ from confide.cli.show import Json, out, print_json, show_answer, table
 from confide.errors import ConfideError, ParameterError, Place
 from confide.mechanisms.tables.tuning import TablesFromTargets, TablesTuning, tune_tables
 from confide.report.render import exact_text, fraction_up, up
-from confide.risk.testing.protection import StatedProtection
 
 if TYPE_CHECKING:
     from confide.releases.boards import BoardEntry
@@ -210,7 +209,7 @@ def _show_shares(answer: TablesFromTargets) -> None:
         out.print(f"\nWrote {escape(str(answer.written))}. Check it: confide check {escape(str(answer.written))}")
 
 
-def _show(tuning: TablesTuning, protects: StatedProtection) -> None:
+def _show(tuning: TablesTuning, protects: Any) -> None:
     shares = [row.share for row in tuning.tuned_rows]
     rows = [
         (

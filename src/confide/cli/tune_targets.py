@@ -13,7 +13,6 @@ from confide.report.render import up
 
 if TYPE_CHECKING:
     from confide.inference.tuning_answer import ExpectedChange, NeededBudget, TopDownTuning
-    from confide.risk import RiskTuning
 
 NOTHING = 1e-9
 """A price below this is none: the target does not bind."""
@@ -191,31 +190,3 @@ def _show_errors(errors: tuple[ExpectedChange, ...], *, with_best: bool) -> None
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}"
-
-
-def risk(
-    profile: Annotated[
-        list[str],
-        typer.Option("--profile", metavar="PROFILE", help='Such as "posterior<=3*prior"; repeatable, all must hold.'),
-    ],
-    delta: Delta = "1e-10",
-    as_json: Json = False,
-) -> None:
-    """The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds."""
-    from confide.risk import tune_risk
-
-    answer = tune_risk(profile, delta=delta)
-    show_answer(answer, lambda: _show_risk(answer), as_json=as_json)
-
-
-def _show_risk(answer: RiskTuning) -> None:
-    rows = [
-        (side.limit.text, side.name, "→ 0" if not side.prior else f"{side.prior:.3g}", f"{side.rho:.4f}")
-        for side in answer.sides
-    ]
-    table(["profile", "side", "binding prior ", "largest rho "], rows)
-    epsilon = up(answer.as_dict()["epsilon"]["canonne_kamath_steinke"], 2)
-    out.print(
-        f"\nrho = {float(answer.rho):g} (epsilon {epsilon} at delta {float(answer.delta):g}): "
-        f"{answer.binding.name} side binds. It holds for {answer.as_dict()['holds_for']}."
-    )

@@ -1,69 +1,7 @@
 """Settings files: read, checked against a model, refused with every problem at its line. Shipped ones, by name."""
 
-from confide.documents.key_places import KeyPath, dotted, line_of
-from confide.documents.schema_file import (
-    AttributePart,
-    RecodePart,
-    SchemaFile,
-    attribute_document,
-    build_schema,
-    load_schema,
-    load_schema_file,
-    parse_schema,
-    schema_document,
-    schema_text,
-)
-from confide.documents.settings_file import (
-    FOLDER,
-    LEVEL_PATTERN,
-    MOST_FINDINGS,
-    NAME_PATTERN,
-    Document,
-    FileKind,
-    Loaded,
-    Part,
-    Problem,
-    expected_in_words,
-    load,
-    load_named,
-    load_shipped,
-    load_text,
-    load_values,
-    read,
-    read_named,
-    shipped,
-)
+from __future__ import annotations
 
-__all__ = [
-    "FOLDER",
-    "LEVEL_PATTERN",
-    "MOST_FINDINGS",
-    "NAME_PATTERN",
-    "AttributePart",
-    "Document",
-    "FileKind",
-    "KeyPath",
-    "Loaded",
-    "Part",
-    "Problem",
-    "RecodePart",
-    "SchemaFile",
-    "attribute_document",
-    "build_schema",
-    "dotted",
-    "expected_in_words",
-    "line_of",
-    "load",
-    "load_named",
-    "load_schema",
-    "load_schema_file",
-    "load_shipped",
-    "load_text",
-    "load_values",
-    "parse_schema",
-    "read",
-    "read_named",
-    "schema_document",
-    "schema_text",
-    "shipped",
-]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

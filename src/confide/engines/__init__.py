@@ -1,7 +1,7 @@
 """How rows are scanned, counted and mapped: one protocol, an engine for one machine and one for several."""
 
-from confide.engines.local import LocalEngine
-from confide.engines.protocol import Advance, Engine, GroupFunction, Source, format_of
-from confide.engines.spark import SparkEngine
+from __future__ import annotations
 
-__all__ = ["Advance", "Engine", "GroupFunction", "LocalEngine", "Source", "SparkEngine", "format_of"]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -22,17 +22,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.groups import Workers, map_groups, private_folder, whole_file
 from confide.engines.protocol import (
     ROW_NUMBER,
     Advance,
     GroupFunction,
     Source,
+    Workers,
     bad_memory,
     counting,
     identifier,
+    map_groups,
     no_room,
+    private_folder,
     unreadable,
+    whole_file,
 )
 from confide.engines.texts import as_csv, csv_header, encoding_findings, uneven_row
 from confide.errors import ConfideError, Finding, InputError, Place, RunError

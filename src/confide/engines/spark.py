@@ -25,9 +25,21 @@ from typing import Any, Self
 import pyarrow as pa
 
 from confide.confidential import Confidential
-from confide.engines.groups import MAPPED, _map_one, files_of_groups, private_folder, whole_file
 from confide.engines.local import LocalEngine
-from confide.engines.protocol import ROW_NUMBER, Advance, GroupFunction, Source, bad_memory, counting, identifier
+from confide.engines.protocol import (
+    MAPPED,
+    ROW_NUMBER,
+    Advance,
+    GroupFunction,
+    Source,
+    _map_one,
+    bad_memory,
+    counting,
+    files_of_groups,
+    identifier,
+    private_folder,
+    whole_file,
+)
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
 from confide.errors import Finding, ParameterError, RunError
 from confide.file_system import destroy_file

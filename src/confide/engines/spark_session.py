@@ -29,8 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from confide.engines.groups import private_folder
-from confide.engines.protocol import Source, no_room, unreadable
+from confide.engines.protocol import Source, no_room, private_folder, unreadable
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
 from confide.version import __version__
 

@@ -15,7 +15,7 @@ array([[6, 4],
 
 * :mod:`~confide.estimation.node_problem`: what a parent, or the root, asks; :mod:`~confide.estimation.least_squares`:
   the way in, and the methods for large problems; :mod:`~confide.estimation.active_set`: the method for most;
-* :mod:`~confide.estimation.optimality`: how far a point can be from the optimum, and what clashes;
+* :mod:`~confide.estimation.active_set`: how far a point can be from the optimum, and what clashes;
 * :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
 * :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
 * :mod:`~confide.estimation.tree_gls`: generalised least squares on a whole tree of units, in two passes, without
@@ -29,48 +29,8 @@ used, as the solvers take a while to import.
 Derivation: ``docs/proofs/estimation.md``. For users: ``docs/concepts/estimation.md``.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 from confide.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from confide.estimation.least_squares import SolveOutcome as SolveOutcome
-    from confide.estimation.least_squares import SolveReport as SolveReport
-    from confide.estimation.least_squares import UnsolvedError as UnsolvedError
-    from confide.estimation.least_squares import solve as solve
-    from confide.estimation.node_problem import ChildSums as ChildSums
-    from confide.estimation.node_problem import GroupBounds as GroupBounds
-    from confide.estimation.node_problem import MeasuredQuery as MeasuredQuery
-    from confide.estimation.node_problem import NodeProblem as NodeProblem
-    from confide.estimation.optimality import InfeasibleError as InfeasibleError
-    from confide.estimation.optimality import OptimalityCertificate as OptimalityCertificate
-    from confide.estimation.rounding import Rounding as Rounding
-    from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
-    from confide.estimation.rounding import round_counts as round_counts
-    from confide.estimation.rounding_problem import Partition as Partition
-    from confide.estimation.rounding_problem import RoundingProblem as RoundingProblem
-    from confide.estimation.sectors import CellVectors as CellVectors
-    from confide.estimation.sectors import SectorCount as SectorCount
-    from confide.estimation.sectors import SectorQuery as SectorQuery
-    from confide.estimation.sectors import Sectors as Sectors
-    from confide.estimation.sectors import Study as Study
-    from confide.estimation.totals import estimate_totals as estimate_totals
-    from confide.estimation.totals import project_totals as project_totals
-    from confide.estimation.tree_covariances import TreeCovariances as TreeCovariances
-    from confide.estimation.tree_covariances import TreeLevel as TreeLevel
-    from confide.estimation.tree_gls import GoodnessOfFit as GoodnessOfFit
-    from confide.estimation.tree_gls import QueryFit as QueryFit
-    from confide.estimation.tree_gls import TreeEstimates as TreeEstimates
-
-_HOMES = {
-    "node_problem": ("ChildSums", "GroupBounds", "MeasuredQuery", "NodeProblem"),
-    "optimality": ("InfeasibleError", "OptimalityCertificate"),
-    "rounding": ("Rounding", "RoundingOutcome", "round_counts"),
-    "rounding_problem": ("Partition", "RoundingProblem"),
-    "least_squares": ("SolveOutcome", "SolveReport", "UnsolvedError", "solve"),
-    "sectors": ("CellVectors", "SectorCount", "SectorQuery", "Sectors", "Study"),
-    "totals": ("estimate_totals", "project_totals"),
-    "tree_covariances": ("TreeCovariances", "TreeLevel"),
-    "tree_gls": ("GoodnessOfFit", "QueryFit", "TreeEstimates"),
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

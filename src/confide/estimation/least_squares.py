@@ -18,11 +18,10 @@ import scipy.sparse as sp
 
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, Finding, Place
-from confide.estimation.active_set import active_set
+from confide.estimation.active_set import InfeasibleError, OptimalityCertificate, active_set, certify, clashes
 from confide.estimation.cell_law import CellLaw
 from confide.estimation.law_interior_point import law_interior_point
 from confide.estimation.node_problem import NodeProblem
-from confide.estimation.optimality import InfeasibleError, OptimalityCertificate, certify, clashes
 from confide.estimation.prepare import Hessian, Point, Prepared, prepare, project, reference_point, row_status
 
 # Problems with side rows: the sparse interior point method of PIQP, on the deviation from a reference point.

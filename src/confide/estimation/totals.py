@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError, ParameterError
+from confide.estimation.active_set import OptimalityCertificate
 from confide.estimation.least_squares import SolveOutcome, SolveReport, solve
 from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem
-from confide.estimation.optimality import OptimalityCertificate
 from confide.estimation.prepare import tighten
 
 

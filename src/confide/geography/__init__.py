@@ -11,7 +11,8 @@ array([ 0, -1,  0])
 For users: ``docs/concepts/geography.md``.
 """
 
-from confide.geography.spine import OUTSIDE as OUTSIDE
-from confide.geography.spine import Geolevel as Geolevel
-from confide.geography.spine import Spine as Spine
-from confide.geography.spine import build_spine as build_spine
+from __future__ import annotations
+
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -16,24 +16,8 @@ Intervals for estimates by least squares are in :mod:`confide.estimation.unified
 Names are loaded when they are first used: to tune a budget takes none of the readers of releases.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 from confide.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from confide.inference.areas import Area as Area
-    from confide.inference.inferring import Inference as Inference
-    from confide.inference.inferring import infer as infer
-    from confide.inference.opened_source import AreaEstimate as AreaEstimate
-    from confide.inference.opened_source import InferenceSource as InferenceSource
-    from confide.inference.opened_source import open_source as open_source
-    from confide.inference.replicates import Replicates as Replicates
-    from confide.inference.replicates import replicate as replicate
-
-_HOMES = {
-    "areas": ("Area",),
-    "inferring": ("Inference", "infer"),
-    "opened_source": ("AreaEstimate", "InferenceSource", "open_source"),
-    "replicates": ("Replicates", "replicate"),
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -16,12 +16,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer
-from confide.engines.groups import write_parquet, write_text
+from confide.engines.protocol import write_parquet, write_text
 from confide.errors import ParameterError, Place
 from confide.inference.replicates import ReplicatedRelease
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_table
 from confide.mechanisms.topdown.output.accuracy import PAGE, page_of
-from confide.risk.release_risk.released_plan import open_release
+from confide.mechanisms.topdown.released_plan import open_release
 
 FILES = ("accuracy.parquet", "accuracy.csv", PAGE)
 

@@ -34,12 +34,12 @@ from confide.mechanisms.topdown.measurements.folder import find_product
 from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, product_words, read_totals, read_tree
 from confide.mechanisms.topdown.output.settings import Output
+from confide.mechanisms.topdown.released_plan import NEEDED, ReleasedPlan, open_release
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.releases.folder import MANIFEST, file_states, read_manifest, release_of
 from confide.releases.spec import load_spec
-from confide.risk.release_risk.released_plan import NEEDED, ReleasedPlan, open_release
 
 if TYPE_CHECKING:
     import pyarrow as pa

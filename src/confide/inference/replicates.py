@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from confide.answers import TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines import LocalEngine
-from confide.engines.groups import private_folder, write_parquet, write_text
+from confide.engines.protocol import private_folder, write_parquet, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inference.pooled_errors import (
     AreaKind,
@@ -53,6 +53,7 @@ from confide.inference.pooled_errors import (
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release_of_people, resized_blocks, shrinkage
 from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.released_plan import ReleasedPlan, open_release
 from confide.mechanisms.topdown.released_problem import problem_again
 from confide.noise import SAMPLER, ReleaseKey
 from confide.releases.folder import MANIFEST, sha256_of
@@ -61,7 +62,6 @@ from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.verify import verify
 from confide.releases.workspace import STAMP, Workspace, no_room_is_an_error, one_process
-from confide.risk.release_risk.released_plan import ReleasedPlan, open_release
 
 REPLICATES, CALIBRATION = 25, 5
 MOST = 1_000

@@ -29,7 +29,7 @@ import numpy as np
 from confide.arrays import Floats
 from confide.documents import load_named
 from confide.engines import LocalEngine
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place
 from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability

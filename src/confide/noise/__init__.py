@@ -22,42 +22,8 @@ array([119,  -2,   7])
 Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.
 """
 
-from confide.noise.bounded import BoundedDistribution as BoundedDistribution
-from confide.noise.bounded import FiniteDistribution as FiniteDistribution
-from confide.noise.bounded import TruncatedDistribution as TruncatedDistribution
-from confide.noise.bounded import TruncatedGaussian as TruncatedGaussian
-from confide.noise.bounded import TruncatedGeometric as TruncatedGeometric
-from confide.noise.distributions import Bounds as Bounds
-from confide.noise.distributions import DiscreteGaussian as DiscreteGaussian
-from confide.noise.distributions import NoiseDistribution as NoiseDistribution
-from confide.noise.distributions import TwoSidedGeometric as TwoSidedGeometric
-from confide.noise.release_noise import CountNoise as CountNoise
-from confide.noise.release_noise import EpsilonDelta as EpsilonDelta
-from confide.noise.release_noise import ReleaseNoise as ReleaseNoise
-from confide.noise.release_noise import any_of as any_of
-from confide.noise.release_noise import beyond_mass as beyond_mass
-from confide.noise.release_noise import delta_bounds as delta_bounds
-from confide.noise.release_noise import distribution_from_dict as distribution_from_dict
-from confide.noise.release_noise import epsilon_delta as epsilon_delta
-from confide.noise.release_noise import outside_mass as outside_mass
-from confide.noise.release_noise import perturb as perturb
-from confide.noise.sample import LookupTable as LookupTable
-from confide.noise.sample import Tally as Tally
-from confide.noise.sample import add_noise as add_noise
-from confide.noise.sample import check_width as check_width
-from confide.noise.sample import draw as draw
-from confide.noise.sample import draw_at as draw_at
-from confide.noise.sample import fits_table as fits_table
-from confide.noise.sample import table_for as table_for
-from confide.noise.sparse import SPARSE_LAYOUT as SPARSE_LAYOUT
-from confide.noise.sparse import Survivors as Survivors
-from confide.noise.sparse import TwoStageRule as TwoStageRule
-from confide.noise.sparse import draw_subset as draw_subset
-from confide.noise.sparse import draw_survivors as draw_survivors
-from confide.noise.sparse import rank_to_place as rank_to_place
-from confide.noise.stream import COORDINATES as COORDINATES
-from confide.noise.stream import SAMPLER as SAMPLER
-from confide.noise.stream import NoiseStream as NoiseStream
-from confide.noise.stream import ReleaseKey as ReleaseKey
-from confide.noise.stream import WordSource as WordSource
-from confide.noise.stream import derive_stream as derive_stream
+from __future__ import annotations
+
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -14,18 +14,26 @@ DiscreteGaussian('10')
 * :mod:`~confide.privacy.definitions`: neighbours, and losses in three definitions;
 * :mod:`~confide.privacy.definitions`: from noise to loss and back; :mod:`~confide.privacy.conversion`: from ρ to ε at
   δ;
-* :mod:`~confide.privacy.events`, :mod:`~confide.privacy.accountant`: what is done with the records, and its price;
+* :mod:`~confide.privacy.accountant`, :mod:`~confide.privacy.accountant`: what is done with the records, and its price;
 * :mod:`~confide.privacy.pld`, :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
 * :mod:`~confide.privacy.statements`: the guarantee in sentences; :mod:`~confide.privacy.invariants`: what figures
   without noise do to it;
 * :mod:`~confide.privacy.conversion`: the loss of permutation swapping, subject to its invariants;
-* :mod:`~confide.privacy.directed`: real numbers between two decimals.
+* :mod:`~confide.privacy.definitions`: real numbers between two decimals.
 
 Derivation: ``docs/proofs/accounting.md``. For users: ``docs/concepts/privacy.md``.
 """
 
 from confide.privacy.accountant import Accountant as Accountant
+from confide.privacy.accountant import BoundedDegree as BoundedDegree
+from confide.privacy.accountant import Event as Event
 from confide.privacy.accountant import Loss as Loss
+from confide.privacy.accountant import Measurement as Measurement
+from confide.privacy.accountant import Parallel as Parallel
+from confide.privacy.accountant import Sequential as Sequential
+from confide.privacy.accountant import TruncatedMeasurement as TruncatedMeasurement
+from confide.privacy.accountant import event_from_dict as event_from_dict
+from confide.privacy.accountant import event_of_noise as event_of_noise
 from confide.privacy.accountant import price as price
 from confide.privacy.conversion import bun_steinke_epsilon as bun_steinke_epsilon
 from confide.privacy.conversion import cks_delta as cks_delta
@@ -56,14 +64,6 @@ from confide.privacy.definitions import geometric_loss as geometric_loss
 from confide.privacy.definitions import geometric_zcdp_loss as geometric_zcdp_loss
 from confide.privacy.definitions import loss_from_dict as loss_from_dict
 from confide.privacy.definitions import partition_marginal as partition_marginal
-from confide.privacy.events import BoundedDegree as BoundedDegree
-from confide.privacy.events import Event as Event
-from confide.privacy.events import Measurement as Measurement
-from confide.privacy.events import Parallel as Parallel
-from confide.privacy.events import Sequential as Sequential
-from confide.privacy.events import TruncatedMeasurement as TruncatedMeasurement
-from confide.privacy.events import event_from_dict as event_from_dict
-from confide.privacy.events import event_of_noise as event_of_noise
 from confide.privacy.pld import Bracket as Bracket
 from confide.privacy.pld import NoisyCells as NoisyCells
 from confide.privacy.pld import delta_bracket as delta_bracket

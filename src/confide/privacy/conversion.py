@@ -40,8 +40,7 @@ from functools import lru_cache
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, exact, integer, nonnegative
-from confide.privacy.definitions import ZCDP, ApproxDP
-from confide.privacy.directed import Enclosure, density, float_up, mills_ratio, tighten
+from confide.privacy.definitions import ZCDP, ApproxDP, Enclosure, density, float_up, mills_ratio, tighten
 
 _ROUGH = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SHORT = Context(prec=30, Emin=MIN_EMIN, Emax=MAX_EMAX)

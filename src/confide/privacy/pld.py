@@ -23,9 +23,8 @@ from operator import add
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, integer, nonnegative, positive
-from confide.privacy.definitions import Distribution, Neighbours, bounded_degree
-from confide.privacy.directed import float_down, float_up
-from confide.privacy.events import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
+from confide.privacy.accountant import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
+from confide.privacy.definitions import Distribution, Neighbours, bounded_degree, float_down, float_up
 from confide.privacy.loss_distribution import (
     GridSum,
     LossDistribution,

@@ -18,8 +18,7 @@ from confide.exact import Exact, as_delta
 from confide.messages import Messages, messages
 from confide.privacy.accountant import Loss
 from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon
-from confide.privacy.definitions import ZCDP, ApproxDP, Neighbours, PureDP
-from confide.privacy.directed import Enclosure, tighten
+from confide.privacy.definitions import ZCDP, ApproxDP, Enclosure, Neighbours, PureDP, tighten
 from confide.privacy.pld import Bracket
 
 

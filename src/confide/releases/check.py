@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from confide.engines import Engine
-from confide.engines.groups import private_umask
+from confide.engines.protocol import private_umask
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
 from confide.inputs.frame import BLOCK
 from confide.inputs.records import count_rows

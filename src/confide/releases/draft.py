@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles, PlacesProposal
 from confide.inputs.proposals.column_proposal import NOT_STATED, free_name

@@ -34,11 +34,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats, Integers
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedGaussian, TwoSidedGeometric
 from confide.noise.ptables import PTable
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 LEAST_VARIANCE = 1e-9
 """Noise that is next to never there: densities want a variance above zero."""

@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.engines.groups import flush
+from confide.engines.protocol import flush
 from confide.errors import Place, ReleaseError
 from confide.exact import exact
 from confide.messages import ENGLISH, messages

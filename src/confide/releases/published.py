@@ -20,16 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from confide.arrays import Floats, Integers
 from confide.exact import Exact
 from confide.schema import Code, Query, Schema
 
 if TYPE_CHECKING:
     from confide.releases.figure_noise import FigureLaw
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 EVERYWHERE = "all"
 """The code of the only unit where tables have no geography."""
@@ -203,7 +201,7 @@ class Published:
             source: A name for reports.
 
         Returns:
-            The tables, ready for :func:`confide.attacks.reconstruct`.
+            The tables, ready for :func:`confide.lab.attacks.reconstruct`.
 
         Raises:
             ConfideError: With a finding for each problem: the table, the row, what is wrong and what to do.

@@ -21,13 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Floats, Integers
 from confide.documents import load_schema, load_shipped, shipped
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.releases.published import (
-    Floats,
     ImpossibleCells,
-    Integers,
     NoiseBound,
     Published,
     PublishedGeography,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from confide.engines.groups import flush, write_text
+from confide.engines.protocol import flush, write_text
 from confide.errors import Place, RunError
 from confide.releases.check import check, ledger_path
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, read_manifest, sha256_of

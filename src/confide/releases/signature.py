@@ -26,7 +26,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from confide.engines.groups import PRIVATE_FILE, write_text
+from confide.engines.protocol import PRIVATE_FILE, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.file_system import open_to_others
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, sha256_of

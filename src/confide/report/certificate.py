@@ -6,16 +6,23 @@ What every release with a loss says is written here; what only one mechanism can
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from confide.arrays import Integers
 from confide.exact import rounded_up
 from confide.messages import ENGLISH, Messages, messages
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
 from confide.releases.folder import in_words, rehearsal_banner, stated_delta
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
+from confide.releases.tabular import AreaNames
+from confide.report.geometry import MOST_TILES, AreaMeasure, area_maps
 from confide.report.render import fraction_up, render, up
 
 CERTIFICATE = "certificate.html"
@@ -141,3 +148,117 @@ def _key(neighbours: Neighbours) -> str:
 
 def _epsilon(loss: PrivacyLoss, delta: Fraction) -> str:
     return up(cks_epsilon(loss.rho, delta), 2) if isinstance(loss, ZCDP) and loss.rho else ""
+
+
+# Who stands out, area by area: the picture of risk in the dossiers of all mechanisms. Confidential.
+
+
+_Whole = NDArray[np.int32] | Integers
+LONE_SHARE = "share of the figures of one record that are shown as 1, in per cent"
+ALIKE = (
+    "The promise of the certificate is the same for every record of every area, apart from what is published exactly: "
+    "a 1 that is right is so by chance, and the promise bounds what anybody can conclude from it about one record."
+)
+"""What is said of mechanisms whose privacy loss is certified."""
+
+
+@dataclass(frozen=True, eq=False)
+class _LoneCounts:
+    """By area: figures of one record, those of them that are shown as 1, and all figures that are shown as 1."""
+
+    codes: Sequence[str]
+    lone: Integers
+    shown: Integers
+    ones: Integers
+
+    def __repr__(self) -> str:
+        return "<confidential>"
+
+    def row(self, area: int | slice = slice(None)) -> dict[str, Any]:
+        """The numbers of an area, or of all."""
+        lone, shown, ones = (int(np.sum(each[area])) for each in (self.lone, self.shown, self.ones))
+        percent = round(100 * shown / lone, 2) if lone else None
+        return {"lone": lone, "shown": shown, "published_as_1": ones, "percent": percent}
+
+
+class LoneFigures:
+    """Figures of one record, area by area, and how many of them a release shows as they are. Confidential.
+
+    A figure that counts one record tells everybody who knows that record what is crossed in it, and that nobody else is
+    like it. For an area a let C(a) be its figures, each cross-classification once, with true counts t and published
+    counts p. The risk of the area is
+
+        R(a) = 100 · #{c in C(a): t_c = 1 and p_c = 1} / #{c in C(a): t_c = 1}.
+
+    It is 100 where nothing is protected, and there is none where nobody is alone. Beside it stands how many figures are
+    published as 1 in all: #{t_c = p_c = 1} / #{p_c = 1} is how often somebody is right who takes a published 1 for one
+    record. R looks at single figures; it is neither a bound nor a promise, and does not replace an attack on all
+    figures together (``confide.lab.attacks``).
+
+    Reference: A. Hundepool et al., Handbook on Statistical Disclosure Control, section 5.2, on small counts as unsafe
+    cells.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[str, _LoneCounts] = {}
+        self._owner: dict[tuple[str, str], str] = {}
+
+    def takes(self, level: str, query: str, table: str) -> bool:
+        """Whether figures are looked at here: those of a cross-classification come from the first table that has it."""
+        return self._owner.setdefault((level, query), table) == table
+
+    def add(self, level: str, codes: Sequence[str], area: _Whole, true: _Whole, published: _Whole) -> None:
+        """Adds figures of areas of a level.
+
+        Args:
+            level: The level.
+            codes: The codes of its areas.
+            area: For each figure the place of its area among the codes.
+            true: What the records say.
+            published: What the release says; any other number than 1 where it says nothing.
+        """
+        if level not in self._levels:
+            self._levels[level] = _LoneCounts(codes, *(np.zeros(len(codes), np.int64) for _ in range(3)))
+        # In place: figures of millions of areas come in thousands of parts.
+        counts, alone, one = self._levels[level], true == 1, published == 1
+        np.add.at(counts.lone, area[alone], 1)
+        np.add.at(counts.shown, area[alone & one], 1)
+        np.add.at(counts.ones, area[one], 1)
+
+    def as_dict(self, geometry: Mapping[str, Path]) -> dict[str, Any]:
+        """Plain numbers: of each level, and of its areas where they are few, or have outlines to be drawn."""
+        levels = []
+        for level, counts in self._levels.items():
+            each: list[dict[str, Any]] | None = None
+            if len(counts.codes) <= MOST_TILES or level in geometry:
+                each = [{"area": code} | counts.row(place) for place, code in enumerate(counts.codes)]
+            levels.append({"level": level, "areas": len(counts.codes)} | counts.row() | {"by_area": each})
+        return {"what": LONE_SHARE, "levels": levels}
+
+
+def risk_pictures(
+    risk: Mapping[str, Any],
+    names: AreaNames | None,
+    geometry: Mapping[str, Path],
+    words: str,
+    levels: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """What the page shows of :class:`LoneFigures`: a line for each level, and a picture where there are few areas.
+
+    Args:
+        risk: Its numbers.
+        names: What areas are called.
+        geometry: By level a GeoJSON file.
+        words: What the numbers mean for this mechanism.
+        levels: Those that have pictures; by default all.
+    """
+    drawn = [row for row in risk["levels"] if row["by_area"] and (levels is None or row["level"] in levels)]
+    listed = {row["level"]: {each["area"]: each for each in row["by_area"]} for row in drawn}
+    shares = {level: {code: each["percent"] for code, each in areas.items()} for level, areas in listed.items()}
+    called = {} if names is None else {level: dict(zip(*pair, strict=True)) for level, pair in names.levels.items()}
+    outlines = {level: file for level, file in geometry.items() if level in shares}
+    maps = area_maps(AreaMeasure(risk["what"], shares, called, (0.0, 100.0)), outlines)
+    for each in maps:
+        rows = list(listed[each["level"]].values())[: len(each["rows"])]
+        each["more"] = [(row["lone"], row["shown"], row["published_as_1"]) for row in rows]
+    return {"levels": risk["levels"], "maps": maps, "words": words}

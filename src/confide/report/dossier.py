@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from confide.confidential import Confidential
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_text
+from confide.engines.protocol import private_folder, write_text
 from confide.errors import Finding, ParameterError, Place
 from confide.releases.folder import REHEARSAL
 from confide.releases.plan import Plan

@@ -11,21 +11,8 @@
 For users: ``docs/concepts/schema.md``.
 """
 
-from confide.schema.schema import ALL as ALL
-from confide.schema.schema import DETAILED as DETAILED
-from confide.schema.schema import NO_GROUP as NO_GROUP
-from confide.schema.schema import TOTAL as TOTAL
-from confide.schema.schema import TOTAL_CODE as TOTAL_CODE
-from confide.schema.schema import Attribute as Attribute
-from confide.schema.schema import CrossClassification as CrossClassification
-from confide.schema.schema import Group as Group
-from confide.schema.schema import Level as Level
-from confide.schema.schema import Query as Query
-from confide.schema.schema import Recode as Recode
-from confide.schema.schema import Schema as Schema
-from confide.schema.schema import identity as identity
-from confide.schema.schema import query_name as query_name
-from confide.schema.spelling import AS_WRITTEN as AS_WRITTEN
-from confide.schema.spelling import BLANKS as BLANKS
-from confide.schema.spelling import Code as Code
-from confide.schema.spelling import Spelling as Spelling
+from __future__ import annotations
+
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

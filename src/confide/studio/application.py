@@ -11,7 +11,8 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 
 from confide.errors import ConfideError, Finding
-from confide.studio import board_pages, cockpit, comparisons, doctor, explorer, laboratory
+from confide.registry import STUDIO_PAGES, named
+from confide.studio import board_pages, cockpit, doctor, explorer
 from confide.studio.door import Door, RefusedError
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import ASSETS, asset_answer, findings_page, page
@@ -71,9 +72,9 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
     app.include_router(explorer.router)
     app.include_router(board_pages.router)
     app.include_router(cockpit.router)
-    app.include_router(laboratory.router)
-    app.include_router(comparisons.router)
     app.include_router(doctor.router)
+    for pages in STUDIO_PAGES:
+        app.include_router(named(pages))
 
     @app.get("/", include_in_schema=False)
     def home() -> HTMLResponse:

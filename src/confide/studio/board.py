@@ -19,15 +19,15 @@ from typing import Any
 
 from confide import api
 from confide.answers import TypedAnswer
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, probability
+from confide.registry import PROTECTION, named
 from confide.releases.boards import Board, Choices, LossClaim, Moving, TunedValues, spec_changes
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.report.render import exact_text
-from confide.risk.testing.protection import StatedProtection
-from confide.studio.shields import Shield, protection_of, shield_of
+from confide.studio.shields import Shield, shield_of
 
 PRIOR = Fraction(1, 100)
 PINS = ("A", "B", "C")
@@ -149,11 +149,11 @@ def tunable() -> tuple[str, ...]:
     return tuple(name for name, mechanism in api.MECHANISMS.items() if mechanism.tunable)
 
 
-def stated_protection(board: OpenedBoard) -> StatedProtection:
+def stated_protection(board: OpenedBoard) -> Any:
     """What the loss of a board protects from; for boards that have one."""
     claim = board.now.claim
     assert isinstance(claim, LossClaim)
-    return protection_of(claim, board.prior)
+    return named(PROTECTION)(claim, board.prior)
 
 
 # What somebody typed.

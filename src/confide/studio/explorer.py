@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel
 
 from confide import api
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Estimate, OpenedTable, Release
 from confide.releases.spec import Spec

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines import Advance
-from confide.engines.groups import private_folder, write_text
+from confide.engines.protocol import private_folder, write_text
 from confide.errors import ConfideError, Finding, Place, RunError
+from confide.registry import STUDIO_JOBS, named
 from confide.releases.check import Checked
 from confide.releases.workspace import one_process, out_of_memory
 
@@ -131,7 +132,7 @@ class Jobs:
         folder = self._root / OWN / _key(self._root, spec)
         busy = self._busy(folder)
         states = {}
-        for action in ACTIONS:
+        for action in (*ACTIONS, *STUDIO_JOBS):
             if (state := _read(folder / f"{action}.json")) is not None:
                 gone = state.state == "running" and not busy
                 states[action] = JobState(**{**state.__dict__, "state": "interrupted"}) if gone else state
@@ -261,55 +262,14 @@ def _destroy(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str
     return {"ledger_told": ledger_told}
 
 
-def _demonstrate(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    from confide.demonstration import demo_studio
-
-    return demo_studio(spec.parent, progress=progress).as_dict()
-
-
-def _compare(file: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes a comparison, or makes it again with more protections: what is finished is kept."""
-    from confide.comparison import compare
-    from confide.comparison.comparing import asked_before
-
-    spec, before = asked_before(file.parent)
-    spec = Path(given["made_from"]) if given.get("made_from") else spec
-    if spec is None:
-        raise RunError(
-            "no-spec",
-            "the comparison does not say what it was made from",
-            where=Place(file=str(file)),
-            expected="a folder that `confide compare` made",
-            remedy="make it again at a terminal: confide compare SPEC --out DIR",
-        )
-    also = list(dict.fromkeys([*before, *given.get("also", ())]))
-    answer = compare(spec, file.parent, also=also, progress=_StagesAlone(progress))
-    return {"protections": len(answer.numbers["protections"])}
-
-
-class _StagesAlone:
-    """Progress without what protections say of their records: the notes of a job have no value of any."""
-
-    def __init__(self, progress: Noting):
-        self._progress = progress
-        self.stage = progress.stage
-
-    def note(self, text: str) -> None:
-        """See :class:`confide.releases.progress.Progress`."""
-        if text.startswith("Protection "):
-            self._progress.note(text)
-
-
 ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] = {
     "check": _check,
     "rehearse": _rehearse,
     "run": _run,
     "evaluate": _evaluate,
     "destroy": _destroy,
-    "demonstrate": _demonstrate,
-    "compare": _compare,
 }
-"""What a job can do."""
+"""What a job can do, beside what the laboratory brings (:data:`confide.registry.STUDIO_JOBS`)."""
 
 
 def _same_people(spec: Path, given: Mapping[str, Any]) -> bool:
@@ -405,7 +365,8 @@ def work(asked: Mapping[str, Any]) -> None:
         progress = Noting(folder / f"{asked['action']}.json", values)
         progress.write()
         try:
-            values["result"] = ACTIONS[asked["action"]](spec, progress, asked["given"])
+            action = ACTIONS.get(asked["action"]) or named(STUDIO_JOBS[asked["action"]])
+            values["result"] = action(spec, progress, asked["given"])
             values["state"] = "done"
         except ConfideError as error:
             values |= {"state": "failed", "findings": [finding.as_dict() for finding in error.findings]}

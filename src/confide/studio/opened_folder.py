@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confide.comparison.comparing import ASKED, NUMBERS
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Release, open_release
+from confide.registry import COMPARISON_FILES
 from confide.releases.folder import MANIFEST
 
 LEFT_OUT = frozenset({"confidential", "dossier-confidential", "node_modules", "__pycache__"})
@@ -114,7 +114,7 @@ class OpenedFolder:
             if MANIFEST in names:
                 sorted_out["release"].append(self._named(folder))
                 continue
-            if NUMBERS in names or ASKED in names:
+            if any(name in names for name in COMPARISON_FILES):
                 sorted_out["comparison"].append(self._named(folder))
                 continue
             for name in sorted(names):
@@ -156,7 +156,7 @@ class OpenedFolder:
         for folder, folders, names in os.walk(self.root, followlinks=False):
             here = Path(folder)
             deep = len(here.relative_to(self.root).parts) >= DEEPEST
-            stop = deep or MANIFEST in names or NUMBERS in names or ASKED in names
+            stop = deep or any(name in names for name in (MANIFEST, *COMPARISON_FILES))
             folders[:] = [] if stop else sorted(n for n in folders if n not in LEFT_OUT and not n.startswith("."))
             yield here, names
 

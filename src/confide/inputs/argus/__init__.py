@@ -5,48 +5,8 @@ They are read as they are written by these programs and by their R interfaces (`
 ``rtauargus``); a line that cannot be read is a finding with its number. For users: ``docs/concepts/suppression.md``.
 """
 
-from confide.inputs.argus.beside_table import (
-    AprioriLine,
-    free_lead,
-    hierarchy_text,
-    read_apriori,
-    read_hierarchy,
-    read_labels,
-)
-from confide.inputs.argus.jj_file import JJCell, JJProblem, JJSum, read_jj, write_jj
-from confide.inputs.argus.metadata import (
-    ArgusMetadata,
-    ArgusVariable,
-    column_names,
-    free_separator,
-    levels_of_digits,
-    metadata_text,
-    read_metadata,
-    read_tab,
-    record_rows,
-    tab_text,
-)
+from __future__ import annotations
 
-__all__ = [
-    "AprioriLine",
-    "ArgusMetadata",
-    "ArgusVariable",
-    "JJCell",
-    "JJProblem",
-    "JJSum",
-    "column_names",
-    "free_lead",
-    "free_separator",
-    "hierarchy_text",
-    "levels_of_digits",
-    "metadata_text",
-    "read_apriori",
-    "read_hierarchy",
-    "read_jj",
-    "read_labels",
-    "read_metadata",
-    "read_tab",
-    "record_rows",
-    "tab_text",
-    "write_jj",
-]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

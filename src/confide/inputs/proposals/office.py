@@ -13,8 +13,15 @@ from pathlib import Path
 from confide.documents import load_schema, parse_schema
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.inputs.proposals.column_proposal import ColumnProposal, free_name, propose_column
-from confide.inputs.proposals.file_look import FileLook, layout_keys, look_at_file, without_accents
+from confide.inputs.proposals.column_proposal import (
+    ColumnProposal,
+    FileLook,
+    free_name,
+    layout_keys,
+    look_at_file,
+    propose_column,
+    without_accents,
+)
 from confide.inputs.proposals.place_proposal import (
     FEWEST_PLACES,
     PlaceCounts,

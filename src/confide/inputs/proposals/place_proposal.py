@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from confide.engines import Engine, LocalEngine, Source
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.inputs.frame import BLOCK
-from confide.inputs.proposals.file_look import FileLook, vocabulary, without_accents
+from confide.inputs.proposals.column_proposal import FileLook, vocabulary, without_accents
 from confide.inputs.spelled import column_text
 
 ENOUGH = 0.5

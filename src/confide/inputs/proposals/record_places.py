@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, Place
-from confide.inputs.proposals.file_look import FileLook, vocabulary, without_accents
+from confide.inputs.proposals.column_proposal import FileLook, vocabulary, without_accents
 from confide.inputs.proposals.place_proposal import (
     MOST_AREAS,
     PlacesProposal,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer, renamed
 from confide.engines import Engine, LocalEngine, Source, format_of
-from confide.engines.groups import private_folder, whole_file, write_text
+from confide.engines.protocol import private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
 from confide.mechanisms.cellkey import lookups

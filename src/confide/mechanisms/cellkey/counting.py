@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.cellkey.keys import CellSums, nobody, of_records
 from confide.mechanisms.cellkey.lookups import Lookup
@@ -26,8 +27,6 @@ from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, Counted
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.schema import NO_GROUP, Query
-
-Integers = npt.NDArray[np.int64]
 
 BATCH = 1 << 20
 """Records at a time: key sums of a batch stay below 2**53, where floating-point sums of whole numbers are exact."""

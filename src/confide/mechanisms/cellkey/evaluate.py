@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
@@ -30,9 +30,9 @@ from confide.releases.mechanism import OutcomeLaw, Residuals
 from confide.releases.progress import Progress
 from confide.releases.workspace import Workspace
 from confide.report import charts
+from confide.report.certificate import LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
-from confide.report.lone_figures import LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility.metrics import bin_label, bin_of
 
@@ -54,9 +54,6 @@ from confide.utility.metrics import bin_label, bin_of
 # A quantile at q of n sorted values lies at the place (n − 1) q, between two values in proportion. Reference: measures
 # of the R package ``cellKey`` and of tau-ARGUS.
 
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 POINTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 

@@ -27,17 +27,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer
+from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines import Engine, Source, format_of
-from confide.engines.groups import write_text
-from confide.engines.protocol import identifier
+from confide.engines.protocol import identifier, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact, exact
 from confide.inputs.frame import missing_columns
@@ -50,7 +49,6 @@ from confide.releases.tabular import SDMX, SECOND, TOTAL_CODE, Table, TableVaria
 from confide.report.render import render
 from confide.schema.schema import as_read
 
-Integers = npt.NDArray[np.int64]
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
 """Columns of ours: no column of labels has a name with such a sign."""
 MOST_COUNT = 1 << 52

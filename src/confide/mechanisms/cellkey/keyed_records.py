@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_parquet
-from confide.engines.protocol import identifier
+from confide.engines.protocol import identifier, private_folder, write_parquet
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.made_up import MadeUpPeople

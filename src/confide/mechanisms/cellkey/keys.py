@@ -21,18 +21,17 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.engines import Engine, Source
-from confide.engines.groups import whole_file
+from confide.engines.protocol import whole_file
 from confide.errors import Finding, InputError, Place
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
 from confide.releases.tabular import projected
 from confide.schema import Query
 
-Integers = npt.NDArray[np.int64]
 _WORD = 64
 _CHUNK = 1 << 20
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats, Integers
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.mechanisms.cellkey.keys import uniform
 from confide.noise import ReleaseKey, derive_stream
@@ -226,10 +227,6 @@ def _wrong(what: str, found: str, expected: str) -> Finding:
 def _bad_file(path: Path, line: int | None, what: str, found: str, expected: str) -> Finding:
     place = Place(file=str(path), line=line)
     return Finding("bad-abs-table", what, place, found, expected, "correct the file, or export it again")
-
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class Lookup(Protocol):

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.errors import Finding, SpecError
 from confide.mechanisms.cellkey.keys import CellSums, CellValues
 from confide.mechanisms.cellkey.spec import MagnitudePart, NoiseTablePart
@@ -37,7 +38,6 @@ from confide.noise.ptables import PTable, generate, magnitude_settings, read_tab
 from confide.noise.ptables.ptable import permutation
 from confide.releases.spec import LoadedSpec
 
-Integers = npt.NDArray[np.int64]
 PIECES = 100
 ORDER = b"confide/cellkey/key-order/v1"
 RULE_CONTRIBUTIONS = 2

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.geography import Geolevel
 from confide.mechanisms.cellkey.counting import PerturbedFigures
 from confide.mechanisms.cellkey.given import GivenTable
@@ -43,7 +44,6 @@ from confide.releases.tabular import (
 )
 from confide.schema import Query
 
-Integers = npt.NDArray[np.int64]
 WEIGHTED, WEIGHTED_OBSERVATION, VALUE = "weighted", "OBS_VALUE_WEIGHTED", "value"
 BATCH = 1 << 18
 Recall = Mapping[str, PerturbedFigures]

@@ -13,9 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from confide.arrays import Integers
 from confide.engines import Source
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
@@ -49,7 +47,6 @@ from confide.releases.tabular import (
 )
 from confide.schema import NO_GROUP, Attribute, Query, Schema
 
-Integers = npt.NDArray[np.int64]
 MOST_CELLS = 50_000_000
 """More cells in one table than this, on a level in one area, are a mistake: somebody crossed what should not be."""
 MOST_NUMBERS = 1 << 62

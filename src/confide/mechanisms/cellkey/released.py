@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.engines import Engine
-from confide.engines.groups import private_folder
+from confide.engines.protocol import private_folder
 from confide.mechanisms.cellkey.counting import count_cells, value_scale
 from confide.mechanisms.cellkey.given import GivenTable, read_given
 from confide.mechanisms.cellkey.keyed_records import write_coded
@@ -27,7 +27,6 @@ from confide.releases.tabular import COUNT, QueryTable, TableRows, UnlikePlanErr
 from confide.releases.workspace import Workspace
 from confide.schema import Query
 
-Integers = npt.NDArray[np.int64]
 CODED = "coded.parquet"
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.answers import TypedAnswer
+from confide.arrays import Integers
 from confide.errors import ConfideError
 from confide.mechanisms.cellkey.counting import scaled
 from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_cells, read_table, verify_given
@@ -49,8 +50,6 @@ from confide.releases.published_release import (
 from confide.releases.published_rows import PublishedRows, impossible, marginals_of
 from confide.releases.tabular import Margin, Table, TableRows, projected
 from confide.report.render import exact_text
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from confide.arrays import Floats, Integers
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
@@ -64,10 +64,6 @@ from confide.report.render import render
 #
 # The lookup gives, for the cells that a parent keeps, the very arrays that measuring would give
 # (:func:`confide.mechanisms.topdown.measure.measure`); what happens to them is the same code.
-
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

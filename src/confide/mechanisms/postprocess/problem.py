@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
+from confide.arrays import Integers
 from confide.documents import load_shipped
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
@@ -34,7 +35,7 @@ from confide.mechanisms.topdown.measurements.reading import (
     root_total,
 )
 from confide.mechanisms.topdown.output.settings import prepare_output
-from confide.mechanisms.topdown.problem import Integers, TopDownProblem, read_topdown_frame
+from confide.mechanisms.topdown.problem import TopDownProblem, read_topdown_frame
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy

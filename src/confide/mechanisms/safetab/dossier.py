@@ -16,6 +16,7 @@ from confide.mechanisms.safetab.settings import LARGE_REGIONS
 from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases.evaluate import require_sealed
 from confide.report import charts
+from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
 from confide.report.dossier import (
     BANNER,
     Evaluated,
@@ -25,7 +26,6 @@ from confide.report.dossier import (
     write_over_keys,
 )
 from confide.report.geometry import AreaSums, area_maps, require_levels
-from confide.report.lone_figures import ALIKE, LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility.metrics import bin_label
 

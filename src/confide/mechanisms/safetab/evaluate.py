@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.intervals import intervals, sum_intervals
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     TableForPeople,
@@ -40,13 +40,15 @@ from confide.mechanisms.safetab.tallies import (
     LevelTally,
     SafeTabEvaluation,
     SuppressionCurve,
+    intervals,
+    sum_intervals,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
 from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
 from confide.releases.workspace import Workspace
+from confide.report.certificate import LoneFigures
 from confide.report.geometry import AreaSums
-from confide.report.lone_figures import LoneFigures
 from confide.utility.metrics import bin_of
 
 # What the plan's laws say of a group with n persons, for many n at once, in double precision.
@@ -170,7 +172,6 @@ def _mass(law: NoiseDistribution, reach: int) -> Numbers:
     return np.asarray(mass / mass.sum())
 
 
-Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
 _CELLS = np.array(CELLS_OF_LEVEL)
 

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.problem import GroupLevel, empty_rule, is_sparse, query_key
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, CHOICE, GRIDS, TABLE, TOTAL_ONLY, TOTAL_TABLE, Grid
 from confide.noise import NoiseDistribution, NoiseStream, draw, draw_at, draw_survivors, fits_table, rank_to_place
@@ -78,8 +79,6 @@ class OccupiedGroups:
         np.add.at(counts, (np.repeat(there, lengths), grid.of_finest[self.cell[rows]]), self.n[rows])
         return counts
 
-
-Integers = npt.NDArray[np.int64]
 
 GROUPS_AT_ONCE = 1 << 16
 """How many groups get the cells of a grid at a time."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.engines import Engine, Source
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability

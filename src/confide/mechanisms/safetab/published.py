@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from confide.arrays import Floats, Integers
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.codes import read_iterations
@@ -44,7 +45,7 @@ from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.output.verify import KINDS, Fits
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.figure_noise import AdditiveLaw
-from confide.releases.published import Floats, Published, PublishedGeography, PublishedMarginal, sparse
+from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_release import NOISE, KnownAreas, release_title
 from confide.schema import Query, Schema
 
@@ -171,7 +172,6 @@ def _sizes(numbers: Integers, counted: npt.NDArray[np.bool_]) -> Integers:
     return np.where(np.append(distinct, -1)[at] == numbers, np.append(size, 0)[at], 0)
 
 
-Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
 Regions = tuple[int, ...]
 """Positions of region types."""

@@ -22,10 +22,10 @@ from functools import cached_property
 from math import ceil, sqrt
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.evaluate import TrueGroups
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.output.reading import find
@@ -41,8 +41,6 @@ from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_sur
 from confide.releases.evaluate import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw, require_sealed
 from confide.releases.mechanism import NoiseSource
 from confide.releases.workspace import Workspace
-
-Integers = npt.NDArray[np.int64]
 
 MEASURED, DRAWN_AGAIN = "measured", "drawn again"
 STAGE = "stage 1"

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from confide.mechanisms.safetab.codes import PlannedIteration
-from confide.mechanisms.safetab.intervals import count_interval, excess_of_sum, margin_of_sum
 from confide.mechanisms.safetab.output.coded import (
     ITERATION,
     MEASURED_AS,
@@ -23,6 +22,7 @@ from confide.mechanisms.safetab.output.coded import (
 )
 from confide.mechanisms.safetab.output.rows import MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TABLE, TOTAL_ONLY, TOTAL_TABLE
+from confide.mechanisms.safetab.tallies import count_interval, excess_of_sum, margin_of_sum
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, price
 from confide.releases.companions import Codebook, DescribedTable, asked

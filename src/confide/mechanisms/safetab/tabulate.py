@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_parquet
-from confide.engines.protocol import identifier, literal
+from confide.engines.protocol import identifier, literal, private_folder, write_parquet
 from confide.mechanisms.safetab.codes import iterations_of
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, RACE_COLUMNS, in_states, person_expressions

@@ -22,7 +22,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from confide.mechanisms.suppression.structure import DoesNotAddUpError, Flags, Floats, Integers, Structure, minimise
+from confide.arrays import Floats, Integers
+from confide.mechanisms.suppression.structure import DoesNotAddUpError, Flags, Structure, minimise
 
 # Bounds carried through equations: what each leaves to one cell, given the bounds of the others.
 

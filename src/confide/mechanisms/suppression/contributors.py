@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from confide.mechanisms.suppression.structure import Integers
+from confide.arrays import Integers
 
 NOBODY = -1
 LEAST = -(1 << 62)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.engines import Engine
 from confide.engines.protocol import identifier
 from confide.errors import Finding
@@ -29,7 +30,7 @@ from confide.mechanisms.suppression.crossing import leaf_codes
 from confide.mechanisms.suppression.magnitudes import RecordMagnitudes, check_magnitudes, read_magnitudes
 from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem, UnionRule
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem
-from confide.mechanisms.suppression.structure import Dimension, Flags, Integers, LinkedTables
+from confide.mechanisms.suppression.structure import Dimension, Flags, LinkedTables
 from confide.mechanisms.suppression.suppress import add_up, joined, pose
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases.tabular import AREA

@@ -16,9 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from confide.arrays import Integers
 from confide.errors import SpecError
 from confide.geography import Geolevel
-from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, Integers
+from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping
 from confide.releases.tabular import AREA, TOTAL_CODE
 from confide.schema import Recode, Schema

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding
@@ -25,7 +26,7 @@ from confide.mechanisms.suppression.mechanism import count, fingerprint_of, pose
 from confide.mechanisms.suppression.output import ONE, read_table
 from confide.mechanisms.suppression.problem import PatternProblem, in_steps, step_of
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem, SuppressionProgramme
-from confide.mechanisms.suppression.structure import ROOT, Flags, Floats, Integers
+from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.unions import sensitive_unions
 from confide.mechanisms.suppression.units import in_unit
 from confide.mechanisms.suppression.variables import Variable
@@ -34,9 +35,9 @@ from confide.releases.progress import Progress
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
+from confide.report.certificate import LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps
-from confide.report.lone_figures import LoneFigures, risk_pictures
 from confide.report.render import render
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked

@@ -25,8 +25,9 @@ from math import gcd
 import numpy as np
 from scipy import sparse
 
+from confide.arrays import Floats, Integers
 from confide.mechanisms.suppression.problem import NOBODY, PatternProblem, ProtectionNeed
-from confide.mechanisms.suppression.structure import Flags, Floats, Integers, is_whole, minimise
+from confide.mechanisms.suppression.structure import Flags, is_whole, minimise
 
 FREE = 1e-3
 """What it costs to move a cell that is suppressed already, relative to the cheapest that is not."""

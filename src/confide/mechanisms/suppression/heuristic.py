@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from confide.arrays import Integers
 from confide.mechanisms.suppression.flows import (
     NOTHING,
     FeasibleFlow,
@@ -20,7 +21,6 @@ from confide.mechanisms.suppression.flows import (
     Search,
     cheapest,
 )
-from confide.mechanisms.suppression.kinds import Lifting
 from confide.mechanisms.suppression.problem import (
     LARGEST,
     NOBODY,
@@ -30,7 +30,8 @@ from confide.mechanisms.suppression.problem import (
     cannot_protect,
     not_found,
 )
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.structure import Flags
+from confide.mechanisms.suppression.variables import Lifting
 
 Advance = Callable[[int], None]
 

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from confide.arrays import Integers
 from confide.errors import ParameterError
 from confide.mechanisms.suppression.divisions import (
     TableMargin,
@@ -35,7 +36,6 @@ from confide.mechanisms.suppression.divisions import (
 from confide.mechanisms.suppression.structure import (
     JOINT,
     Dimension,
-    Integers,
     LinkedTables,
     Structure,
     TableDimensions,

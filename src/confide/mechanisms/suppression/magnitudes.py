@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
@@ -24,7 +25,6 @@ from confide.inputs.made_up import MadeUpPeople
 from confide.inputs.records import ROWS_NAMED, bad_record, count_rows
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import SuppressionData
-from confide.mechanisms.suppression.structure import Integers
 from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of, published_figures
 
 VALUE, WEIGHT, CONTRIBUTOR = "record value", "record weight", "record contributor"

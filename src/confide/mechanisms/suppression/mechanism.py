@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import ConfideError, Finding
 from confide.inputs.argus import write_jj
 from confide.inputs.made_up import MadeUpPeople, RecordForm
@@ -49,7 +50,7 @@ from confide.mechanisms.suppression.statement import (
     suppression_sizes,
     suppression_statement,
 )
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import solve
 from confide.releases.boards import Board, prepared_without_records
 from confide.releases.companions import Codebook

@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
+from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
 from confide.mechanisms.suppression.heuristic import Advance, Protection, heuristic, protect
 from confide.mechanisms.suppression.problem import NOBODY, Levels, Pattern, PatternProblem
 from confide.mechanisms.suppression.structure import (
     Flags,
-    Floats,
-    Integers,
     LinkedTables,
     Structure,
     TableDimensions,

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from confide.arrays import Integers
 from confide.mechanisms.suppression.programme import HierarchicalTable, described, unit_of
-from confide.mechanisms.suppression.structure import ROOT, Flags, Integers
+from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.units import figure_type, published_figures, units_of
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases import tabular

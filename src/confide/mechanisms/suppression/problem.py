@@ -14,15 +14,16 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from confide.arrays import Floats, Integers
 from confide.errors import CONFIDENTIAL, NOWHERE, ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.attacker import Attacker
 from confide.mechanisms.suppression.contributors import NOBODY as NOBODY
 from confide.mechanisms.suppression.contributors import Contributors, contributors_of
-from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
+from confide.mechanisms.suppression.structure import Flags, Structure
 
 if TYPE_CHECKING:
-    from confide.mechanisms.suppression.kinds import Kinds
+    from confide.mechanisms.suppression.variables import Kinds
 
 # Primary rules: which cells would disclose something, and how far an attacker must be kept from their values.
 #

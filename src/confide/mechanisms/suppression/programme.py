@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
@@ -21,12 +22,7 @@ from confide.inputs.spelled import reading_facts
 from confide.mechanisms.suppression.crossing import of_attribute, of_levels, published_codes
 from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
-from confide.mechanisms.suppression.structure import (
-    Flags,
-    Integers,
-    LinkedTables,
-    TableDimensions,
-)
+from confide.mechanisms.suppression.structure import Flags, LinkedTables, TableDimensions
 from confide.mechanisms.suppression.variables import Variable, read_variable
 from confide.releases import tabular
 from confide.releases.spec import LoadedSpec, find_source, frame_rules

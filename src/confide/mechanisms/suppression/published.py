@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from confide.arrays import Floats, Integers
 from confide.errors import ReleaseError
 from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
-from confide.mechanisms.suppression.structure import ROOT, Floats, Integers
+from confide.mechanisms.suppression.structure import ROOT
 from confide.mechanisms.suppression.variables import Variable, strata
 from confide.releases.published import EVERYWHERE, Published, PublishedGeography, PublishedMarginal, one_unit, sparse
 from confide.releases.published_release import (

@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse
 
+from confide.arrays import Floats, Integers
 from confide.errors import NOWHERE, ConfideError, Finding, InputError, ParameterError, Place
 
 if TYPE_CHECKING:
     from confide.mechanisms.suppression.joint import JointTable
 
-Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 ROOT = 0
@@ -418,8 +418,6 @@ def _wrong(name: str, problem: str, expected: str) -> ParameterError:
 
 # Linear and integer programmes over equations, solved by HiGHS: one call, one way to fail.
 
-
-Floats = npt.NDArray[np.float64]
 
 SOLVED, LIMIT, INFEASIBLE = 0, 1, 2
 

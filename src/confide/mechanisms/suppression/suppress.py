@@ -18,12 +18,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression.contributors import Contributors
 from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
 from confide.mechanisms.suppression.joint import linked_people, longest_variable, people_behind
-from confide.mechanisms.suppression.kinds import Kinds
 from confide.mechanisms.suppression.optimal import modular_protection, optimal
 from confide.mechanisms.suppression.problem import (
     Levels,
@@ -35,17 +35,9 @@ from confide.mechanisms.suppression.problem import (
     threshold,
     weights,
 )
-from confide.mechanisms.suppression.structure import (
-    JOINT,
-    Dimension,
-    Flags,
-    Integers,
-    LinkedTables,
-    TableDimensions,
-    flat,
-    link,
-)
+from confide.mechanisms.suppression.structure import JOINT, Dimension, Flags, LinkedTables, TableDimensions, flat, link
 from confide.mechanisms.suppression.unions import open_unions
+from confide.mechanisms.suppression.variables import Kinds
 
 __all__ = ["Method", "SuppressionResult", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from confide.arrays import Integers
 from confide.mechanisms.suppression.contributors import NOBODY, Contributors
 from confide.mechanisms.suppression.heuristic import Protection
 from confide.mechanisms.suppression.problem import Levels, PatternProblem, cannot_protect
-from confide.mechanisms.suppression.structure import UNION, Flags, Integers, Structure
+from confide.mechanisms.suppression.structure import UNION, Flags, Structure
 
 THINNED = 5
 """After so many rounds nothing is published again: from then on each hides more, and they end."""

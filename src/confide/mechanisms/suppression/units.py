@@ -16,7 +16,8 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.arrays import Integers
+from confide.mechanisms.suppression.structure import Flags
 from confide.releases.tabular import masked
 
 MOST_DIGITS = 9

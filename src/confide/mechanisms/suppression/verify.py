@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.attacker import TOLERANCE, Attacker
 from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.problem import step_of
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, unit_of
-from confide.mechanisms.suppression.structure import Flags, Floats, Integers, Structure
+from confide.mechanisms.suppression.structure import Flags, Structure
 from confide.releases import tabular
 from confide.releases.mechanism import Check
 

@@ -1,6 +1,7 @@
 """Record swapping: some households exchange their places before anything is tabulated."""
 
-from confide.mechanisms.swapping.core import Columns, swap_records
-from confide.mechanisms.swapping.settings import SwapSettings, load_settings, swap_settings
+from __future__ import annotations
 
-__all__ = ["Columns", "SwapSettings", "load_settings", "swap_records", "swap_settings"]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -7,18 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, RunError
 from confide.geography import Spine, build_spine
 from confide.mechanisms.swapping.people import ADULTS, People, arrange, combined
 from confide.mechanisms.swapping.permutation import kinds_in_blocks, permutation_swap, strata_findings
 from confide.mechanisms.swapping.settings import NO_NOISE, NOISE, SwapSettings
-from confide.mechanisms.swapping.swap import KeptCount, Streams, Swap, choices, kept_in_blocks, random_order, rounded
-from confide.mechanisms.swapping.targeted import risk_levels, targeted_swap
+from confide.mechanisms.swapping.swap import (
+    KeptCount,
+    Streams,
+    Swap,
+    choices,
+    kept_in_blocks,
+    random_order,
+    risk_levels,
+    rounded,
+    targeted_swap,
+)
 from confide.noise import ReleaseKey, draw_subset
 from confide.releases.tabular import with_own_memory
 from confide.schema import NO_GROUP, Attribute, Recode, Schema
@@ -42,7 +51,6 @@ from confide.schema import NO_GROUP, Attribute, Recode, Schema
 # Rodriguez (2021). Where its description leaves a choice, it is said here what is done.
 
 
-Integers = npt.NDArray[np.int64]
 TAKEN = "taken"
 
 

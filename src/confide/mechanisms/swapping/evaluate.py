@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import binom
 
+from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
@@ -30,21 +30,19 @@ from confide.mechanisms.swapping.permutation import KINDS, largest_of, selection
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.records import read_people, variables_of
 from confide.mechanisms.swapping.settings import SwapSettings
-from confide.mechanisms.swapping.swap import HOUSEHOLDS, Streams, Swap, choices, exponentials
-from confide.mechanisms.swapping.targeted import risk_levels
+from confide.mechanisms.swapping.swap import HOUSEHOLDS, Streams, Swap, choices, exponentials, risk_levels
 from confide.releases.evaluate import require_records
 from confide.releases.mechanism import Job, NoiseSource, OutcomeLaw, Residuals
 from confide.releases.progress import Progress
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
+from confide.report.certificate import LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
-from confide.report.lone_figures import LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility import tally
 
-Integers = npt.NDArray[np.int64]
 SCORE_CLASSES = 64
 """Scores are looked at in so many classes, all as likely."""
 LARGEST_LOOKED_AT = 2_000

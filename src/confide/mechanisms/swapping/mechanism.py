@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.documents import shipped
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_parquet, write_text
+from confide.engines.protocol import private_folder, write_parquet, write_text
 from confide.errors import Finding, InputError, Place, RunError
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.proposals import OfficeFiles
@@ -65,7 +65,6 @@ from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
 from confide.report.render import render
 
-Integers = npt.NDArray[np.int64]
 BYTES_PER_RECORD_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
 

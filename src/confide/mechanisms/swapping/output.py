@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.mechanisms.swapping.people import People, combined
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.spec import HOUSEHOLD
@@ -98,7 +98,6 @@ def _summed(key: Integers, count: Integers) -> tuple[Integers, Integers]:
     return distinct, sums
 
 
-Integers = npt.NDArray[np.int64]
 PERSONS = "persons"
 MICRODATA = f"microdata/{PERSONS}"
 _BATCH = 1 << 18

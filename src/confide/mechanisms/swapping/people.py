@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, Finding, InputError
 from confide.geography import Spine
 from confide.inputs.frame import fingerprint as frame_fingerprint
-
-Integers = npt.NDArray[np.int64]
 
 NO_HOUSEHOLD = -1
 SIZE, ADULTS = "size", "adults"

@@ -29,12 +29,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People, combined, kinds_of_households
 from confide.mechanisms.swapping.settings import SwapSettings
 from confide.mechanisms.swapping.swap import KeptCount, Streams, Swap, choices_at, shuffled
 
-Integers = npt.NDArray[np.int64]
 SELECTED = "selected"
 KINDS = "households by kind"
 

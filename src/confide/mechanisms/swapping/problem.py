@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
@@ -44,8 +41,6 @@ from confide.releases.tabular import (
     too_large,
 )
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

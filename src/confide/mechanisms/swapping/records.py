@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.engines import Engine
-from confide.engines.groups import private_folder, write_parquet
-from confide.engines.protocol import identifier, literal
+from confide.engines.protocol import identifier, literal, private_folder, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.made_up import MadeUpPeople
@@ -27,8 +26,6 @@ from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.permutation import strata_findings
 from confide.mechanisms.swapping.problem import SwappingProblem, placed_in_spec
 from confide.releases.mechanism import Job
-
-Integers = npt.NDArray[np.int64]
 
 
 def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:

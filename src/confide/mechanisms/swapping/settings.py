@@ -1,7 +1,7 @@
 """The settings of a swap: which households, how many, with whom. Shipped ones are data files, by name.
 
 Three variants. ``targeted`` takes households by their risk and exchanges each with one that is alike in a profile
-(:mod:`confide.mechanisms.swapping.targeted`). ``enhanced`` takes all households alike and pairs them by a key that
+(:mod:`confide.mechanisms.swapping.swap`). ``enhanced`` takes all households alike and pairs them by a key that
 may have noise (:mod:`confide.mechanisms.swapping.core`). ``permutation`` selects households of public strata by chance
 and permutes their places, with a stated loss (:mod:`confide.mechanisms.swapping.permutation`).
 """

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from confide.mechanisms.swapping.people import ADULTS, SIZE, People
+from confide.arrays import Floats, Integers
+from confide.mechanisms.swapping.people import ADULTS, SIZE, People, combined
 from confide.mechanisms.swapping.settings import SwapSettings
 from confide.noise import NoiseStream, ReleaseKey, WordSource, derive_stream, draw_subset
 from confide.noise.stream import Inverse, Steps, scaled_down, scaled_up
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +103,6 @@ def kept_in_blocks(
 # * **Orders** by sorting 128 bits for each element: two elements share them with a probability of 2⁻¹²⁸.
 
 
-Floats = npt.NDArray[np.float64]
 _UNIT = 2.0**-64
 
 
@@ -215,3 +215,226 @@ def apportion(total: int, sizes: Integers, order: WordSource, start: WordSource)
     hits = np.maximum(0, -((begin - ends) // people))
     parts[along] += np.diff(hits, prepend=0)
     return parts
+
+
+# Targeted record swapping: households at risk exchange their places with households that are alike.
+#
+# 1. On every level each household has a risk (:mod:`confide.mechanisms.swapping.swap`) and a score risk/E with E
+# from Exp(1): the
+#    order of falling scores is that of draws without replacement with probabilities in proportion to the risks.
+# 2. Of N households N · rate / 2 are to ask for a swap, rounded at random, spread over the areas of the finest level in
+#    proportion to their households.
+# 3. From the coarsest level to the finest, area by area: those who must be swapped on this level, by their scores; on
+# the
+#    finest level, after them, others by their scores until the quota of the area is met. Swaps that a household of the
+#    area has asked for before count towards it.
+# 4. Whoever asks goes through the profiles in order. A donor is an unused household outside the area that is equal in
+# the
+#    profile; that with the largest score is taken. With ``near``, the smallest area around is looked at first. Nobody
+#    swaps twice. Who finds nobody stays.
+#
+# Reference: sdcMicro, ``recordSwap``; with ``near``, profiles of size and adults: the swapping of the 2000 and 2010
+# Censuses as publicly described (McKenna 2018).
+
+
+# The best donor for a household: unused, with the same key, inside a wide area and outside a narrow one.
+#
+# Households are sorted once by group (key and wide area), narrow area and rank. The households of a group in one
+# narrow area are a queue; the queues of a group are a heap by their first household. A donor is the first of the best
+# queue that is not in the household's own area, so that at most one queue is set aside for a moment: a search takes a
+# few steps of the heap, however many households there are. Households that were used meanwhile are passed over when
+# they come up.
+
+
+NOBODY = -1
+
+
+class Donors:
+    """Donors of one profile: ``group`` has its key with the wide area, ``area`` the narrow one, least ``rank`` first.
+
+    ``used`` is shared with whoever swaps and says, at any time, which households are gone.
+    """
+
+    def __init__(self, group: Integers, area: Integers, rank: Floats, used: bytearray):
+        order = np.lexsort((rank, area, group))
+        begins = np.flatnonzero(np.diff(group[order], prepend=-1) | np.diff(area[order], prepend=-1))
+        self._group, self._area, self._rank, self._used = group, area, rank, used
+        self._order = order
+        self._next = begins.copy()
+        self._end = np.append(begins[1:], len(order))
+        heads = group[order[begins]]
+        self._first_queue = np.searchsorted(heads, np.arange(int(group.max(initial=-1)) + 2))
+        self._heaps: dict[int, list[tuple[float, int]]] = {}
+
+    def best(self, household: int) -> int:
+        """The donor for a household, or ``NOBODY``. It is not marked as used."""
+        heap = self._heap(int(self._group[household]))
+        own = self._area[household]
+        aside: tuple[float, int] | None = None
+        donor = NOBODY
+        while heap:
+            rank, queue = heap[0]
+            head = self._head(queue)
+            if head == NOBODY:
+                heappop(heap)
+            elif self._rank[head] != rank:
+                heapreplace(heap, (float(self._rank[head]), queue))
+            elif self._area[head] == own:
+                aside = heappop(heap)
+            else:
+                donor = head
+                break
+        if aside is not None:
+            heappush(heap, aside)
+        return donor
+
+    def _heap(self, group: int) -> list[tuple[float, int]]:
+        if group not in self._heaps:
+            queues = range(self._first_queue[group], self._first_queue[group + 1])
+            heads = self._order[self._next[queues.start : queues.stop]]
+            heap = list(zip(self._rank[heads].tolist(), queues, strict=True))
+            heapify(heap)
+            self._heaps[group] = heap
+        return self._heaps[group]
+
+    def _head(self, queue: int) -> int:
+        """The first household of a queue that is not used."""
+        place, end = int(self._next[queue]), int(self._end[queue])
+        while place < end and self._used[self._order[place]]:
+            place += 1
+        self._next[queue] = place
+        return int(self._order[place]) if place < end else NOBODY
+
+
+# How easily a household could be told from others: uniqueness along the geography.
+#
+# On a level, a person who shares the values of the risk variables with c people of the same unit, counting the
+# person, has the risk 1/c. The risk of a household is that of its member with the largest; it is kept as the smallest
+# c, a whole number. A household must be swapped at the first level, from the coarsest, on which c < k, that is, risk
+# > 1/k.
+#
+# Reference: the targeted record swapping of sdcMicro (``recordSwap``); McKenna, U.S. Census Bureau (2018), on the
+# targeting of the 2000 and 2010 Censuses.
+
+
+NOWHERE = -1
+"""The level of a household that need not be swapped."""
+
+
+def smallest_shared(people: People, cells: Integers, level: str) -> Integers:
+    """For each household the smallest c of its members. Everybody is counted, also those who live in no household."""
+    unit = people.unit_of(level)[people.block]
+    group = combined([unit, cells])
+    shared = np.bincount(group)[group]
+    return np.minimum.reduceat(shared[people.members], people.first).astype(np.int64)
+
+
+def first_level(shared: Sequence[Integers], k: int) -> Integers:
+    """For each household the position of the first level on which c < k, or ``NOWHERE``."""
+    level = np.full(len(shared[0]), NOWHERE, np.int64)
+    for position in reversed(range(len(shared))):
+        level[shared[position] < k] = position
+    return level
+
+
+ANYWHERE = "anywhere"
+MUST, SAMPLED = "at risk", "sampled"
+
+
+def targeted_swap(people: People, settings: SwapSettings, values: Mapping[str, Integers], streams: Streams) -> Swap:
+    """The swap; ``values`` has the groups of every person for each variable that the settings name."""
+    return _Swapping(people, settings, values, streams).run()
+
+
+def risk_levels(people: People, settings: SwapSettings) -> tuple[str, ...]:
+    """The levels that risk is looked at on: those named, or all with more than one unit below ``within``."""
+    levels = people.spine.levels
+    names = [level.name for level in levels]
+    below = levels if settings.within is None else levels[names.index(settings.within) + 1 :]
+    return settings.levels or tuple(level.name for level in below if level.units > 1) or (levels[-1].name,)
+
+
+class _Swapping:
+    def __init__(self, people: People, settings: SwapSettings, values: Mapping[str, Integers], streams: Streams):
+        self.people, self.settings, self.streams = people, settings, streams
+        self.levels = risk_levels(people, settings)
+        self.unit = {level.name: people.unit_of(level.name)[people.block_of] for level in people.spine.levels}
+        cells = combined([values[name] for name in settings.risk])
+        self.shared = [smallest_shared(people, cells, level) for level in self.levels]
+        self.must = first_level(self.shared, settings.k_anonymity)
+        # A score is 1/(c E), so that the smallest c E comes first.
+        self.rank = [
+            shared * exponentials(streams.of("score", level), people.households)
+            for level, shared in zip(self.levels, self.shared, strict=True)
+        ]
+        self.keys = [people.alike(profile, values) for profile in settings.profiles]
+        self.used = bytearray(people.households)
+        self.partner = np.arange(people.households, dtype=np.int64)
+        self.wanted: Counter[str] = Counter()
+        self.without: Counter[str] = Counter()
+        self.by_stage: Counter[str] = Counter()
+        self._donors: dict[tuple[int, int, str | None], Donors] = {}
+
+    def run(self) -> Swap:
+        finest = self.unit[self.levels[-1]]
+        areas = self.people.spine.level(self.levels[-1]).units
+        total = rounded(self.streams.of("total"), self.people.households * self.settings.rate / 2)
+        sizes = np.bincount(finest, minlength=areas).astype(np.int64)
+        quota = apportion(
+            total, sizes, self.streams.of("order of rests"), self.streams.of("start of the comb")
+        ).tolist()
+        for position, level in enumerate(self.levels):
+            last = position == len(self.levels) - 1
+            for area, household in self._asking(position, everybody=last):
+                if self.used[household]:
+                    continue
+                must = self.must[household] == position
+                if not must and quota[area] <= 0:
+                    continue
+                reason = f"{MUST}: {level}" if must else SAMPLED
+                self.wanted[reason] += 1
+                if self._swap(household, position):
+                    quota[int(finest[household])] -= 1
+                else:
+                    self.without[reason] += 1
+        return Swap(self.partner, dict(self.wanted), dict(self.without), dict(self.by_stage))
+
+    def _asking(self, position: int, *, everybody: bool) -> Iterator[tuple[int, int]]:
+        """Those who may ask on a level, with their area: areas in a random order, within one first those who must."""
+        unit = self.unit[self.levels[position]]
+        level = self.people.spine.level(self.levels[position])
+        turn = np.empty(level.units, np.int64)
+        turn[random_order(self.streams.of("turn", level.name), level.units)] = np.arange(level.units)
+        must = self.must == position
+        asking = np.arange(len(unit)) if everybody else np.flatnonzero(must)
+        order = np.lexsort((self.rank[position][asking], ~must[asking], turn[unit[asking]]))
+        chosen = asking[order]
+        yield from zip(unit[chosen].tolist(), chosen.tolist(), strict=True)
+
+    def _swap(self, household: int, position: int) -> bool:
+        for profile in range(len(self.keys)):
+            for wide in self._around(position):
+                donor = self._queue(profile, position, wide).best(household)
+                if donor != NOBODY:
+                    self.used[household] = self.used[donor] = 1
+                    self.partner[household], self.partner[donor] = donor, household
+                    self.by_stage[f"profile {profile + 1}, {wide or ANYWHERE}"] += 1
+                    return True
+        return False
+
+    def _around(self, position: int) -> list[str | None]:
+        """The wide areas in which donors are looked for, one after the other; None: anywhere."""
+        spine, limit = self.people.spine, self.settings.within
+        names = [level.name for level in spine.levels]
+        coarser = spine.levels[names.index(limit) + 1 if limit else 0 : names.index(self.levels[position])]
+        near = [level.name for level in reversed(coarser) if level.units > 1] if self.settings.near else []
+        return [*near, limit]
+
+    def _queue(self, profile: int, position: int, wide: str | None) -> Donors:
+        place = (profile, position, wide)
+        if place not in self._donors:
+            key = self.keys[profile]
+            group = key if wide is None else combined([key, self.unit[wide]])
+            area = self.unit[self.levels[position]]
+            self._donors[place] = Donors(group, area, self.rank[position], self.used)
+        return self._donors[place]

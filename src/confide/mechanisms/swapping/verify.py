@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.mechanisms.swapping.output import (
     MICRODATA,
     labelled_checks,
@@ -58,7 +58,6 @@ from confide.releases.tabular import (
     second_layout,
 )
 
-Integers = npt.NDArray[np.int64]
 Shared = dict[tuple[str, str], TableRows]
 """The rows of cross-classifications on a level, as they were met first."""
 

@@ -1,5 +1,7 @@
 """A static programme of cross-tabulations with independent noise. Start at ``mechanism``."""
 
-from confide.mechanisms.tables.mechanism import Tables
+from __future__ import annotations
 
-__all__ = ["Tables"]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -22,9 +22,9 @@ from confide.releases.mechanism import Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
+from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps, require_levels
-from confide.report.lone_figures import ALIKE, LoneFigures, risk_pictures
 from confide.report.render import render
 from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.engines.groups import private_folder, write_parquet
-from confide.engines.protocol import cell_index
+from confide.engines.protocol import cell_index, private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import read_frame

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from confide.answers import TypedAnswer
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, positive
 from confide.mechanisms.tables.mechanism import Tables

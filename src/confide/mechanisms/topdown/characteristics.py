@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.arrays import Floats, Integers
 from confide.documents import load_shipped, shipped
 from confide.errors import SpecError
 from confide.geography.spine import OUTSIDE, Geolevel
@@ -149,10 +150,6 @@ def _known(schema: Schema, name: str) -> bool:
 
 
 # The accuracy of one characteristic in the areas of one geography: tallies of errors, and the noise alone beside.
-
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.errors import Finding, Place
 from confide.schema import Code, Recode, Schema
 
@@ -258,9 +259,6 @@ def _clash(what: str, found: str) -> Finding:
 # An invariant is about official units, and the spine may split these. On the level of the invariant, the parts of an
 # official unit have a known sum; they must be children of one parent, or no single estimate could keep it. On a level
 # above, each unit is made of whole official ones, and its total is known.
-
-
-Integers = NDArray[np.int64]
 
 
 def invariant_level(strategy: Strategy) -> str | None:

@@ -25,12 +25,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines.groups import private_folder, write_parquet, write_text
-from confide.engines.protocol import GroupFunction
+from confide.engines.protocol import GroupFunction, private_folder, write_parquet, write_text
+from confide.estimation.active_set import GAP, InfeasibleError
 from confide.estimation.least_squares import SolveOutcome, UnsolvedError
 from confide.estimation.node_problem import MeasuredQuery
-from confide.estimation.optimality import GAP, InfeasibleError
 from confide.estimation.rounding import RoundingInfeasibleError
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 # table.
 
 
-Integers = NDArray[np.int64]
 TALLY = b"confide.tally"
 
 

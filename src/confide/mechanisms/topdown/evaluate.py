@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Engine, Source
-from confide.engines.groups import private_folder, write_parquet, write_text
-from confide.engines.protocol import Format, cell_index
+from confide.engines.protocol import Format, cell_index, private_folder, write_parquet, write_text
 from confide.errors import ParameterError, Place, ReleaseError, RunError
 from confide.estimation.sectors import SectorCount, Sectors
 from confide.geography.spine import OUTSIDE
@@ -60,7 +60,7 @@ from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import Job, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
-from confide.report.lone_figures import LoneFigures
+from confide.report.certificate import LoneFigures
 from confide.schema import DETAILED, TOTAL
 from confide.utility import LargestGroup, LargestGroups
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of
@@ -95,9 +95,6 @@ if TYPE_CHECKING:
 # with a = 1 in the blocks of A and 0 in others. So the variance of A is Σ_ℓ k_ℓ(A) v_ℓ over the levels ℓ, and k does
 # not depend on the characteristic. Proof and limits: ``docs/concepts/evaluation.md``.
 
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_CELLS = 4_096
 """The largest histogram that is inverted."""

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from confide.arrays import Floats, Integers
-from confide.engines.groups import private_folder, whole_file, write_parquet
+from confide.engines.protocol import private_folder, whole_file, write_parquet
 from confide.errors import ParameterError, Place
 from confide.estimation.cell_law import marginal_information
 from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from confide.arrays import Booleans, Floats, Integers
 from confide.documents.settings_file import FileKind
 from confide.engines import Engine
-from confide.engines.groups import write_text
+from confide.engines.protocol import write_text
 from confide.inputs.made_up import MadeUpPeople, MeasuredCells, RecordForm
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts

@@ -18,14 +18,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.estimation.node_problem import MeasuredQuery
 from confide.noise import NoiseDistribution, NoiseStream, draw_at
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Engine, Source
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.made_up import MadeUpPeople, RecordForm

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.cell_law import CellLaw
 from confide.estimation.least_squares import quantised, solve
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
@@ -23,10 +23,6 @@ from confide.estimation.sectors import Sectors
 from confide.estimation.totals import estimate_totals
 from confide.mechanisms.topdown.strategy import Pass
 from confide.schema import TOTAL
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,23 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.documents import load_shipped
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import Frame, read_counts, read_frame
 from confide.inputs.spelled import reading_facts
-from confide.mechanisms.topdown.build_spine import Optimisation, build_topdown_spine
-from confide.mechanisms.topdown.constraints import NO_LIMIT, check_invariant_level, check_sizes
-from confide.mechanisms.topdown.measurements.layout import FileLayout
-from confide.mechanisms.topdown.off_spine import (
+from confide.mechanisms.topdown.build_spine import (
+    Optimisation,
     aian_flags,
+    build_topdown_spine,
     divisions_or_places,
     off_spine_entities,
     parse_area_types,
     parse_strong_mcd_states,
     split_areas,
 )
+from confide.mechanisms.topdown.constraints import NO_LIMIT, check_invariant_level, check_sizes
+from confide.mechanisms.topdown.measurements.layout import FileLayout
 from confide.mechanisms.topdown.output.settings import Output, prepare_output
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
@@ -51,8 +53,6 @@ from confide.privacy import ZCDP
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.spec import KeyPath, LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import AreaNames, area_names, check_column_names, placed
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

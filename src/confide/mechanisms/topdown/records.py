@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.engines import Engine, Source
-from confide.engines.groups import write_parquet
-from confide.engines.protocol import cell_index, identifier, literal
+from confide.engines.protocol import cell_index, identifier, literal, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions
@@ -184,9 +183,6 @@ def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
 #
 # A parent keeps the sums of its children's limits, so below it there is always a solution; with totals known below the
 # root, the descent takes limits that leave room for them (``docs/proofs/topdown.md``, section 5).
-
-
-Integers = NDArray[np.int64]
 
 
 def clashes_in_blocks(problem: TopDownProblem) -> Iterator[Finding]:

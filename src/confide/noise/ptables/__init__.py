@@ -8,7 +8,7 @@
 >>> table.lookup([0, 1, 50], [99_999_999] * 3)           # the noise of three counts with one cell key; zero stays
 array([0, 2, 2])
 
-* :mod:`~confide.noise.ptables.ptable_settings`: D, V, js and further conditions; the problem of each row;
+* :mod:`~confide.noise.ptables.design`: D, V, js and further conditions; the problem of each row;
 * :mod:`~confide.noise.ptables.design`: which variances are possible, exactly; all rows of maximum entropy
   (:mod:`confide.noise.max_entropy`);
 * :mod:`~confide.noise.ptables.ptable`: the table in whole numbers, the lookup, what can be wrong with one, and the same
@@ -19,24 +19,8 @@ array([0, 2, 2])
 Derivation: ``docs/proofs/ptables.md``. For users: ``docs/concepts/ptables.md``.
 """
 
-from confide.noise.max_entropy import RowCertificate as RowCertificate
-from confide.noise.max_entropy import RowProblem as RowProblem
-from confide.noise.ptables.design import Design as Design
-from confide.noise.ptables.design import DesignedRow as DesignedRow
-from confide.noise.ptables.design import feasible as feasible
-from confide.noise.ptables.design import generate as generate
-from confide.noise.ptables.formats import PTableFile as PTableFile
-from confide.noise.ptables.formats import export_ons as export_ons
-from confide.noise.ptables.formats import export_text as export_text
-from confide.noise.ptables.formats import read_table as read_table
-from confide.noise.ptables.ptable import DECIMAL as DECIMAL
-from confide.noise.ptables.ptable import LookupRow as LookupRow
-from confide.noise.ptables.ptable import PTable as PTable
-from confide.noise.ptables.ptable import modify as modify
-from confide.noise.ptables.ptable import same_distribution as same_distribution
-from confide.noise.ptables.ptable_answer import NOT_A_GUARANTEE as NOT_A_GUARANTEE
-from confide.noise.ptables.ptable_answer import EpsilonDeltaReading as EpsilonDeltaReading
-from confide.noise.ptables.ptable_answer import epsilon_delta_reading as epsilon_delta_reading
-from confide.noise.ptables.ptable_settings import PTableSettings as PTableSettings
-from confide.noise.ptables.ptable_settings import count_settings as count_settings
-from confide.noise.ptables.ptable_settings import magnitude_settings as magnitude_settings
+from __future__ import annotations
+
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

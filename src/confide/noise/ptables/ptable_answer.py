@@ -12,11 +12,10 @@ from typing import Any
 from confide.answers import TypedAnswer, renamed
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact
-from confide.noise.ptables.design import Design, generate
+from confide.noise.ptables.design import Design, PTableSettings, count_settings, generate, magnitude_settings
 from confide.noise.ptables.formats import KEYS as ONS_KEYS
 from confide.noise.ptables.formats import Form, export_ons, export_text, read_table
 from confide.noise.ptables.ptable import DECIMAL, PTable, key_of, modify
-from confide.noise.ptables.ptable_settings import PTableSettings, count_settings, magnitude_settings
 
 
 class PTableFormat(StrEnum):

@@ -11,21 +11,8 @@ everything else is computed from that list. Read from the inside outwards:
 For curators: ``docs/concepts/ledger.md``.
 """
 
-from confide.releases.ledger.account import Account, Reservation, RunState
-from confide.releases.ledger.book import OTHER_RECORDS, Ledger, RunRecord, Sighting, leave_witness, read_witness
-from confide.releases.ledger.entries import Definition, Entry, Neighbours
+from __future__ import annotations
 
-__all__ = [
-    "OTHER_RECORDS",
-    "Account",
-    "Definition",
-    "Entry",
-    "Ledger",
-    "Neighbours",
-    "Reservation",
-    "RunRecord",
-    "RunState",
-    "Sighting",
-    "leave_witness",
-    "read_witness",
-]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -21,10 +21,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.errors import ConfideError
 from confide.releases.tabular.table import (
     AREA,
@@ -35,8 +35,6 @@ from confide.releases.tabular.table import (
     text_column,
 )
 from confide.schema import TOTAL, TOTAL_CODE
-
-Integers = npt.NDArray[np.int64]
 
 AREA_NAME, MARGIN, STATUS = "area_name", "margin", "status"
 PUBLISHED, SUPPRESSED = "published", "suppressed"

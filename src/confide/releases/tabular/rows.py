@@ -15,18 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.releases.folder import ReleaseWriter
 from confide.releases.tabular.coded import CodedColumns
-from confide.releases.tabular.table import (
-    AREA,
-    COUNT,
-    LEVEL,
-    SECOND,
-    Integers,
-    Table,
-    UnlikePlanError,
-    text_column,
-)
+from confide.releases.tabular.table import AREA, COUNT, LEVEL, SECOND, Table, UnlikePlanError, text_column
 from confide.schema import ALL, TOTAL_CODE
 
 DATAFLOW, OBSERVATION = "DATAFLOW", "OBS_VALUE"

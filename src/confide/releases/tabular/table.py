@@ -10,13 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from confide.arrays import Integers
 from confide.errors import ConfideError, Finding, Place
 from confide.schema import ALL, TOTAL, TOTAL_CODE, Attribute, CrossClassification, Query, Recode
-
-Integers = npt.NDArray[np.int64]
 
 LEVEL, AREA, COUNT = "level", "area", "count"
 FIRST, SECOND = 1, 2

@@ -5,7 +5,7 @@
 
 ``T01001`` has the total of every group that is published; ``T02001``, ``T02002`` and ``T02003`` have sex by 4, 9 or 23
 ages of the groups that earned it, with the sums of each sex and of all. ``low`` and ``high`` are those of
-:mod:`confide.mechanisms.safetab.intervals`, from the plan alone: so that whoever has ``t1``, ``t2`` and the plan can
+:mod:`confide.mechanisms.safetab.tallies`, from the plan alone: so that whoever has ``t1``, ``t2`` and the plan can
 make these tables anew, and ``verify`` does.
 """
 
@@ -18,11 +18,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
-from confide.mechanisms.safetab.intervals import intervals, margin_of_sum, sum_intervals
 from confide.mechanisms.safetab.output.rows import MEASURED, GroupCounts
 from confide.mechanisms.safetab.settings import (
     CELLS_OF_LEVEL,
@@ -36,6 +35,7 @@ from confide.mechanisms.safetab.settings import (
     TOTAL_TABLE,
     LevelName,
 )
+from confide.mechanisms.safetab.tallies import intervals, margin_of_sum, sum_intervals
 from confide.noise import NoiseDistribution
 from confide.releases.tabular import (
     AREA,
@@ -50,8 +50,6 @@ from confide.releases.tabular import (
     repeated,
     text_column,
 )
-
-Integers = npt.NDArray[np.int64]
 
 ITERATION, SEX = "iteration", "sex"
 LOW, HIGH, VARIANCE, MEASURED_AS, MEASURED_IN = "low", "high", "variance", "measured_as", "measured_in"

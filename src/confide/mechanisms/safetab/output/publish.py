@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.output.coded import TITLES, CodedGroups, CodedLayout
 from confide.mechanisms.safetab.output.rows import (
@@ -51,9 +52,6 @@ from confide.releases.workspace import Workspace
 # The order is that of tabulation: states, counties, tracts, places, AIANNH areas. The Census Bureau's own is not
 # public. An area takes part at the iteration levels that its type is tabulated for. A total-only iteration, which is
 # measured in states alone, can thereby appear in a county that is a whole state.
-
-
-Integers = npt.NDArray[np.int64]
 
 
 def unify(counts: Mapping[str, GroupCounts], sets: Sequence[CoterminousSet], iterations: int) -> dict[str, GroupCounts]:

@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.output.rows import ANY_AGE, MEASURED, T1, T2, table_schema
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE, Grid
 from confide.releases.tabular import RowsInOrder
-
-Integers = npt.NDArray[np.int64]
 
 WIDTHS = {"USA": 1, "STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}
 """The digits of a region's identifier; those of Puerto Rico are as wide as the others of their kind."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.output.coded import (
     ITERATION,
     MEASURED_AS,
@@ -63,7 +63,6 @@ from confide.releases.tabular import (
 )
 from confide.releases.tabular.checks import text_batches
 
-Integers = npt.NDArray[np.int64]
 LEFT_OUT = -1
 
 

@@ -12,20 +12,19 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.codes import CodeLists
-from confide.mechanisms.safetab.intervals import margin_of_sum
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, SEXES, TOTAL_TABLE, Grid
+from confide.mechanisms.safetab.tallies import margin_of_sum
 from confide.releases.tabular import masked
 
 # The noisy counts of many groups, with tables of different sizes, as flat arrays.
 
 
-Integers = npt.NDArray[np.int64]
 _CELLS = np.array(CELLS_OF_LEVEL)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Integers
 from confide.mechanisms.safetab.codes import PlannedIteration
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.reading import (
@@ -172,9 +173,6 @@ class Fits:
         for number in range(len(REGION_TYPES)):
             if ends[number] < ends[number + 1]:
                 yield number, np.arange(ends[number], ends[number + 1])
-
-
-Integers = npt.NDArray[np.int64]
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:

@@ -6,36 +6,8 @@ from a :class:`TuningQuestion` to a :class:`ReleaseTuning`. Reference: Haney et 
 sections 5.3.2 and 6. For users: ``docs/concepts/safetab-tuning.md``.
 """
 
-from confide.mechanisms.safetab.tuning.answer import LevelTuning, ReleaseTuning, tune
-from confide.mechanisms.safetab.tuning.question import (
-    PRODUCTION,
-    BudgetRule,
-    LevelQuestion,
-    TuningQuestion,
-    production_settings,
-    production_tuning,
-    question_of,
-)
-from confide.mechanisms.safetab.tuning.safetab_tuning import (
-    NoiseCostComparison,
-    SafeTabTuning,
-    compare_noise_costs,
-    tune_safetab,
-)
+from __future__ import annotations
 
-__all__ = [
-    "PRODUCTION",
-    "BudgetRule",
-    "LevelQuestion",
-    "LevelTuning",
-    "NoiseCostComparison",
-    "ReleaseTuning",
-    "SafeTabTuning",
-    "TuningQuestion",
-    "compare_noise_costs",
-    "production_settings",
-    "production_tuning",
-    "question_of",
-    "tune",
-    "tune_safetab",
-]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

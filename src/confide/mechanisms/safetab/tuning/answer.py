@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from confide.errors import ParameterError, Place
-from confide.mechanisms.safetab.intervals import count_interval, inverted, margin_of_sum
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, ITERATION_LEVELS, TOTAL_TABLE
+from confide.mechanisms.safetab.tallies import count_interval, inverted, margin_of_sum
 from confide.mechanisms.safetab.tuning.question import (
     COVERAGE,
     BudgetRule,

@@ -10,5 +10,5 @@
 ``draft``          the spec and the description that ``confide suppress`` writes
 =================  ==================================================================================================
 
-The audit (``confide.attacks.suppression``) reads its tables by the first three.
+The audit (``confide.lab.attacks.suppression``) reads its tables by the first three.
 """

@@ -20,8 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from confide.arrays import Floats
 from confide.errors import Finding, InputError, ParameterError, Place
-from confide.inputs.proposals.file_look import vocabulary
+from confide.inputs.proposals.column_proposal import vocabulary
 from confide.mechanisms.suppression.given.cell_rows import read_columns
 from confide.mechanisms.suppression.given.description import (
     TOTALS,
@@ -33,7 +34,6 @@ from confide.mechanisms.suppression.given.description import (
     total_of,
     with_hierarchies,
 )
-from confide.mechanisms.suppression.structure import Floats
 from confide.releases.tabular import AREA_NAME, LABEL_ENDING, MARGIN
 
 DELIMITERS = (",", ";", "\t", "|")

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Floats, Integers
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.inputs.argus import read_metadata, read_tab
 from confide.mechanisms.suppression.given.description import Parts, TableInput, TableText, wrong
-from confide.mechanisms.suppression.structure import NOT_HERE, Dimension, Flags, Floats, Integers, TableDimensions, tree
+from confide.mechanisms.suppression.structure import NOT_HERE, Dimension, Flags, TableDimensions, tree
 from confide.mechanisms.suppression.variables import Variable, VariableGrouping
 
 LARGEST = 1 << 50

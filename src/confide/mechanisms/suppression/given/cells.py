@@ -16,6 +16,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
+from confide.arrays import Floats, Integers
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place
 from confide.inputs.argus import read_apriori
 from confide.mechanisms.suppression.counting import Truth, primary_levels
@@ -24,7 +25,7 @@ from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.joint import people_behind
 from confide.mechanisms.suppression.problem import Contributions, Levels
 from confide.mechanisms.suppression.programme import HierarchicalTable
-from confide.mechanisms.suppression.structure import Flags, Floats, Integers
+from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
 
 UNSAFE, SAFE, PROTECTED = "u", "s", "z"

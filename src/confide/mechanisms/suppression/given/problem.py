@@ -17,6 +17,7 @@ from math import ceil
 import numpy as np
 import pyarrow as pa
 
+from confide.arrays import Integers
 from confide.inputs.argus import JJCell, JJProblem, JJSum
 from confide.mechanisms.suppression.contributors import Contributors, contributors_of
 from confide.mechanisms.suppression.counting import magnitude_levels, primary_levels
@@ -24,7 +25,7 @@ from confide.mechanisms.suppression.given.cells import PROTECTED, SAFE, UNSAFE, 
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem, UnionRule
 from confide.mechanisms.suppression.programme import SuppressionProblem
-from confide.mechanisms.suppression.structure import Flags, Integers
+from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import pose
 from confide.mechanisms.suppression.units import published_figures
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine
 from confide.mechanisms.topdown.measurements.layout import (
@@ -41,7 +42,6 @@ from confide.schema import DETAILED
 PUBLIC_DIGITS = 16
 """How many last characters of a public block id are its official code, with the block group in it twice."""
 
-Integers = NDArray[np.int64]
 Texts = NDArray[np.str_]
 
 

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.documents import load_shipped, shipped
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Constraints, Invariant, StructuralZero
 from confide.mechanisms.topdown.spine import TopDownLevel
@@ -41,7 +42,6 @@ from confide.schema import DETAILED, NO_GROUP, Query, Recode, Schema
 if TYPE_CHECKING:
     from confide.mechanisms.topdown.problem import TopDownProblem
 
-Integers = NDArray[np.int64]
 
 SUMMED_OUT = "*"
 PUBLIC = "public-"

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from confide.engines.groups import private_folder, whole_file
+from confide.arrays import Integers
+from confide.engines.protocol import private_folder, whole_file
 from confide.errors import ConfideError, Finding, InputError, Place
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Invariant, Side, invariant_level, known_together
 from confide.mechanisms.topdown.measure import weighting_variance
@@ -52,8 +52,6 @@ ROWS_AT_ONCE = 1 << 13
 SIGMA2, VARIANCE = "sigma2", "variance"
 READ = pa.schema([("unit", pa.int64()), ("query", pa.int64()), ("n", pa.int64()), ("value", pa.list_(pa.int64()))])
 """Unit, number of the query on its level, the bits of the variance that weights it, and the measured counts."""
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from confide.arrays import Floats
+from confide.arrays import Floats, Integers
 from confide.errors import Finding, Place, RunError
 from confide.mechanisms.topdown.descent import Evidence, estimates_folder
 from confide.mechanisms.topdown.expected_errors import ReleasedNoise
@@ -53,8 +53,6 @@ from confide.schema import DETAILED
 ROWS_AT_ONCE = 1 << 14
 FURTHEST = 6
 """How many standard deviations a sum may be away: one in a thousand million true ones is further."""
-
-Integers = NDArray[np.int64]
 
 
 def verify_measurements(folder: Path, manifest: dict[str, Any], counts: Any) -> Iterator[Check]:

@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines import Advance
-from confide.engines.groups import private_folder, write_parquet
+from confide.engines.protocol import private_folder, write_parquet
 from confide.mechanisms.topdown.descent import RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements.layout import (
@@ -167,7 +168,6 @@ ROWS_PER_GROUP = 1 << 15
 
 STATE = "state"
 
-Integers = NDArray[np.int64]
 Texts = NDArray[np.str_]
 
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.geography import Geolevel
-from confide.inputs.proposals.file_look import without_accents
+from confide.inputs.proposals.column_proposal import without_accents
 from confide.mechanisms.topdown.output.tabulation import Axes, Tabulator
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.tabular import (
@@ -39,8 +39,6 @@ from confide.releases.tabular import (
     repeated,
 )
 from confide.schema import Query, Recode
-
-Integers = NDArray[np.int64]
 
 ROWS_WITH_ZEROS = 100_000
 """A table lists rows with a count of zero on a level where it has at most so many rows."""

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.engines.protocol import Advance
 from confide.geography import Geolevel, Spine
 from confide.geography.spine import OUTSIDE
@@ -24,7 +25,7 @@ from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_page, desc
 from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, CrossedTables
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
-from confide.mechanisms.topdown.problem import Integers, TopDownProblem, counts_by_code
+from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
 from confide.mechanisms.topdown.released_problem import ACCURACY
 from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
 from confide.releases.companions.labelled import LABELLED, write_labelled

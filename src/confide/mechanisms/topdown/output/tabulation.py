@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
+from confide.arrays import Integers
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.releases.spec import Name, Part, Problem
@@ -221,8 +222,6 @@ def _conditions(path: tuple[str | int, ...], where: Where, axes: Axes) -> Iterat
 
 
 UNITS_AT_ONCE = 1 << 14
-
-Integers = NDArray[np.int64]
 
 
 def histograms(blocks: int, cells: int, parts: Iterable[tuple[Integers, Integers, Integers]]) -> Any:

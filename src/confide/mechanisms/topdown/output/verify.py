@@ -20,6 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from confide.arrays import Integers
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.constraints import Side
@@ -342,8 +343,6 @@ class _Observed:
 
 
 ROWS_AT_ONCE = 1 << 18
-
-Integers = NDArray[np.int64]
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:

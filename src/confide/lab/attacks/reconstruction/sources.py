@@ -1,0 +1,264 @@
+"""What the attack can be made on: a folder of tables with a description, or a release of Confide.
+
+How a release is read back belongs to its mechanism (``mechanisms/NAME/published.py``): tables with noise, tables with
+figures left out, or the protected records themselves. For a part of a release, write a folder of tables: every file is
+read against the description (``tables.toml``), with all problems at once (``docs/concepts/reconstruction.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from confide.errors import Finding, InputError, ParameterError, Place
+from confide.inputs.table_files import read_text
+from confide.lab.attacks.reconstruction.description import (
+    BLOCK,
+    DESCRIPTION,
+    TableFilePart,
+    TablesDescription,
+    TablesGeographyPart,
+    read_description,
+    zeros_of,
+)
+from confide.mechanisms import MECHANISMS
+from confide.releases.folder import MANIFEST, read_manifest, release_of
+from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
+from confide.releases.published_release import KnownAreas, no_groups, not_attacked
+from confide.releases.published_rows import (
+    PublishedRows,
+    check_totals,
+    geography_wrong,
+    marginals_of,
+    nested,
+    query_of,
+    rows_wrong,
+)
+from confide.schema import Schema
+
+
+def read_source(
+    folder: str | Path,
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
+) -> Published:
+    """The tables of a folder with a ``tables.toml``, or those of a release folder.
+
+    Args:
+        folder: The folder.
+        schema: The schema file of a release whose schema does not ship.
+        groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
+        areas: For each level of a release, ``block`` among them, the codes of every smallest area, where its codes do
+            not say in which areas it lies: see :func:`confide.lab.attacks.read_areas`.
+
+    Returns:
+        The tables, for :func:`confide.lab.attacks.reconstruct`.
+    """
+    folder = release_of(Path(folder))
+    if (folder / DESCRIPTION).exists():
+        no_groups(groups, DESCRIPTION)
+        if schema is not None:
+            what = f"{DESCRIPTION} names the schema of its tables itself"
+            remedy = f"leave out --schema, or change it in {DESCRIPTION}"
+            raise ParameterError("schema-twice", what, Place(path="--schema"), str(schema), None, remedy)
+        return read_tables(folder)
+    if not (folder / MANIFEST).exists():
+        raise InputError(
+            "no-tables",
+            "the folder has no tables that could be attacked",
+            where=Place(file=folder.name),
+            found=f"neither {DESCRIPTION} nor {MANIFEST}",
+            expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
+            remedy="give another folder, or describe the tables: docs/concepts/reconstruction.md",
+        )
+    return read_release(folder, schema, groups, areas)
+
+
+def read_release(
+    folder: str | Path,
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: KnownAreas | None = None,
+) -> Published:
+    """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
+    folder = release_of(Path(folder))
+    manifest = read_manifest(folder)
+    if manifest["mechanism"] not in MECHANISMS:
+        raise not_attacked(manifest["mechanism"])
+    return MECHANISMS[manifest["mechanism"]].published(folder, manifest, schema, groups, areas)
+
+
+# Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
+
+
+def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> PublishedGeography:
+    """The geography of a description; ``units`` has the codes that tables of each level name.
+
+    Where no table is of blocks and no file lists them, the finest level with tables takes their place.
+    """
+    columns = _columns(folder, part, units)
+    if not columns[BLOCK]:
+        with_tables = [level for level in part.levels if units.get(level.name)]
+        if not with_tables:
+            raise geography_wrong(
+                None, "the tables have no unit at all", "no rows", "a row for each unit that has people"
+            )
+        finest = max(with_tables, key=lambda level: level.digits or 0)
+        columns = {finest.name: list(units[finest.name])}
+        for level in part.levels:
+            if level.name != finest.name and level.digits is not None and level.digits < (finest.digits or 0):
+                columns[level.name] = [code[: level.digits] for code in columns[finest.name]]
+        return nested(columns, finest.name)
+    return nested(columns, BLOCK)
+
+
+def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """For each block its code and the code of its unit on every level."""
+    blocks = list(units.get(BLOCK, ()))
+    listed = None if part.blocks is None else read_text(folder / part.blocks)
+    if listed is not None:
+        wanted = [part.block, *(level.column for level in part.levels if level.column is not None)]
+        lacking = [name for name in wanted if name not in listed.column_names]
+        if lacking:
+            found = "columns " + ", ".join(listed.column_names[:12])
+            what = f"the file of blocks has no column {lacking[0]!r}"
+            raise geography_wrong(part.blocks, what, found, "a column for each level")
+        for name in wanted:
+            codes = listed.column(name).to_pylist()
+            blank = [row for row, code in enumerate(codes) if not (code or "").strip()]
+            if blank:
+                what = f"a row has no code in the column {name!r}"
+                raise geography_wrong(
+                    part.blocks, what, f"{len(blank):,} without", "a code in every row", row=blank[0] + 1
+                )
+        row_of_block: dict[str, int] = {}
+        for row, code in enumerate(listed.column(part.block).to_pylist()):
+            if row_of_block.setdefault(code, row) < row:
+                raise geography_wrong(
+                    part.blocks, "a block is listed twice", f"block {code}", "each block once", row=row + 1
+                )
+        unknown = [code for code in blocks if code not in row_of_block]
+        if unknown:
+            what, found = "a block of the tables is not listed", f"block {unknown[0]}, one of {len(unknown):,}"
+            raise geography_wrong(part.blocks, what, found, "every block")
+        blocks = list(row_of_block)
+    columns = {BLOCK: blocks}
+    for level in sorted(part.levels, key=lambda each: -(each.digits or 0)):
+        if level.digits is not None:
+            columns[level.name] = [code[: level.digits] for code in blocks]
+        elif listed is not None:
+            columns[level.name] = listed.column(level.column).to_pylist()
+    return columns
+
+
+def read_tables(folder: str | Path) -> Published:
+    """The tables of a folder with a ``tables.toml``.
+
+    Args:
+        folder: The folder; the format of its files is in ``docs/concepts/reconstruction.md``.
+
+    Raises:
+        ConfideError: With a finding for each problem: file, row, what is wrong and what to do.
+    """
+    folder = Path(folder)
+    description, schema = read_description(folder / DESCRIPTION)
+    findings: list[Finding] = []
+    rows: list[pa.Table | None] = []
+    for table in description.tables:
+        try:
+            rows.append(_read_file(folder, table, schema, description))
+        except InputError as error:
+            findings += error.findings
+            rows.append(None)
+    if findings:
+        raise InputError(findings)
+    geography, names = _geography(folder, description, rows)
+    marginals: list[PublishedMarginal] = []
+    for table, content in zip(description.tables, rows, strict=True):
+        try:
+            depth = geography.depth(table.level) if description.geography is not None else 0
+            area = None if names is None else _unit_column(content, names, table)
+            marginals += marginals_of(_rows(table), content, schema, geography, depth, area)
+        except InputError as error:
+            findings += error.findings
+    published = Published(
+        schema, geography, tuple(marginals), zeros_of(description.zeros, schema), description.title or folder.name
+    )
+    findings += [] if findings else check_totals(published)
+    if findings:
+        raise InputError(findings)
+    return published
+
+
+def _geography(
+    folder: Path, description: TablesDescription, rows: Sequence[Any]
+) -> tuple[PublishedGeography, str | None]:
+    """The units, and the column that has them."""
+    part = description.geography
+    if part is None:
+        return one_unit(), None
+    units: dict[str, list[str]] = {}
+    for table, content in zip(description.tables, rows, strict=True):
+        units.setdefault(table.level, []).extend(content.column(_unit_column(content, part.block, table)).to_pylist())
+    return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
+
+
+def _rows(table: TableFilePart) -> PublishedRows:
+    """What the description says of the rows of a table."""
+    bound = None if table.bound is None else NoiseBound(table.bound, table.zeros_kept)
+    return PublishedRows(
+        table.name, tuple(table.queries), table.variance, bound, table.absent == "unknown", str(table.file)
+    )
+
+
+def _unit_column(content: pa.Table, block: str, table: TableFilePart) -> str:
+    return block if block in content.column_names or table.level == BLOCK else table.level
+
+
+def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: TablesDescription) -> pa.Table:
+    """All rows as text, under our names; every column that is needed is there."""
+    path = folder / str(table.file)
+    content = read_text(path)
+    ours = {theirs: name for name, theirs in table.columns.items()}
+    if "count" not in table.columns:
+        ours[table.count] = "count"
+    findings = [_no_column(table, path.name, theirs, content) for theirs in ours if theirs not in content.column_names]
+    if findings:
+        raise InputError(findings)
+    # A column that another one takes the name of is not ours to read.
+    names = [name for name in content.column_names if name in ours or name not in ours.values()]
+    content = content.select(names).rename_columns([ours.get(name, name) for name in names])
+    needed = ["count", *dict.fromkeys(v.attribute.name for q in table.queries for v in query_of(schema, q).variables)]
+    missing = [name for name in needed if name not in content.column_names]
+    if description.geography is not None:
+        unit = _unit_column(content, description.geography.block, table)
+        if unit not in content.column_names:
+            missing.append(description.geography.block)
+        elif not missing:
+            _refuse_blank(table, content, unit)
+    if missing:
+        raise InputError(_no_column(table, path.name, name, content) for name in missing)
+    return content
+
+
+def _no_column(table: TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
+    return Finding(
+        code="no-column",
+        what=f"table {table.name} has no column {name!r}",
+        where=Place(file=file, column=name),
+        found=", ".join(content.column_names[:12]),
+        expected=f"a column {name}",
+        remedy='add it, or say in the description under which name it is there: columns = { OURS = "THEIRS" }',
+    )
+
+
+def _refuse_blank(table: TableFilePart, content: pa.Table, unit: str) -> None:
+    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(unit)), ""), fill_value=True).to_numpy()
+    if blank.any():
+        what, expected = f"a row has no code in the column {unit!r}", "the code of a unit in every row"
+        raise rows_wrong(_rows(table), blank, "no-unit", what, expected, "add the code, or remove the row")

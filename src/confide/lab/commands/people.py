@@ -1,0 +1,130 @@
+"""``confide demo``, ``confide import`` and ``confide synthesize``: people who are made up or published already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from confide.cli.show import Display, Json, out, print_json
+from confide.cli.verbs import show_headline
+from confide.lab import demonstration
+from confide.lab.pl94 import import_pl94
+from confide.lab.population import simulate
+from confide.report.render import fraction_up
+
+
+def demo(
+    mechanism: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MECHANISM]",
+            help="topdown (the default), tables, safetab, cellkey, swapping or suppression.",
+        ),
+    ] = "topdown",
+    folder: Annotated[
+        Path, typer.Option("--out", help="A new folder for the results; if it exists, demo-2 is used, and so on.")
+    ] = Path("demo"),
+    persons: Annotated[
+        int | None, typer.Option(help="How many made-up persons; default: 200,000, for suppression 50,000.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same people; the noise is new every time.")] = 7,
+    layout: Annotated[
+        str | None,
+        typer.Option("--layout", help="For tables, swapping, suppression: us-state (the default) or eu-country."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
+
+    topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
+    margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
+    the tables of the EU programme. swapping: households exchange places. suppression: small counts are left out.
+    """
+    demonstrations = demonstration.DEMONSTRATIONS
+    if mechanism not in demonstrations:
+        raise typer.BadParameter(f"there is no demonstration of {mechanism!r}: {' or '.join(demonstrations)}")
+    if layout is not None and mechanism not in demonstration.OF_A_COUNTRY:
+        raise typer.BadParameter(f"--layout goes with {', '.join(demonstration.OF_A_COUNTRY)}")
+    asked: dict[str, Any] = {} if persons is None else {"persons": persons}
+    asked |= {} if layout is None else {"layout": layout}
+    demonstrated = demonstrations[mechanism](folder, **asked, seed=seed, progress=Display(quiet=as_json))
+    if as_json:
+        print_json(demonstrated.as_dict())
+        raise typer.Exit(0 if demonstrated.ok else 1)
+    for about, release in demonstrated.releases.items():
+        _show(about, release)
+    out.print("\nLook at:")
+    for sentence in demonstrated.look_at:
+        out.print(f"  {escape(sentence)}", soft_wrap=True)
+    account = list(demonstrated.releases.values())[-1].run.account
+    spent = f"{mechanism} has no privacy budget" if account is None else ""
+    if account is not None:
+        spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
+    out.print(f"\n{demonstrated.persons:,} made-up persons; {spent}.")
+    out.print(escape(f"In the browser: confide studio {demonstrated.folder}"))
+    raise typer.Exit(0 if demonstrated.ok else 1)
+
+
+def _show(about: str, release: demonstration.DemoRelease) -> None:
+    run = release.run
+    out.print()
+    accuracy = release.evaluated.accuracy.reveal("the demonstration's people are made up")
+    show_headline(accuracy, f"{about.capitalize()}: released compared with true", release.beside)
+    if run.plan.has_loss:
+        (rho,) = run.plan.loss.parameters().values()
+        out.print(f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})")
+    out.print(
+        f"release      {escape(str(run.release))}  ({'verified' if release.verification.ok else 'NOT AS SEALED'})"
+    )
+    document = "certificate" if run.plan.has_loss else "statement"
+    out.print(f"{document:11}  {escape(str(run.release / f'{document}.html'))}")
+    out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator only)")
+
+
+imports = typer.Typer(help="Make files of persons and blocks from published files.", no_args_is_help=True)
+
+
+@imports.command("pl94")
+def pl94(
+    file: Annotated[Path, typer.Argument(metavar="ZIP", help="A legacy PL 94-171 zip of the Census Bureau (2010).")],
+    folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace other files of the same names.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Person and block files from a redistricting file; every published cell is tabulated again and compared."""
+    summary = import_pl94(file, folder, overwrite=overwrite)
+    if as_json:
+        print_json(summary.as_dict())
+    else:
+        out.print(escape(str(summary)))
+
+
+def synthesize(
+    folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
+    persons: Annotated[int, typer.Option(help="How many persons.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same people.")] = 7,
+    detailed: Annotated[
+        bool,
+        typer.Option(
+            "--detailed",
+            help="Also with detailed race and ethnicity codes, as the input folders of SafeTab-P: parameters/, data/.",
+        ),
+    ] = False,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", help="us-state: a state with blocks; eu-country: municipalities with irregular codes and names."
+        ),
+    ] = "us-state",
+    as_json: Json = False,
+) -> None:
+    """Make up people, with places, households and group quarters. Nothing comes from a real person."""
+    display = Display(quiet=as_json)
+    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
+    if as_json:
+        print_json(answer.as_dict())
+    else:
+        out.print(f"{persons:,} made-up persons (seed {seed}) in {escape(str(folder))}")

@@ -1,0 +1,261 @@
+"""``confide risk bound|averaging|areas``: what bounded noise gives away, before anything is published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from confide.cli.show import Json, Plots, out, show_answer, table, write
+from confide.errors import ParameterError, Place
+from confide.lab.risk import areas as answer_areas
+from confide.lab.risk import averaging as answer_averaging
+from confide.lab.risk import bound as answer_bound
+from confide.lab.risk.bounded_noise.averaging import Optimum, Single, target_name
+from confide.lab.risk.bounded_noise.noise_rows import LEVEL, SizeClass, read_populations, success_probability
+from confide.lab.risk.bounded_noise.programme_risks import (
+    AreasAnswer,
+    AveragingAnswer,
+    AveragingRisk,
+    BoundAnswer,
+    TargetAveraging,
+)
+from confide.lab.risk.bounded_noise.static_programme import BreakdownRule
+
+ProgrammeName = Annotated[
+    str, typer.Option("--programme", metavar="NAME", help="A programme that ships, or the path of a TOML file.")
+]
+Country = Annotated[
+    str | None, typer.Option("--country", metavar="CODE", help="Whose areas; default: what the programme says.")
+]
+Areas = Annotated[
+    list[str] | None, typer.Option("--areas", metavar="NAME=NUMBER", help="A number of areas of your own; repeatable.")
+]
+Unit = Annotated[str | None, typer.Option("--unit", help="What is counted, such as persons.")]
+LeaveOut = Annotated[
+    list[str] | None, typer.Option("--leave-out", metavar="BREAKDOWN", help="Leave a breakdown out; repeatable.")
+]
+Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
+RuleOption = Annotated[
+    BreakdownRule, typer.Option("--rule", help="Count only the finest levels, or also inner levels of breakdowns.")
+]
+
+
+def bound(
+    largest: Annotated[int, typer.Option("-D", "--bound", help="The largest noise.")],
+    variance: Annotated[str, typer.Option("-V", "--variance", help="The variance of the noise.")],
+    alpha: Alpha = str(LEVEL),
+    programme: ProgrammeName = "eu-2021",
+    country: Country = None,
+    areas: Areas = None,
+    unit: Unit = None,
+    rule: RuleOption = BreakdownRule.INNER_LEVELS,
+    available: Annotated[
+        int | None, typer.Option("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
+    ] = None,
+    plots: Plots = None,
+    as_json: Json = False,
+) -> None:
+    """How many triples F + M = T reveal the largest noise, and what knowing it would give away."""
+    answer = answer_bound(
+        largest,
+        variance,
+        alpha=alpha,
+        programme=programme,
+        country=country,
+        areas=own_areas(areas),
+        unit=unit,
+        rule=rule,
+        available=available,
+    )
+    drawn = [] if plots is None else write(plots, answer.pictures())
+    show_answer(answer, lambda: show_bound(answer), as_json=as_json, drawn=drawn)
+
+
+def averaging(
+    programme: ProgrammeName = "eu-2021",
+    rule: RuleOption = BreakdownRule.PLAIN,
+    country: Country = None,
+    areas: Areas = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", metavar="LEVELS", help='A statistic, such as "SEX AGE.M" or total; repeatable.'),
+    ] = None,
+    single: Annotated[
+        Single, typer.Option("--single", help="With the same noise for the same members: levels of one category.")
+    ] = Single.KEEP,
+    optimum: Annotated[
+        Optimum, typer.Option("--optimum", help="Which mean the attacker takes, for the order of statistics.")
+    ] = Optimum.GREEDY,
+    unit: Unit = None,
+    leave_out: LeaveOut = None,
+    alpha: Alpha = str(LEVEL),
+    top: Annotated[int, typer.Option("--top", min=1, help="How many statistics are shown as text.")] = 10,
+    plots: Plots = None,
+    as_json: Json = False,
+) -> None:
+    """Count the ways to have each statistic of a programme, and what averaging them would find.
+
+    With the same noise for the same members (SPSN) and without.
+    """
+    answer = answer_averaging(
+        programme,
+        rule=rule,
+        country=country,
+        areas=own_areas(areas),
+        targets=target or (),
+        single=single,
+        optimum=optimum,
+        unit=unit,
+        leave_out=leave_out or (),
+        alpha=alpha,
+    )
+    drawn = [] if plots is None else write(plots, answer.pictures())
+    show_answer(answer, lambda: show_averaging(answer, top), as_json=as_json, drawn=drawn)
+
+
+def areas(
+    epsilon: Annotated[list[str], typer.Option("--epsilon", help="The ε of a count; repeatable.")],
+    bound: Annotated[int, typer.Option("-E", "--bound", min=1, help="The noise that no area should exceed.")] = 20,
+    programme: ProgrammeName = "eu-2021",
+    country: Country = None,
+    number: Annotated[int | None, typer.Option("--number", min=1, help="How many areas there are.")] = None,
+    populations: Annotated[
+        Path | None, typer.Option("--populations", metavar="FILE", help="Published sizes of areas, one on each line.")
+    ] = None,
+    alpha: Alpha = str(LEVEL),
+    plots: Plots = None,
+    as_json: Json = False,
+) -> None:
+    """What unbounded noise does to small areas: bounds that hold with some probability, and counts that are far off."""
+    answer = answer_areas(
+        epsilon,
+        bound=bound,
+        programme=programme,
+        country=country,
+        number=number,
+        populations=[] if populations is None else read_populations(populations),
+        alpha=alpha,
+    )
+    drawn = [] if plots is None else write(plots, answer.pictures())
+    show_answer(answer, lambda: show_areas(answer), as_json=as_json, drawn=drawn)
+
+
+def own_areas(texts: list[str] | None) -> dict[str, int]:
+    """Numbers of areas, from NAME=NUMBER as typed."""
+    own: dict[str, int] = {}
+    for text in texts or ():
+        name, equals, digits = text.partition("=")
+        if not equals or not (digits.isascii() and digits.isdigit() and 0 < len(digits) < 10 and int(digits)):
+            raise ParameterError(
+                "not-areas",
+                "this is not a number of areas",
+                where=Place(path="--areas"),
+                found=text[:60],
+                expected="NAME=NUMBER, such as LAU=68",
+                remedy="correct --areas",
+            )
+        own[name] = int(digits)
+    return own
+
+
+def show_bound(answer: BoundAnswer) -> None:
+    """The chance of one triple, the triples that are needed, and what there is."""
+    risk, row = answer.risk, answer.risk.row
+    out.print(f"[bold]Noise within ±{row.bound}, variance {row.variance:.4g}.[/]")
+    if not row.attained:
+        out.print(
+            f"  A variance of {float(row.variance_limit):g} is more than this bound allows: the noise is uniform."
+        )
+    rows = [
+        ("a triple F + M = T reveals the bound with probability", f"{risk.p1:.3g}"),
+        (f"triples that reveal it with probability {risk.level:g}", _large(risk.log10_m, risk.m)),
+        ("triples that the programme has", f"{answer.triples:,}"),
+        ("probability that they reveal it", _chance(answer.revealed)),
+        ("triples expected to give their counts away, if it is known", f"{answer.triples_given_away:.2g}"),
+    ]
+    table(["", " "], rows)
+    verdict = "[bold green]The bound is protected[/]" if answer.protected else "[bold red]The bound is not protected[/]"
+    out.print(f"{verdict} at the level {risk.level:g}.")
+
+
+@dataclass(frozen=True)
+class NoiseSharing:
+    """Whether the same members have the same noise: a title, and which risks of an answer are meant."""
+
+    title: str
+    of: Callable[[TargetAveraging], AveragingRisk | None]
+
+    def risks(self, answer: AveragingAnswer) -> Iterator[tuple[TargetAveraging, AveragingRisk]]:
+        """The statistics that there are ways to have."""
+        for target in answer.targets:
+            risk = self.of(target)
+            if risk is not None:
+                yield target, risk
+
+
+WITH_SPSN = NoiseSharing("Same members, same noise", lambda target: target.with_spsn)
+WITHOUT_SPSN = NoiseSharing("Noise of its own in every table", lambda target: target.without_spsn)
+
+
+def show_averaging(answer: AveragingAnswer, top: int) -> None:
+    """The riskiest statistics, and the variance that averaging asks for."""
+    programme, where = answer.programme, ", ".join(f"{number:,} {name}" for name, number in answer.areas.items())
+    out.print(f"[bold]{programme.title or programme.id}[/], rule {answer.rule.value}{', ' + where if where else ''}.\n")
+    for kind in (WITH_SPSN, WITHOUT_SPSN):
+        listed = sorted(kind.risks(answer), key=lambda pair: pair[1].variance_needed, reverse=True)[:top]
+        rows = [
+            (
+                target_name(target.target),
+                f"{risk.representations.t:,}",
+                _short(risk.representations.k),
+                *(f"{risk.means[optimum].ratio:.4g}" for optimum in Optimum if optimum is not Optimum.ALL),
+                f"{risk.variance_needed:.3f}",
+                f"{risk.epsilon_allowed:.3f}",
+            )
+            for target, risk in listed
+        ]
+        columns = ["statistic", "t ", "k ", "k/t²: greedy ", "prefix ", "weighted ", "V from ", "ε to "]
+        table(columns, rows, title=kind.title)
+        out.print()
+    worst = min((risk.means[Optimum.GREEDY].ratio for _, risk in WITH_SPSN.risks(answer)), default=1.0)
+    chances = ", ".join(f"{success_probability(v, worst):.0%} at V {v}" for v in (1, 2, 3, 5))
+    text = f"V and ε: for a probability of {answer.level:g} to find the count."
+    out.print(f"{text} The riskiest is found with {chances}.")
+
+
+def show_areas(answer: AreasAnswer) -> None:
+    """What ε keeps small areas close, and how many would be far off."""
+    number, bound = answer.areas, answer.bound
+    text = f"{number:,} areas stay within ±{bound} with probability {answer.level:g}"
+    out.print(f"{text} from ε = {answer.epsilon_at_least:.3f} on.")
+    rows = [(f"ε {text}", f"{chance:.3g}", f"{number * chance:,.3g}") for text, chance in answer.exceeded.items()]
+    table(["", f"noise above {bound} ", "areas expected "], rows)
+    by_epsilon: dict[float, list[SizeClass]] = {}
+    for size_class in answer.size_classes:
+        by_epsilon.setdefault(size_class.epsilon, []).append(size_class)
+    for epsilon, classes in by_epsilon.items():
+        errors = list(dict.fromkeys(item.relative_error for item in classes))
+        lines = []
+        for above, to, areas in dict.fromkeys((item.above, item.to, item.areas) for item in classes):
+            name = f"above {above:,}" if to is None else f"{above:,} to {to:,}"
+            counts = [item.expected for item in classes if (item.above, item.to) == (above, to)]
+            lines.append((name, f"{areas:,}", *(f"{count:,.1f}" for count in counts)))
+        columns = ["people", "areas ", *(f"off by {error:.0%} " for error in errors)]
+        out.print()
+        table(columns, lines, title=f"Areas expected to be off by at least so much, ε = {epsilon:g}")
+
+
+def _short(value: int) -> str:
+    return f"{value:,}" if value < 100_000 else f"{value:.2e}".replace("e+0", "e")
+
+
+def _large(exponent: float, value: int) -> str:
+    return f"{value:,}" if exponent < 9 else f"about 10^{exponent:.1f}"
+
+
+def _chance(probability: float) -> str:
+    return "over 99.9 %" if probability > 0.999 else f"{100 * probability:.3g} %"

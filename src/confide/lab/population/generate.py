@@ -1,0 +1,504 @@
+"""Made-up populations: from a number of persons and a seed to a frame and records, unit by unit.
+
+A population is a pure function of (persons, seed, settings, generator version). It is made in units of work, runs of
+tracts of one county with random streams of their own, so that memory stays that of one unit and any order of work gives
+the same people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from confide.answers import TypedAnswer
+from confide.arrays import Floats
+from confide.errors import Finding, ParameterError, Place, RunError
+from confide.lab.population.household_members import PERSONS_SCHEMA, RecordMaker
+from confide.lab.population.households import (
+    BLOCKS_SCHEMA,
+    HouseholdKinds,
+    UnitFrame,
+    block_batch,
+    make_frame,
+    own_blocks,
+)
+from confide.lab.population.landscape import Unit, make_land
+from confide.lab.population.neighbourhoods import County, make_county
+from confide.lab.population.settings import GENERATOR, Ints, PopulationSettings, load_settings
+from confide.releases.progress import Progress
+
+FEWEST, MOST = 100, 400_000_000
+LARGEST_SEED = 2**64 - 1
+
+
+class Population:
+    """A made-up population of exactly ``persons`` persons.
+
+    Args:
+        persons: How many, from 100 to 400 million.
+        seed: From 0 to 2^64 - 1: the same seed gives the same people.
+        settings: Shipped settings by name, a file, or settings.
+
+    >>> people = Population(persons=10_000, seed=7)
+    >>> sum(batch.num_rows for batch in people.person_batches())
+    10000
+    """
+
+    def __init__(self, persons: int, seed: int, settings: str | Path | PopulationSettings = "default"):
+        _check(persons, seed)
+        self.persons = persons
+        self.seed = seed
+        self.settings = settings if isinstance(settings, PopulationSettings) else load_settings(settings)
+        self._land = make_land(persons, seed, self.settings)
+        self.units: tuple[Unit, ...] = tuple(self._land.units())
+        self._kinds = HouseholdKinds(self.settings)
+        self._own_blocks = own_blocks(self.settings)
+        self._records = RecordMaker(self.settings)
+        self._county = lru_cache(maxsize=1)(self._make_county)  # units of one county follow each other
+
+    def __repr__(self) -> str:
+        return f"Population(persons={self.persons}, seed={self.seed}, settings={self.settings.id!r})"
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """What decides every byte of the files: persons, seed, settings and the version of the generator."""
+        return {
+            "made_up": "nothing here comes from a real person or place",
+            "persons": self.persons,
+            "seed": self.seed,
+            "settings": self.settings.id,
+            "settings_sha256": sha256(self.settings.model_dump_json().encode()).hexdigest(),
+            "generator": GENERATOR,
+        }
+
+    def metadata(self) -> dict[str, str]:
+        """:attr:`identity` as the metadata of a file."""
+        return {"confide.population": json.dumps(self.identity, sort_keys=True)}
+
+    def blocks(self) -> pa.Table:
+        """The whole frame, in the order of the geocodes. For very large populations use :meth:`block_batches`."""
+        return pa.Table.from_batches(self.block_batches(), schema=BLOCKS_SCHEMA)
+
+    def block_batches(self) -> Iterator[pa.RecordBatch]:
+        """The frame unit by unit, in the order of the geocodes, without making the persons."""
+        return (block_batch(self._frame(unit)) for unit in self.units)
+
+    def person_batches(self) -> Iterator[pa.RecordBatch]:
+        """The records unit by unit, in the order of the geocodes."""
+        return (self.unit(unit)[1] for unit in self.units)
+
+    def unit(self, unit: Unit) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Frame and records of one unit of work: the same whichever units were made before, and wherever."""
+        frame = self._frame(unit)
+        blocks = block_batch(frame)
+        mixture = self._land.mixture[self._land.kind[unit.county]]
+        return blocks, self._records.batch(unit, frame, blocks.column("geocode"), mixture, self.seed)
+
+    def county(self, index: int) -> County:
+        """The county with this index, with its neighbourhoods."""
+        return self._county(index)
+
+    def _make_county(self, index: int) -> County:
+        return make_county(self._land, index, self.seed, self.settings)
+
+    def _frame(self, unit: Unit) -> UnitFrame:
+        county = self._county(unit.county)
+        return make_frame(unit, self._land, county, self.seed, self.settings, self._kinds, self._own_blocks)
+
+
+def _whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _check(persons: int, seed: int) -> None:
+    findings = []
+    if not _whole(persons, FEWEST, MOST):
+        findings.append(
+            Finding(
+                code="persons-out-of-range",
+                what="this number of made-up persons cannot be made",
+                found=repr(persons),
+                expected=f"a whole number from {FEWEST:,} to {MOST:,}",
+                remedy="choose a number in that range",
+            )
+        )
+    if not _whole(seed, 0, LARGEST_SEED):
+        findings.append(
+            Finding(
+                code="seed-out-of-range",
+                what="the seed of the made-up people is not one",
+                found=repr(seed),
+                expected="a whole number from 0 to 2^64 - 1",
+                remedy="give such a number; the same seed gives the same people",
+            )
+        )
+    if findings:
+        raise ParameterError(findings)
+
+
+# Writing a made-up population to ``persons.parquet`` and ``blocks.parquet``.
+#
+# One pass over the units of work; memory is that of a row group. The files appear under their names only when both
+# are complete. The same population gives the same bytes with the same versions of numpy and pyarrow.
+
+
+PERSONS_PER_ROW_GROUP = 500_000
+BLOCKS_PER_ROW_GROUP = 100_000
+
+
+class PopulationFiles(NamedTuple):
+    """Where a population was written."""
+
+    persons: Path
+    blocks: Path
+
+
+US_STATE, EU_COUNTRY = "us-state", "eu-country"
+LAYOUTS = (US_STATE, EU_COUNTRY)
+"""What made-up people are like: those of a state of the United States, or of a European country."""
+
+
+def _no_layout(layout: str) -> ParameterError:
+    return ParameterError(
+        "no-layout",
+        "there are no made-up people of this layout"
+        if layout not in LAYOUTS
+        else "detailed races are of us-state alone",
+        found=layout,
+        expected=" or ".join(LAYOUTS),
+        remedy="correct --layout, or leave out --detailed",
+    )
+
+
+@dataclass(frozen=True)
+class SimulatedPopulation(TypedAnswer):
+    """Made-up people, and where they were written."""
+
+    persons: int
+    seed: int
+    files: PopulationFiles
+    detailed_files: tuple[Path, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        files = [str(path) for path in (*self.files, *self.detailed_files)]
+        return {"persons": self.persons, "seed": self.seed, "files": files}
+
+
+def simulate(
+    folder: str | Path,
+    *,
+    persons: int,
+    seed: int,
+    settings: str | Path | PopulationSettings = "default",
+    detailed: bool = False,
+    layout: str = "us-state",
+    progress: Progress | None = None,
+) -> SimulatedPopulation:
+    """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).
+
+    Args:
+        folder: Where the files go; files of these names are replaced.
+        persons: How many, from 100 to 400 million.
+        seed: From 0 to 2^64 - 1: the same seed gives the same people.
+        settings: Shipped settings by name, a file, or settings.
+        detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
+        layout: ``us-state``, or ``eu-country``: municipalities with irregular codes, and citizenship for race.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The paths of ``persons.parquet`` and ``blocks.parquet`` (``areas.csv``), and of the detailed files.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simulate(folder, persons=100, seed=7).files.persons.name
+    'persons.parquet'
+    """
+    from confide.lab.population.eu import write_eu_country
+    from confide.lab.population.official import write_official
+
+    if layout not in LAYOUTS or (detailed and layout != US_STATE):
+        raise _no_layout(layout)
+    if layout != US_STATE:
+        return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
+    population = Population(persons, seed, settings)
+    files = write_population(population, folder, progress)
+    more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
+    return SimulatedPopulation(persons, seed, files, more)
+
+
+def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
+    """Write a population to ``persons.parquet`` and ``blocks.parquet``; :func:`simulate` makes and writes one.
+
+    Args:
+        population: The people.
+        folder: It is made if it is not there; files of these names are replaced.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The two paths. The files appear only when both are complete.
+    """
+    folder = Path(folder)
+    target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
+    metadata = population.metadata()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (
+            _RowGroups(target.persons, PERSONS_SCHEMA, PERSONS_PER_ROW_GROUP, metadata, "household_id") as persons,
+            _RowGroups(target.blocks, BLOCKS_SCHEMA, BLOCKS_PER_ROW_GROUP, metadata, "geocode") as blocks,
+            _stage(progress, population.persons) as advance,
+        ):
+            for unit in population.units:
+                of_blocks, of_persons = population.unit(unit)
+                blocks.add(of_blocks)
+                persons.add(of_persons)
+                advance(of_persons.num_rows)
+            # Both are on the disk before the first gets its name.
+            persons.finish()
+            blocks.finish()
+            persons.publish()
+            blocks.publish()
+    except OSError as error:
+        raise cannot_write(folder, error, 3) from error
+    return target
+
+
+def cannot_write(folder: Path, error: OSError, bytes_a_person: int) -> RunError:
+    """The error for made-up people that find no room, or a closed folder."""
+    return RunError(
+        "cannot-write-population",
+        "the made-up people cannot be written",
+        where=Place(file=str(folder)),
+        found=error.strerror or str(error),
+        expected=f"a folder that can be written to, with room for some {bytes_a_person} bytes a person",
+        remedy="choose another folder or make room; nothing was left behind",
+    )
+
+
+def _stage(progress: Progress | None, persons: int) -> AbstractContextManager[Callable[[int], None]]:
+    if progress is None:
+        return nullcontext(lambda _: None)
+    return progress.stage("Making up people", persons)
+
+
+class _RowGroups:
+    """A Parquet file under a temporary name, written in row groups of about the same size whatever the batches are."""
+
+    def __init__(self, path: Path, schema: pa.Schema, rows: int, metadata: dict[str, str], rising: str):
+        self._path = path
+        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._rows = rows
+        self._waiting: list[pa.RecordBatch] = []
+        self._count = 0
+        names = [name for name in schema.names if name != rising]
+        self._options: dict[str, Any] = {
+            "compression": "zstd",
+            "compression_level": 3,
+            # Readers get the plain types of the file, text among them, and not how Arrow held them here.
+            "store_schema": False,
+            # A rising column of mostly distinct values packs as differences, the others as dictionaries.
+            "use_dictionary": names,
+            "column_encoding": {rising: "DELTA_BINARY_PACKED" if rising == "household_id" else "DELTA_BYTE_ARRAY"},
+        }
+        self._schema = schema
+        self._metadata = metadata
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._writer = pq.ParquetWriter(self._part, self._schema, **self._options)
+        except BaseException:
+            self._part.unlink(missing_ok=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            except (OSError, pa.ArrowException):
+                if kind is None:
+                    raise
+        self._part.unlink(missing_ok=True)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._count += batch.num_rows
+        if self._count >= self._rows:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting and self._writer is not None:
+            table = pa.Table.from_batches(self._waiting, schema=self._schema).unify_dictionaries().combine_chunks()
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+            self._waiting, self._count = [], 0
+
+    def finish(self) -> None:
+        """Write what is waiting and bring the file to the disk."""
+        self._flush()
+        if self._writer is not None:
+            self._writer.add_key_value_metadata(self._metadata)
+            self._writer.close()
+            self._writer = None
+        with self._part.open("rb") as file:
+            os.fsync(file.fileno())
+
+    def publish(self) -> None:
+        """Give the file its name."""
+        self._part.replace(self._path)
+
+
+# How real made-up people are: a few figures that matter to disclosure, counted from the records themselves.
+#
+# Tracts, blocks and households never cross units of work, so each unit is counted on its own and the counts are
+# added:
+# the figures of any population in the memory of one unit.
+
+
+HISPANIC, WHITE, BLACK, ASIAN, GROUPS = 0, 1, 2, 4, 7
+"""Columns of the table of tracts: Hispanic, then the six single races and the rest among the others."""
+
+
+def dissimilarity(one: Floats, other: Floats) -> float:
+    """Index of dissimilarity, half the sum of abs(a_i / A - b_i / B): the share of a group that would have to move.
+
+    Args:
+        one: People of the one group by area, shape (areas,).
+        other: Those of the other, shape (areas,).
+
+    >>> dissimilarity(np.array([10.0, 0.0]), np.array([5.0, 5.0]))
+    0.5
+    """
+    if not one.sum() or not other.sum():
+        return float("nan")
+    return float(np.abs(one / one.sum() - other / other.sum()).sum() / 2)
+
+
+def count_unique(keys: NDArray[Any]) -> int:
+    """How many elements occur exactly once."""
+    _, counts = np.unique(keys, return_counts=True)
+    return int((counts == 1).sum())
+
+
+@dataclass
+class _Counts:
+    persons: int = 0
+    by_hhgq: Ints = field(default_factory=lambda: np.zeros(8, dtype=np.int64))
+    by_age: Ints = field(default_factory=lambda: np.zeros(116, dtype=np.int64))
+    by_race: Ints = field(default_factory=lambda: np.zeros(63, dtype=np.int64))
+    by_size: Ints = field(default_factory=lambda: np.zeros(9, dtype=np.int64))
+    male: int = 0
+    hispanic: int = 0
+    unique: int = 0
+    unique_with_race: int = 0
+    in_places: int = 0
+    in_aiannh: int = 0
+    in_urban: int = 0
+    housing_units: int = 0
+    occupied_units: int = 0
+    blocks_without_housing: int = 0
+    tracts: list[Ints] = field(default_factory=list)
+    block_persons: list[Ints] = field(default_factory=list)
+
+
+def profile(population: Population) -> dict[str, float]:
+    """Figures of a population by name: shares between 0 and 1, numbers of units, medians.
+
+    >>> from confide.lab.population import Population
+    >>> profile(Population(persons=1_000, seed=7))["persons"]
+    1000
+    """
+    counts = _Counts()
+    for unit in population.units:
+        _add(counts, *population.unit(unit))
+    return _figures(counts)
+
+
+def _add(counts: _Counts, blocks: pa.RecordBatch, persons: pa.RecordBatch) -> None:
+    column = {name: persons.column(name).to_numpy(zero_copy_only=False) for name in persons.schema.names[1:]}
+    block = persons.column("geocode").indices.to_numpy()
+    frame = {name: blocks.column(name).to_numpy(zero_copy_only=False) for name in blocks.schema.names}
+    counts.persons += len(block)
+    counts.by_hhgq += np.bincount(column["hhgq"], minlength=8)
+    counts.by_age += np.bincount(column["age"], minlength=116)
+    counts.by_race += np.bincount(column["cenrace"], minlength=63)
+    home = column["hhgq"] == 0
+    _, sizes = np.unique(column["household_id"][home], return_counts=True)
+    counts.by_size += np.bincount(np.minimum(sizes, 8), minlength=9)
+    counts.male += int((column["sex"] == 1).sum())
+    counts.hispanic += int(column["hispanic"].sum())
+    key = (block.astype(np.int64) * 2 + column["sex"] - 1) * 116 + column["age"]
+    counts.unique += count_unique(key)
+    counts.unique_with_race += count_unique((key * 63 + column["cenrace"]) * 2 + column["hispanic"])
+
+    of_block = np.bincount(block, minlength=blocks.num_rows)
+    counts.block_persons.append(of_block)
+    counts.in_places += int(of_block[frame["place"] != "99999"].sum())
+    counts.in_aiannh += int(of_block[frame["aiannh"] != "9999"].sum())
+    counts.in_urban += int(of_block[frame["urban"] == 1].sum())
+    counts.housing_units += int(frame["housing_units"].sum())
+    counts.occupied_units += int(frame["occupied_units"].sum())
+    counts.blocks_without_housing += int((frame["housing_units"] == 0).sum())
+    _, tract_of_block = np.unique(frame["tract"], return_inverse=True)
+    tract = tract_of_block[block]
+    tracts = int(tract_of_block.max()) + 1
+    alone = np.where(column["hispanic"] == 1, HISPANIC, np.minimum(column["cenrace"].astype(np.int64) + 1, GROUPS))
+    table = np.bincount(tract * (GROUPS + 1) + alone, minlength=(GROUPS + 1) * tracts).reshape(tracts, GROUPS + 1)
+    counts.tracts.append(table)
+
+
+def _figures(counts: _Counts) -> dict[str, float]:
+    persons = counts.persons
+    tract = np.concatenate(counts.tracts).astype(np.float64)
+    block = np.concatenate(counts.block_persons)
+    populated = block[block > 0]
+    households = counts.by_size.sum()
+    hispanic, white, black, asian = (tract[:, group] for group in (HISPANIC, WHITE, BLACK, ASIAN))
+    return {
+        "persons": persons,
+        "households": int(households),
+        "tracts": len(tract),
+        "blocks": len(block),
+        "share of blocks without housing units": counts.blocks_without_housing / len(block),
+        "persons in the median populated block": float(np.median(populated)),
+        "persons in the mean populated block": float(populated.mean()),
+        "persons in the largest block": int(block.max()),
+        "vacant housing units": 1 - counts.occupied_units / counts.housing_units,
+        **{f"households of {size}": float(counts.by_size[size] / households) for size in range(1, 5)},
+        "households of 5 and more": float(counts.by_size[5:].sum() / households),
+        "persons per household": float(counts.by_hhgq[0] / households),
+        "under 18": float(counts.by_age[:18].sum() / persons),
+        "65 and over": float(counts.by_age[65:].sum() / persons),
+        "male": counts.male / persons,
+        "in group quarters": float(1 - counts.by_hhgq[0] / persons),
+        "Hispanic": counts.hispanic / persons,
+        "White alone": float(counts.by_race[0] / persons),
+        "Black alone": float(counts.by_race[1] / persons),
+        "AIAN alone": float(counts.by_race[2] / persons),
+        "Asian alone": float(counts.by_race[3] / persons),
+        "two or more races": float(counts.by_race[6:].sum() / persons),
+        "races that occur": int((counts.by_race > 0).sum()),
+        "in incorporated places": counts.in_places / persons,
+        "in AIANNH areas": counts.in_aiannh / persons,
+        "in urban blocks": counts.in_urban / persons,
+        "unique on block, sex, age": counts.unique / persons,
+        "unique on block, sex, age, race, ethnicity": counts.unique_with_race / persons,
+        "dissimilarity, Black and White, by tract": dissimilarity(black, white),
+        "dissimilarity, Hispanic and White, by tract": dissimilarity(hispanic, white),
+        "dissimilarity, Asian and White, by tract": dissimilarity(asian, white),
+    }

@@ -1,0 +1,427 @@
+"""Households: how many, of which kind and size, in which block.
+
+A block group has an exact number of persons in households. Households are drawn one after the other, each with a kind
+and a size from the block group's own distribution, until the persons are used up; the last one takes what is left. They
+are then dealt to the blocks with housing in proportion to the blocks' weights. So totals are exact, and one household
+in some five hundred is smaller than it was drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from confide.arrays import Floats
+from confide.lab.population.landscape import Land, Unit
+from confide.lab.population.neighbourhoods import BlockGroups, County, density_at, to_plane
+from confide.lab.population.settings import (
+    HOUSEHOLD_SIZES,
+    UNIT_FRAME,
+    Bools,
+    Chances,
+    Ints,
+    PopulationSettings,
+    cumulative_shares,
+    positions,
+    spread_out,
+    starts_of,
+    stream,
+)
+
+
+@dataclass(frozen=True)
+class Households:
+    """Households in the order of their blocks; indices count from the unit's first."""
+
+    block: Ints
+    block_group: Ints
+    kind: Ints
+    size: Ints
+
+
+class HouseholdKinds:
+    """The joint weights of kind and size, made once from the settings."""
+
+    def __init__(self, settings: PopulationSettings):
+        sizes = np.array(settings.households.sizes)
+        shares = np.array([kind.share for kind in settings.household_kinds])
+        joint = sizes / sizes.sum() * shares / shares.sum(axis=0)
+        kind, size = np.nonzero(joint)
+        self.kind: Ints = kind
+        self.size: Ints = size + 1
+        self._weight = joint[kind, size]
+        self._older_smaller = settings.households.older_smaller
+        self.couple: Bools = np.array([each.couple for each in settings.household_kinds])
+        self._fitting = self._fitting_kinds(joint)
+
+    @staticmethod
+    def _fitting_kinds(joint: Floats) -> Ints:
+        """The kind of a household cut down to a size: its own where the size has it, else the likeliest."""
+        kinds = np.repeat(np.arange(len(joint))[:, None], HOUSEHOLD_SIZES, axis=1)
+        return np.where(joint > 0, kinds, np.argmax(joint, axis=0)[None, :])
+
+    def weights(self, groups: BlockGroups) -> Floats:
+        """The weight of each (kind, size) in each block group: larger households where it is younger."""
+        tilt = groups.larger - self._older_smaller * groups.older
+        result: Floats = self._weight * np.exp(tilt[:, None] * (self.size - 2.5)[None, :])
+        return result
+
+    def fitted(self, kind: Ints, size: Ints) -> Ints:
+        """The kinds of households whose size was changed."""
+        result: Ints = self._fitting[kind, size - 1]
+        return result
+
+
+def make_households(
+    rng: np.random.Generator, groups: BlockGroups, blocks: BlockFrame, kinds: HouseholdKinds
+) -> Households:
+    """The households of some block groups; their sizes add up to the persons of each block group."""
+    weights = kinds.weights(groups)
+    mean = (weights @ kinds.size) / weights.sum(axis=1)
+    # Enough candidates that they hardly ever run out; if they do, persons alone make up the rest.
+    candidates = (1.12 * groups.persons / mean).astype(np.int64) + 40
+    group = np.repeat(np.arange(len(candidates)), candidates)
+    drawn = Chances(weights).draw(rng, group)
+    kind, size = kinds.kind[drawn], kinds.size[drawn]
+
+    running = np.cumsum(size)
+    before = running - size
+    before -= np.repeat(before[starts_of(candidates)], candidates)
+    remaining = groups.persons[group] - before
+    used = remaining > 0
+    cut = used & (size > remaining)
+    size[cut] = remaining[cut]
+    kind[cut] = kinds.fitted(kind[cut], size[cut])
+    group, kind, size = group[used], kind[used], size[used]
+
+    missing = groups.persons - np.bincount(group, weights=size, minlength=len(mean)).astype(np.int64)
+    if missing.any():
+        extra = np.repeat(np.arange(len(mean)), missing)
+        group = np.concatenate([group, extra])
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        kind = np.concatenate([kind, np.zeros_like(extra)])[order]
+        size = np.concatenate([size, np.ones_like(extra)])[order]
+    return Households(_deal(group, blocks, len(mean)), group, kind, size)
+
+
+def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
+    """A block with housing for each household, within its block group, by cumulative weight."""
+    housing = np.flatnonzero(blocks.housing)
+    counts = np.bincount(blocks.block_group[housing], minlength=groups)
+    _, upper = cumulative_shares(blocks.weight[housing], counts)
+    households = np.bincount(group, minlength=groups)
+    rank = np.arange(len(group)) - starts_of(households)[group]
+    where = (rank + 0.5) / households[group]
+    place = np.searchsorted(blocks.block_group[housing] + upper, group + where, side="right")
+    result: Ints = housing[np.minimum(place, (starts_of(counts) + counts - 1)[group])]
+    return result
+
+
+# Group quarters: facilities put into blocks, and the people who live in them.
+#
+# Ages follow the type: nobody under 18 in a nursing or correctional facility, only minors in a juvenile one, students
+# and soldiers from 17. Large facilities (prisons, student housing, barracks) stand in blocks without housing, the
+# others among homes. The settings give the ages; the structural zeros follow from them.
+
+
+@dataclass(frozen=True)
+class UnitFacilities:
+    """Facilities of a unit of work in the order of their blocks; indices count from the unit's first."""
+
+    block: Ints
+    type: Ints
+    persons: Ints
+
+
+@dataclass(frozen=True)
+class GroupQuartersPeople:
+    """One element for each person in group quarters, in the order of the facilities."""
+
+    facility: Ints
+    age: Ints
+    male: Bools
+    group: Ints
+
+
+def own_blocks(settings: PopulationSettings) -> Bools:
+    """By type 0 to 7: whether facilities stand away from housing. Type 0 is a household and does not."""
+    return np.array([False, *(quarters.own_block for quarters in settings.group_quarters)])
+
+
+def facilities_of(county: County, first: int, last: int) -> tuple[Ints, Ints, Ints]:
+    """Block group (counted from ``first``), type and persons of the facilities of a run of block groups."""
+    here = (county.facility_block_group >= first) & (county.facility_block_group < last)
+    return county.facility_block_group[here] - first, county.facility_type[here], county.facility_persons[here]
+
+
+def place_facilities(
+    rng: np.random.Generator, block_group: Ints, types: Ints, persons: Ints, blocks: BlockFrame, own: Bools
+) -> UnitFacilities:
+    """A block for each facility: one without housing if it stands on its own, else one with housing."""
+    order = np.argsort(blocks.block_group * 2 + blocks.housing, kind="stable")
+    key = (blocks.block_group * 2 + blocks.housing)[order]
+    wanted = block_group * 2 + ~own[types]
+    low = np.searchsorted(key, wanted, side="left")
+    high = np.searchsorted(key, wanted, side="right")
+    block = order[low + (rng.random(len(wanted)) * (high - low)).astype(np.int64)]
+    sorting = np.lexsort((types, block))
+    return UnitFacilities(block[sorting], types[sorting], persons[sorting])
+
+
+class GroupQuartersAges:
+    """The ages and sexes of each type, made once from the settings."""
+
+    def __init__(self, settings: PopulationSettings):
+        ages = np.zeros((8, 116))
+        ages[0, 0] = 1.0  # households have no row of their own; the row is never drawn
+        for number, quarters in enumerate(settings.group_quarters, start=1):
+            for low, high, weight in quarters.ages:
+                ages[number, low : high + 1] += weight / (high - low + 1)
+        self._ages = Chances(ages)
+        self._spread = settings.neighbourhoods.facility_spread
+        self._male = np.array([0.0, *(quarters.male for quarters in settings.group_quarters)])
+
+    def people(self, rng: np.random.Generator, facilities: UnitFacilities, log_mixture: Floats) -> GroupQuartersPeople:
+        """The people of the facilities; their groups are the county's mixture, varying between facilities."""
+        facility = np.repeat(np.arange(len(facilities.type)), facilities.persons)
+        if not len(facility):
+            nobody = np.zeros(0, dtype=np.int64)
+            return GroupQuartersPeople(nobody, nobody, np.zeros(0, dtype=np.bool_), nobody)
+        types = facilities.type[facility]
+        varied = log_mixture + self._spread * rng.standard_normal((len(facilities.type), len(log_mixture)))
+        return GroupQuartersPeople(
+            facility=facility,
+            age=self._ages.draw(rng, types),
+            male=rng.random(len(types)) < self._male[types],
+            group=Chances(np.exp(varied)).draw(rng, facility),
+        )
+
+
+# The frame of a unit of work: blocks with their housing, households and facilities, before anybody has an age.
+#
+# What is public knowledge in a census is made first and from a stream of its own, so that the frame can be had
+# without the records, and is the same either way.
+
+
+BLOCKS_SCHEMA = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string(), nullable=False)
+            for name in ("geocode", "state", "county", "tract", "block_group")
+        ),
+        pa.field("housing_units", pa.int32(), nullable=False),
+        pa.field("occupied_units", pa.int32(), nullable=False),
+        *(pa.field(f"gq{number}", pa.int32(), nullable=False) for number in range(1, 8)),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("place", "cousub", "aiannh")),
+        pa.field("urban", pa.int8(), nullable=False),
+        pa.field("x", pa.float64(), nullable=False),
+        pa.field("y", pa.float64(), nullable=False),
+    ]
+)
+"""Columns of the frame; ``state`` to ``block_group`` are the leading 2, 5, 11 and 12 digits of the geocode."""
+
+_LEVELS = {"geocode": 15, "state": 2, "county": 5, "tract": 11, "block_group": 12}
+
+
+@dataclass(frozen=True)
+class UnitFrame:
+    """Who lives where in a unit of work."""
+
+    groups: BlockGroups
+    blocks: BlockFrame
+    vacant: Ints
+    households: Households
+    facilities: UnitFacilities
+
+    def occupied(self) -> Ints:
+        """The number of households of each block."""
+        return np.bincount(self.households.block, minlength=len(self.blocks.geocode))
+
+
+def make_frame(
+    unit: Unit,
+    land: Land,
+    county: County,
+    seed: int,
+    settings: PopulationSettings,
+    kinds: HouseholdKinds,
+    own_blocks: Bools,
+) -> UnitFrame:
+    """The frame of one unit of work."""
+    first, last = np.searchsorted(county.block_groups.tract, [unit.first, unit.last]).tolist()
+    groups = county.block_groups.part(first, last)
+    where, types, persons = facilities_of(county, first, last)
+    needs_empty = np.bincount(where, weights=own_blocks[types], minlength=last - first) > 0
+
+    rng = stream(seed, UNIT_FRAME, unit.index)
+    blocks = make_blocks(rng, land, county, groups, needs_empty, settings)
+    households = make_households(rng, groups, blocks, kinds)
+    facilities = place_facilities(rng, where, types, persons, blocks, own_blocks)
+    occupied = np.bincount(households.block, minlength=len(blocks.geocode))
+    rate = groups.vacancy[blocks.block_group]
+    vacant = rng.poisson(occupied * rate / (1 - rate))
+    # A block of homes that nobody lives in has one all the same.
+    vacant[blocks.housing & (occupied + vacant == 0)] = 1
+    return UnitFrame(groups, blocks, vacant, households, facilities)
+
+
+def block_batch(frame: UnitFrame) -> pa.RecordBatch:
+    """The frame as rows of :data:`BLOCKS_SCHEMA`, in the order of the geocodes."""
+    blocks, facilities = frame.blocks, frame.facilities
+    count = len(blocks.geocode)
+    occupied = frame.occupied()
+    held = np.bincount(facilities.block * 8 + facilities.type, minlength=count * 8).reshape(count, 8)
+    text = {name: digits(blocks.geocode // 10 ** (15 - width), width) for name, width in _LEVELS.items()}
+    text |= {"place": digits(blocks.place, 5), "cousub": digits(blocks.cousub, 5), "aiannh": digits(blocks.aiannh, 4)}
+    numbers: dict[str, NDArray[Any]] = {
+        "housing_units": occupied + frame.vacant,
+        "occupied_units": occupied,
+        **{f"gq{number}": held[:, number] for number in range(1, 8)},
+        "urban": blocks.urban,
+        "x": blocks.plane[:, 0],
+        "y": blocks.plane[:, 1],
+    }
+    return pa.RecordBatch.from_arrays(
+        [text[each.name] if each.name in text else column(numbers[each.name], each.type) for each in BLOCKS_SCHEMA],
+        schema=BLOCKS_SCHEMA,
+    )
+
+
+DTYPES = {"bool": "?", "double": "f8", "float": "f4"} | {f"int{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)}
+"""What NumPy calls the types of columns."""
+
+
+def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Numbers as an Arrow column of the given type."""
+    # Not ``kind.to_pandas_dtype()``: older versions of pyarrow import pandas for it, which is not needed otherwise.
+    return pa.array(np.ascontiguousarray(values, dtype=DTYPES[str(kind)]), type=kind)
+
+
+def digits(numbers: Ints, width: int) -> pa.Array:
+    """Numbers as text with leading zeros."""
+    return pc.utf8_slice_codeunits(pa.array(numbers + 10**width).cast(pa.string()), 1)
+
+
+# Blocks of a unit of work: codes, places on the plane, and the off-spine areas they lie in.
+#
+# Some blocks have housing, in skewed amounts, many have none. Places are discs in people space, county subdivisions
+# the
+# neighbourhoods of random points, AIANNH areas squares: all of them geometry laid over the blocks, so that they cross
+# tracts and block groups as the real ones do.
+
+
+NO_PLACE = 99999
+NO_AIANNH = 9999
+PLACE_STEP = 5
+BLOCKS_AT_MOST = 999
+DISTANCES_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class BlockFrame:
+    """Blocks in the order of their geocodes. ``block_group`` counts from the unit's first."""
+
+    geocode: Ints
+    block_group: Ints
+    housing: Bools
+    weight: Floats
+    place: Ints
+    cousub: Ints
+    aiannh: Ints
+    urban: Bools
+    plane: Floats
+
+
+def make_blocks(
+    rng: np.random.Generator,
+    land: Land,
+    county: County,
+    groups: BlockGroups,
+    needs_empty: Bools,
+    settings: PopulationSettings,
+) -> BlockFrame:
+    """The blocks of some block groups of a county; one without housing at least where ``needs_empty``."""
+    rules = settings.blocks
+    typical = np.where(groups.urban, rules.persons_urban, rules.persons_rural)
+    empty_rate = np.where(groups.urban, rules.empty_urban, rules.empty_rural)
+    with_housing = np.clip(rng.poisson(groups.persons / typical), 1, BLOCKS_AT_MOST // 2)
+    without = np.clip(rng.poisson(with_housing * empty_rate), needs_empty, BLOCKS_AT_MOST // 2)
+    counts = with_housing + without
+    group = np.repeat(np.arange(len(counts)), counts)
+    rank = positions(counts)
+
+    # A random order within each block group: the first ones of it have housing.
+    shuffled = np.argsort(group + rng.random(len(group)), kind="stable")
+    housing = np.zeros(len(group), dtype=np.bool_)
+    housing[shuffled] = rank < with_housing[group]
+
+    point = _scatter(rng, groups.corner[group], rank, counts[group])
+    index = county.index
+    kind = settings.county_kinds[int(land.kind[index])]
+    prefix = (int(land.state[index]) * 1000 + int(land.code[index])) * 10**6 + (groups.tract + 1) * 100
+    centre = np.array([land.origin_x[index], land.origin_y[index]])
+    return BlockFrame(
+        geocode=prefix[group] * 10**4 + groups.number[group] * 1000 + rank,
+        block_group=group,
+        housing=housing,
+        weight=spread_out(rng, rules.spread, len(group)),
+        place=_places(point, county, int(land.first_place[index])),
+        cousub=_cousubs(point, county, int(land.first_cousub[index])),
+        aiannh=_aiannh(point, county),
+        urban=density_at(point, kind.density, rules.core) >= rules.urban_density,
+        plane=np.round(centre + to_plane(point, float(land.side[index]), rules.core), 3),
+    )
+
+
+def _scatter(rng: np.random.Generator, corner: Floats, rank: Ints, count: Ints) -> Floats:
+    """A point in each block: the blocks of a group stand on a jittered grid in its rectangle."""
+    columns = np.ceil(np.sqrt(count))
+    rows = np.ceil(count / columns)
+    jitter = 0.15 + 0.7 * rng.random((len(rank), 2))
+    across = (rank % columns + jitter[:, 0]) / columns
+    down = (rank // columns + jitter[:, 1]) / rows
+    low, high = corner[:, :2], corner[:, 2:]
+    return low + np.column_stack([across, down]) * (high - low)
+
+
+def _squared_distances(point: Floats, centre: Floats) -> Floats:
+    gap = point[:, None, :] - centre[None, :, :]
+    result: Floats = np.einsum("ijk,ijk->ij", gap, gap)
+    return result
+
+
+def _nearest(point: Floats, centre: Floats, radius: Floats) -> tuple[Ints, Floats]:
+    """The centre at the smallest distance in units of its radius, and that distance squared."""
+    best = np.empty(len(point), dtype=np.int64)
+    distance = np.empty(len(point))
+    # In parts, to bound memory: a large county has a thousand places.
+    step = max(1, DISTANCES_AT_ONCE // len(centre))
+    for first in range(0, len(point), step):
+        scaled = _squared_distances(point[first : first + step], centre) / radius**2
+        best[first : first + step] = np.argmin(scaled, axis=1)
+        distance[first : first + step] = scaled[np.arange(len(scaled)), best[first : first + step]]
+    return best, distance
+
+
+def _places(point: Floats, county: County, first: int) -> Ints:
+    best, distance = _nearest(point, county.place_centre, county.place_radius)
+    return np.where(distance < 1, 100 + PLACE_STEP * (first + best), NO_PLACE)
+
+
+def _cousubs(point: Floats, county: County, first: int) -> Ints:
+    best, _ = _nearest(point, county.cousub_centre, np.ones(len(county.cousub_centre)))
+    return 50 + PLACE_STEP * (first + best)
+
+
+def _aiannh(point: Floats, county: County) -> Ints:
+    result = np.full(len(point), NO_AIANNH, dtype=np.int64)
+    for corner, code in zip(county.aiannh_corner[::-1], county.aiannh_code[::-1].tolist(), strict=True):
+        inside = np.all((point >= corner[:2]) & (point < corner[2:]), axis=1)
+        result[inside] = code
+    return result

@@ -1,0 +1,434 @@
+"""What an adversary learns who also sees the counts of larger areas: the answers of ``confide risk hierarchy``.
+
+The mathematics is that of :mod:`.two_level`, :mod:`.decision_map` and :mod:`.post_processing` for two levels, and of
+:mod:`.tree` for a whole tree of counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from confide.answers import TypedAnswer
+from confide.errors import ParameterError, Place
+from confide.exact import Exact, positive_within, probability
+from confide.lab.risk.bayesian.counts import (
+    LARGEST_RHO,
+    SMALLEST_RHO,
+    CountLaw,
+    SiblingNoise,
+    approximation_error,
+    gaussian_window,
+    parse_parent_prior,
+    sibling_window,
+)
+from confide.lab.risk.bayesian.decision_map import (
+    HIERARCHICAL,
+    DecisionAccuracy,
+    DecisionChanges,
+    DecisionMap,
+    ReleaseRegion,
+    Ties,
+    accuracy_by_parent,
+    accuracy_by_rho2,
+    decision_accuracy,
+    decision_tiles,
+    post_processed_by_parent,
+    post_processed_by_rho1,
+)
+from confide.lab.risk.bayesian.post_processing import HalfRounding, PostProcessing
+from confide.lab.risk.bayesian.tree import TreePosterior
+from confide.lab.risk.bayesian.tree_file import load_tree
+from confide.lab.risk.bayesian.two_level import TwoLevel, Variant
+from confide.report.charts import Chart, Pictures, chart
+
+POSTERIOR_KEYS = {
+    Variant.STATED: "posterior",
+    Variant.UNRESTRICTED: "posterior_unrestricted",
+    Variant.WITHOUT: "posterior_without_hierarchy",
+}
+
+
+@dataclass(frozen=True)
+class HierarchyBelief:
+    """Beliefs after one release: block, parent and sum of siblings."""
+
+    x1: int
+    x2: int
+    y: int
+    posterior: Mapping[Variant, float]
+    """The posterior that the target is in, as each variant computes it."""
+    risk: float
+    """That of the joint law, over the prior."""
+    law_of_x2: CountLaw
+    """The posterior law of the parent's count."""
+    law_of_x2_unrestricted: CountLaw
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "released": {"x1": self.x1, "x2": self.x2, "y": self.y},
+            **{name: self.posterior[variant] for variant, name in POSTERIOR_KEYS.items()},
+            "risk": self.risk,
+            "law_of_x2": self.law_of_x2.as_dict(),
+            "law_of_x2_unrestricted": self.law_of_x2_unrestricted.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class VariantAccuracy:
+    """How often one way to compute posteriors decides rightly, for a true count of the parent."""
+
+    x2: int
+    variant: Variant
+    accuracy: DecisionAccuracy
+
+
+@dataclass(frozen=True)
+class VariantChanges:
+    """How often the hierarchy changes the decision if the target is in, for a true count of the parent."""
+
+    x2: int
+    variant: Variant
+    changes: DecisionChanges
+    ties: float
+    """The probability of a tie."""
+    in_region_of_figure_4: DecisionChanges | None = None
+
+
+@dataclass(frozen=True)
+class HierarchyDecisions:
+    """How often decisions are right, and how often the hierarchy changes them, over all releases."""
+
+    ties: Ties
+    accuracy: tuple[VariantAccuracy, ...]
+    changes: tuple[VariantChanges, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        changes = []
+        for row in self.changes:
+            plain: dict[str, Any] = {"x2": row.x2, "variant": row.variant.value, **row.changes.as_dict()}
+            plain["ties"] = row.ties
+            if row.in_region_of_figure_4 is not None:
+                plain["in_region_of_figure_4"] = row.in_region_of_figure_4.as_dict()
+            changes.append(plain)
+        return {
+            "ties": self.ties.value,
+            "accuracy": [
+                {"x2": row.x2, "variant": row.variant.value, "ties": self.ties.value} | row.accuracy.as_dict()
+                for row in self.accuracy
+            ],
+            "changes": changes,
+        }
+
+
+@dataclass(frozen=True)
+class PostProcessingRisk:
+    """What least squares, clamping and rounding leave of the risk, by the parent's published count."""
+
+    processing: PostProcessing
+    risk: Mapping[int, float]
+    without_post_processing: float
+    bound: float
+    """The risk of all that post-processing is computed from."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "true_x2": self.processing.x2,
+            "rounding": self.processing.rounding.value,
+            "risk": {str(count): risk for count, risk in self.risk.items()},
+            "without_post_processing": self.without_post_processing,
+            "bound": self.bound,
+            "effective_rho": float(self.processing.effective_rho),
+        }
+
+
+@dataclass(frozen=True)
+class HierarchyAnswer(TypedAnswer):
+    """What the count of a block, of its siblings and one level up say about one person."""
+
+    model: TwoLevel
+    prior_x2: str
+    belief: HierarchyBelief | None = None
+    decisions: HierarchyDecisions | None = None
+    post_processed: PostProcessingRisk | None = None
+
+    @property
+    def effective_rho_limit(self) -> Fraction:
+        """What the effective rho of the block's count is at most, however large that of the parent is."""
+        return self.model.rho1 * (self.model.siblings + 1) / self.model.siblings
+
+    def pictures(self, ties: Ties | str = Ties.ZERO, rounding: HalfRounding | str = HalfRounding.HALF_EVEN) -> Pictures:
+        """Decisions, accuracy by the parent's count and noise, post-processing, and the noise of the siblings' sum:
+        Figures 4 (10 and 11 with other beliefs about X2), 5, 6, 12, 8 and 9 of Kazan and Reiter, by name."""
+        model, even = self.model, Ties(ties)
+        return {
+            "hierarchy-decisions": lambda: _decisions_chart(model),
+            "hierarchy-accuracy-by-parent": lambda: _by_parent_chart(model, even),
+            "hierarchy-accuracy-by-rho2": lambda: _by_rho2_chart(model, even),
+            "hierarchy-post-processing": lambda: _post_processing_chart(model, HalfRounding(rounding)),
+            "hierarchy-noise-variance": lambda: _variance_chart(model),
+            "hierarchy-sum-of-noises": lambda: _sum_chart(model),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; parts that were not asked for are absent."""
+        model = self.model
+        values: dict[str, Any] = {
+            "rho1": float(model.rho1),
+            "rho2": float(model.rho2),
+            "siblings": model.siblings,
+            "prior": float(model.prior),
+            "known_count": model.known,
+            "prior_x2": self.prior_x2,
+            "sibling_noise": model.noise.value,
+            "weight_of_hierarchy": float(model.weight),
+            "effective_rho": float(model.effective_rho),
+            "effective_rho_limit": float(self.effective_rho_limit),
+        }
+        if self.belief is not None:
+            values |= self.belief.as_dict()
+        if self.decisions is not None:
+            values |= self.decisions.as_dict()
+        if self.post_processed is not None:
+            values["post_processed"] = self.post_processed.as_dict()
+        return values
+
+
+@dataclass(frozen=True)
+class TreeAnswer(TypedAnswer):
+    """What all counts of a tree say about one person."""
+
+    target: str
+    nodes: int
+    prior: Fraction
+    posterior: TreePosterior
+    laws: Mapping[str, CountLaw]
+    """The posterior laws of the counts of further nodes."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        values: dict[str, Any] = {
+            "target": self.target,
+            "nodes": self.nodes,
+            "prior": float(self.prior),
+            "posterior": float(self.posterior.law.probabilities[1]),
+            "log_odds": self.posterior.log_odds,
+            "cut_off_at_most": self.posterior.bound,
+        }
+        return values | ({"laws": {name: law.as_dict() for name, law in self.laws.items()}} if self.laws else {})
+
+
+def hierarchy(
+    rho1: Exact,
+    rho2: Exact,
+    siblings: int,
+    *,
+    prior: Exact = "1/2",
+    released: tuple[int, int, int] | None = None,
+    known_count: int = 0,
+    prior_x2: str = "flat",
+    sibling_noise: SiblingNoise | str = SiblingNoise.APPROXIMATE,
+    accuracy_at: Sequence[int] = (),
+    ties: Ties | str = Ties.ZERO,
+    post_processed: Sequence[int] = (),
+    rounding: HalfRounding | str = HalfRounding.HALF_EVEN,
+) -> HierarchyAnswer:
+    """What an adversary learns about one person from counts at two levels.
+
+    Args:
+        rho1: The budget of the block's count, and of each of its siblings' (zCDP).
+        rho2: The budget of the count one level up.
+        siblings: How many other blocks there are.
+        prior: The belief that the target is in, before the release.
+        released: The released counts of the block and of its parent, and the sum of those of its siblings.
+        known_count: How many others are known to be in the cell.
+        prior_x2: The law of the parent's count: ``flat``, ``uniform:MOST`` or ``point:N``; or of the siblings' sum:
+            ``geometric:MEAN``, ``poisson:MEAN``.
+        sibling_noise: The law of the noise of the siblings' sum: ``approximate`` or ``exact``.
+        accuracy_at: True counts of the parent, the target included, at which decisions are looked at.
+        ties: What is decided if both answers are equally probable: ``zero``, ``one`` or ``split``.
+        post_processed: Published counts of the parent at which post-processed counts are looked at.
+        rounding: Where halves go in post-processing: ``half-even`` or ``half-up``.
+
+    Returns:
+        The adversary's effective rho, and each part that was asked for.
+
+    >>> answer = hierarchy("0.099226354", "0.24648451", 27, released=(2, 1, -1))
+    >>> round(answer.belief.posterior[Variant.STATED], 6), round(float(answer.model.effective_rho), 6)
+    (0.503288, 0.102847)
+    """
+    model = TwoLevel(
+        positive_within(rho1, "rho1", SMALLEST_RHO, LARGEST_RHO),
+        positive_within(rho2, "rho2", SMALLEST_RHO, LARGEST_RHO),
+        siblings,
+        prior,
+        known=known_count,
+        parent=parse_parent_prior(prior_x2),
+        noise=SiblingNoise(sibling_noise),
+    )
+    for x2 in accuracy_at:
+        if x2 <= model.known:
+            raise ParameterError(
+                "not-counts",
+                "the parent's count includes the target",
+                where=Place(path="--x2"),
+                found=str(x2),
+                expected=f"whole numbers from {model.known + 1}",
+                remedy="correct --x2",
+            )
+    return HierarchyAnswer(
+        model,
+        prior_x2,
+        None if released is None else _belief(model, *released),
+        _decisions(model, accuracy_at, Ties(ties)) if accuracy_at else None,
+        post_processing_risk(model, post_processed, HalfRounding(rounding)) if post_processed else None,
+    )
+
+
+def hierarchy_of_tree(path: str | Path, nodes: Sequence[str] = ()) -> TreeAnswer:
+    """What all counts of a tree, described in a TOML or JSON file, say about one person.
+
+    Args:
+        path: The file; its form is that of :mod:`confide.lab.risk.bayesian.tree_file`.
+        nodes: Names of further nodes whose posterior laws are wanted.
+
+    Returns:
+        The posterior of the target, and the laws of the nodes.
+    """
+    question = load_tree(Path(path))
+    return TreeAnswer(
+        question.target,
+        sum(1 for _ in question.tree.root.nodes()),
+        probability(question.prior, "the prior probability"),
+        question.tree.posterior(question.target),
+        {name: question.tree.posterior(name).law for name in nodes},
+    )
+
+
+def post_processing_of(model: TwoLevel, rounding: HalfRounding) -> PostProcessing:
+    """Post-processed counts as an adversary sees them who knows the parent's true count: the target, and others."""
+    return PostProcessing(
+        model.rho1,
+        model.siblings,
+        model.prior,
+        x2=model.known + 1,
+        known=model.known,
+        rounding=rounding,
+        noise=model.noise,
+    )
+
+
+def post_processing_risk(model: TwoLevel, published: Sequence[int], rounding: HalfRounding) -> PostProcessingRisk:
+    """The risk of post-processed counts, by the parent's published count."""
+    processing = post_processing_of(model, rounding)
+    risks = {count: processing.risk(count).risk for count in published}
+    return PostProcessingRisk(processing, risks, processing.without(), processing.bound())
+
+
+def _belief(model: TwoLevel, x1: int, x2: int, y: int) -> HierarchyBelief:
+    posterior = {variant: float(model.posterior(x1, x2, y, variant)) for variant in POSTERIOR_KEYS}
+    return HierarchyBelief(
+        x1,
+        x2,
+        y,
+        posterior,
+        posterior[Variant.STATED] / float(model.prior),
+        model.law_of_parent(x1, x2, y),
+        model.law_of_parent(x1, x2, y, Variant.UNRESTRICTED),
+    )
+
+
+def _decisions(model: TwoLevel, parents: Sequence[int], ties: Ties) -> HierarchyDecisions:
+    accuracy = tuple(
+        VariantAccuracy(x2, variant, decision_accuracy(model, x2 - model.known - 1, variant, ties))
+        for variant in Variant
+        for x2 in parents
+    )
+    changes = []
+    for x2 in parents:
+        for variant in HIERARCHICAL:
+            decisions = DecisionMap(model, model.known + 1, x2, variant)
+            figure_4 = None
+            if model.known == 0 and x2 == 1:
+                figure_4 = DecisionMap(model, 1, x2, variant, ReleaseRegion()).changes(ties)
+            changes.append(VariantChanges(x2, variant, decisions.changes(ties), decisions.ties(), figure_4))
+    return HierarchyDecisions(ties, accuracy, tuple(changes))
+
+
+# The pictures.
+
+_DECISIONS = ("not in", "changed to “not in”", "tie", "changed to “in”", "in")
+_PUBLISHED = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 75, 90, 100, 125, 150, 175, 200)
+_SCALES = tuple(Fraction(step, 20) for step in range(1, 41))
+_SHOWN = 1e-6
+"""The share of the most probable value below which a value of a law is not drawn."""
+
+
+def _decisions_chart(model: TwoLevel) -> Chart:
+    """What is decided, and where the hierarchy changes it; only decisions that occur have a colour."""
+    rows, tiles = decision_tiles(model), []
+    for row in rows:
+        changed = row["decision"] not in (row["without"], "tie")
+        decision = f"changed to “{row['decision']}”" if changed else row["decision"]
+        tiles.append(row | {"panel": f"x1* = {row['x1']}", "decision": decision})
+    ticks = sorted({row["y"] for row in rows if row["y"] % 10 == 0}, reverse=True)
+    occurring = {tile["decision"] for tile in tiles}
+    decisions = [decision for decision in _DECISIONS if decision in occurring]
+    return chart("hierarchy-decisions", tiles, ticks=ticks, decisions=decisions)
+
+
+def _by_parent_chart(model: TwoLevel, ties: Ties) -> Chart:
+    """How often decisions are right, beside those of somebody without the hierarchy."""
+    rows = accuracy_by_parent(model, range(model.known + 1, model.known + 21), ties)
+    without = [row for row in rows if row["variant"] == Variant.WITHOUT][:1]
+    return chart("hierarchy-accuracy-by-parent", rows, without=without)
+
+
+def _by_rho2_chart(model: TwoLevel, ties: Ties) -> Chart:
+    """How often a target who is in is found, over the budget of the parent's count."""
+    known = model.known
+    rows = accuracy_by_rho2(model, [known + 1, known + 10, known + 100], ties=ties)
+    without = accuracy_by_parent(model, [known + 1], ties, [Variant.WITHOUT])[0]["correct_given_1"]
+    return chart("hierarchy-accuracy-by-rho2", rows, without=without, chosen=float(model.rho2))
+
+
+def _post_processing_chart(model: TwoLevel, rounding: HalfRounding) -> Chart:
+    """What least squares, clamping and rounding leave of the risk."""
+    processing = post_processing_of(model, rounding)
+    return chart(
+        "hierarchy-post-processing",
+        post_processed_by_parent(processing, _PUBLISHED),
+        by_rho1=post_processed_by_rho1(processing, [1, 10, 100]),
+        without=processing.without(),
+        bound=processing.bound(),
+        chosen=float(model.rho1),
+    )
+
+
+def _variance_chart(model: TwoLevel) -> Chart:
+    """The variance of discrete Gaussian noise over its parameter s = 1/(2 rho), beside the line on which they agree
+    (Figure 8)."""
+    own = 1 / (2 * model.rho1)
+    rows = []
+    for scale in sorted({*_SCALES, min(own, _SCALES[-1])}):
+        values, law = gaussian_window(float(1 / (2 * scale)))
+        rows.append({"scale": float(scale), "variance": float(law @ values.astype(float) ** 2)})
+    return chart("hierarchy-noise-variance", rows, chosen=float(min(own, _SCALES[-1])))
+
+
+def _sum_chart(model: TwoLevel) -> Chart:
+    """The law of the sum of the siblings' noise, beside the one discrete Gaussian that stands for it (Figure 9)."""
+    rows = []
+    for noise, title in ((SiblingNoise.EXACT, "their sum"), (SiblingNoise.APPROXIMATE, "one discrete Gaussian")):
+        values, law = sibling_window(float(model.rho1), model.siblings, noise)
+        shown = law >= _SHOWN * law.max()
+        pairs = zip(values[shown].tolist(), law[shown].tolist(), strict=True)
+        rows += [{"noise": value, "probability": mass, "law": title} for value, mass in pairs]
+    error = approximation_error(float(model.rho1), model.siblings)
+    return chart("hierarchy-sum-of-noises", rows, siblings=model.siblings, error=f"{error:.1g}")

@@ -1,0 +1,305 @@
+"""The adversary who also uses the count one level up: exact posteriors in place of a Gibbs sampler.
+
+Kazan and Reiter (section 3.2): the target's block has the count X1, which is ``known`` or ``known`` + 1; the d other
+blocks have Y = X2 − X1 ≥ 0 together. Published are X1* with weights exp(−ρ1(x1*−X1)²), X2* with exp(−ρ2(x2*−X2)²), and
+the siblings, whose sum y* has exp(−(ρ1/d)(y*−Y)²). With the prior p for X1 and π for Y (supplement, S3.4),
+
+  log odds = logit p + ρ1(2x1*−1) + ln S(1) − ln S(0),   S(k) = Σ_z π_k(z)·exp{−ρ2(x2*−k−z)² − (ρ1/d)(y*−z)²}
+
+for a known count of 0. Completing the square, S(k) = exp(−w(x2*−k−y*)²)·Σ_z π_k(z)·exp(−a(z−c_k)²) with a = ρ2 + ρ1/d,
+w = 1/(1/ρ2 + d/ρ1): a sum of a few dozen terms. Where the boundary Y ≥ 0 is far, what is left is w(2(x2*−y*)−1), so
+that the adversary is one without hierarchy whose noise has ρ1 + w. Derivation: ``docs/proofs/bayesian-hierarchy.md``.
+
+The paper's printed numbers are not those of this joint law but those of a sampler whose step for X1 draws from (3.8)
+whatever X2 is; its stationary law is :attr:`Variant.UNRESTRICTED`, which is here to reproduce them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from confide.errors import ParameterError
+from confide.exact import Exact, probability
+from confide.lab.risk.bayesian.counts import (
+    NEGLIGIBLE,
+    CountLaw,
+    CountPrior,
+    FlatParent,
+    FloatArray,
+    IntArray,
+    ParentPrior,
+    SiblingNoise,
+    bounded_rho,
+    checked_count,
+    log_periodic_factor,
+    log_sum,
+    logarithm,
+    released_counts,
+)
+
+_AT_ONCE = 1 << 16
+_PLAIN = 600.0
+"""Log odds below which probabilities can be computed as they are, which is faster."""
+
+
+Terms = tuple[IntArray, FloatArray]
+"""z, and the logarithms of the terms of S(k), a row for each release."""
+
+
+class Variant(StrEnum):
+    """What the adversary computes from the released counts."""
+
+    STATED = "stated"
+    """The posterior of the joint law as it is stated: X1 ≤ X2 holds."""
+    UNRESTRICTED = "unrestricted"
+    """The law that a sampler settles in if its step for X1 forgets X1 ≤ X2; reproduces the paper's figures."""
+    WITHOUT = "without-hierarchy"
+    """X1* alone."""
+
+
+@dataclass(frozen=True, init=False)
+class TwoLevel:
+    """An adversary with hierarchical information. Counts come as whole numbers or arrays of them.
+
+    >>> adversary = TwoLevel("0.099226354", "0.24648451", siblings=27)
+    >>> round(float(adversary.posterior(2, 1, -1)), 6)
+    0.503288
+    """
+
+    rho1: Fraction
+    rho2: Fraction
+    siblings: int
+    prior: Fraction
+    known: int
+    parent: ParentPrior
+    noise: SiblingNoise
+
+    def __init__(
+        self,
+        rho1: Exact,
+        rho2: Exact,
+        siblings: int,
+        prior: Exact = Fraction(1, 2),
+        *,
+        known: int = 0,
+        parent: ParentPrior | None = None,
+        noise: SiblingNoise = SiblingNoise.APPROXIMATE,
+    ):
+        values = {
+            "rho1": bounded_rho(rho1, "rho1"),
+            "rho2": bounded_rho(rho2, "rho2"),
+            "siblings": checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
+            "prior": probability(prior, "the prior probability"),
+            "known": checked_count(known, "the known count"),
+            "parent": parent or FlatParent(),
+            "noise": SiblingNoise(noise),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if self._rest(0) is None and self._rest(1) is None:
+            raise ParameterError(
+                "impossible-prior",
+                "the prior of the parent's count leaves no room for what is known of the block",
+                found=f"a known count of {known}",
+                expected="a parent's count that can be at least the known count",
+                remedy="correct the prior of X2, or the known count",
+            )
+
+    @property
+    def weight(self) -> Fraction:
+        """w = 1/(1/ρ2 + d/ρ1): what the parent and the siblings add, exactly."""
+        return 1 / (1 / self.rho2 + self.siblings / self.rho1)
+
+    @property
+    def effective_rho(self) -> Fraction:
+        """ρ1 + w: the noise of an equally strong adversary without hierarchy, far from the boundary; ≤ ρ1(1+1/d)."""
+        return self.rho1 + self.weight
+
+    @property
+    def logit(self) -> float:
+        """ln(p/(1−p))."""
+        return logarithm(self.prior / (1 - self.prior))
+
+    @property
+    def terms(self) -> int:
+        """How many terms a sum S(k) has."""
+        return max(self._width(0), self._width(1))
+
+    def log_odds(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
+        """ln of P(X1 = known+1 | D)/P(X1 = known | D), for every released (x1*, x2*, y*).
+
+        Args:
+            x1: Released counts of the block, whole numbers of either sign.
+            x2: Released counts of the parent.
+            y: Released sums of the siblings' counts.
+            variant: What the adversary computes.
+
+        Returns:
+            An array of the shape that the three are broadcast to.
+        """
+        shifted, above, rest = np.broadcast_arrays(*(released_counts(value) for value in (x1, x2, y)))
+        own = self.logit + float(self.rho1) * (2.0 * (shifted - self.known) - 1)
+        if variant is Variant.WITHOUT:
+            return own
+        flat = own.reshape(-1)
+        compute = self._stated if variant is Variant.STATED else self._unrestricted
+        pieces = [
+            compute(flat[part], parent, siblings, absent, present)
+            for part, parent, siblings, absent, present in self._parts(above.reshape(-1), rest.reshape(-1))
+        ]
+        return np.concatenate(pieces).reshape(own.shape) if pieces else own
+
+    def posterior(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
+        """P(X1 = known+1 | D), for every released (x1*, x2*, y*).
+
+        Args:
+            x1: Released counts of the block, whole numbers of either sign.
+            x2: Released counts of the parent.
+            y: Released sums of the siblings' counts.
+            variant: What the adversary computes.
+
+        Returns:
+            An array of the shape that the three are broadcast to.
+
+        >>> TwoLevel("0.0992", "0.2465", siblings=27).posterior([0, 2], 1, -1).round(4).tolist()
+        [0.4052, 0.5033]
+        """
+        probability: FloatArray = expit(self.log_odds(x1, x2, y, variant))
+        return probability
+
+    def law_of_parent(self, x1: int, x2: int, y: int, variant: Variant = Variant.STATED) -> CountLaw:
+        """P(X2 = k | D), for one released (x1*, x2*, y*).
+
+        Args:
+            x1: The released count of the block.
+            x2: The released count of the parent.
+            y: The released sum of the siblings' counts.
+            variant: What the adversary computes.
+
+        Returns:
+            The posterior law of the parent's count.
+
+        >>> round(TwoLevel("0.0992", "0.2465", siblings=27).law_of_parent(2, 1, -1).mean, 4)
+        1.5961
+        """
+        present = float(self.posterior(x1, x2, y, variant))
+        above, rest = released_counts(x2).reshape(1), released_counts(y).reshape(1)
+        laws: dict[int, float] = {}
+        for step, share in ((0, 1 - present), (1, present)):
+            if share == 0:
+                continue
+            z, terms = self._terms(step, above, rest)
+            chances = share * np.exp(terms[0] - log_sum(terms)[0])
+            for count, chance in zip((z[0] + self.known + step).tolist(), chances.tolist(), strict=True):
+                laws[count] = laws.get(count, 0.0) + chance
+        inside = [count for count, chance in laws.items() if chance > 0]
+        first, last = min(inside), max(inside)
+        return CountLaw(first, np.array([laws.get(count, 0.0) for count in range(first, last + 1)]))
+
+    # With Y's noise of weights exp(−v·k²), v = ρ1/d, the terms of S(k) have curvature a and their peak near c_k.
+
+    @cached_property
+    def _v(self) -> float:
+        return float(self.rho1 / self.siblings)
+
+    @cached_property
+    def _a(self) -> float:
+        return float(self.rho2 + self.rho1 / self.siblings)
+
+    @cached_property
+    def _factor(self) -> FloatArray | None:
+        if self.noise is SiblingNoise.APPROXIMATE:
+            return None
+        return log_periodic_factor(float(self.rho1), self.siblings)
+
+    @cached_property
+    def _half(self) -> int:
+        """J with a·J(J−1) beyond what is negligible: terms further from the peak are left out."""
+        slack = 0.0 if self._factor is None else float(np.ptp(self._factor))
+        return ceil(0.5 + sqrt(0.25 + (NEGLIGIBLE + slack) / self._a))
+
+    def _rest(self, step: int) -> CountPrior | None:
+        return self.parent.rest(self.known + step)
+
+    def _parts(self, x2: IntArray, y: IntArray) -> Iterator[tuple[slice, IntArray, IntArray, Terms, Terms]]:
+        size = max(1, _AT_ONCE // self.terms)
+        for start in range(0, len(x2), size):
+            part = slice(start, start + size)
+            yield part, x2[part], y[part], self._terms(0, x2[part], y[part]), self._terms(1, x2[part], y[part])
+
+    def _width(self, step: int) -> int:
+        rest, widest = self._rest(step), 2 * self._half + 1
+        if rest is None or rest.last is None:
+            return widest
+        support = rest.last - rest.first + 1
+        return support if rest.mode(np.zeros(1), self._a) is None else min(support, widest)
+
+    def _terms(self, step: int, x2: IntArray, y: IntArray) -> Terms:
+        """z, and ln of π_k(z)·exp(−a(z−c_k)²), a row for each (x2*, y*)."""
+        rest = self._rest(step)
+        above = x2 - (self.known + step)
+        if rest is None:
+            return np.zeros((len(x2), 1), np.int64), np.full((len(x2), 1), -np.inf)
+        centre = above + self._v / self._a * (y - above)
+        mode = rest.mode(centre, self._a)
+        if rest.last is not None and (mode is None or rest.last - rest.first <= 2 * self._half):
+            z = np.arange(rest.first, rest.last + 1, dtype=np.int64)[None, :]
+        else:
+            assert mode is not None
+            z = mode[:, None] + np.arange(-self._half, self._half + 1)
+        terms = rest.log_weight(z) - self._a * (z - centre[:, None]) ** 2
+        if self._factor is not None:
+            terms = terms + self._factor[(y[:, None] - z) % self.siblings]
+        return np.broadcast_to(z, terms.shape), terms
+
+    def _stated(
+        self,
+        own: FloatArray,
+        x2: IntArray,
+        y: IntArray,
+        absent: Terms,
+        present: Terms,
+    ) -> FloatArray:
+        squares = float(self.weight) * (2.0 * (x2 - self.known - y) - 1)
+        return own + squares + log_sum(present[1]) - log_sum(absent[1])
+
+    def _unrestricted(
+        self,
+        own: FloatArray,
+        x2: IntArray,
+        y: IntArray,
+        absent: Terms,
+        present: Terms,
+    ) -> FloatArray:
+        """The two-state chain X1 → X2 → X1 settles where P(0→1)/P(1→0) are the odds.
+
+        An X1 that the law of X2 excludes altogether is never entered.
+        """
+        del x2
+        if self._rest(0) is None or self._rest(1) is None:
+            return np.full(len(y), np.inf if self._rest(0) is None else -np.inf)
+        moves: list[FloatArray] = []
+        for step, (z, terms), sign in ((0, absent, 1.0), (1, present, -1.0)):
+            log_odds = own[:, None] + self._log_ratio(z + step, y[:, None])
+            if np.abs(log_odds).max() < _PLAIN:
+                weights = np.exp(terms - terms.max(axis=1, keepdims=True))
+                moves.append(np.log((weights * expit(sign * log_odds)).sum(axis=1) / weights.sum(axis=1)))
+            else:
+                moves.append(log_sum(terms - np.logaddexp(0.0, -sign * log_odds)) - log_sum(terms))
+        return moves[0] - moves[1]
+
+    def _log_ratio(self, above: IntArray, y: IntArray) -> FloatArray:
+        """ln of P(y* | Y = k−1)/P(y* | Y = k): what (3.8) says of X1 if X2 − known is k, beyond x1*."""
+        ratio = self._v * (2 * (above - y) - 1).astype(np.float64)
+        if self._factor is not None:
+            ratio = ratio + self._factor[(y - above + 1) % self.siblings] - self._factor[(y - above) % self.siblings]
+        return ratio

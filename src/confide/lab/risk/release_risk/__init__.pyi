@@ -1,0 +1,11 @@
+from confide.lab.risk.release_risk.report import PRIORS as PRIORS
+from confide.lab.risk.release_risk.report import PublishedRecords as PublishedRecords
+from confide.lab.risk.release_risk.report import ReleaseRisk as ReleaseRisk
+from confide.lab.risk.release_risk.report import expected_posterior as expected_posterior
+from confide.lab.risk.release_risk.report import least_protected as least_protected
+from confide.lab.risk.release_risk.report import release_risk as release_risk
+from confide.mechanisms.topdown.released_plan import EffectiveRho as EffectiveRho
+from confide.mechanisms.topdown.released_plan import LevelRho as LevelRho
+from confide.mechanisms.topdown.released_plan import ReleasedPlan as ReleasedPlan
+from confide.mechanisms.topdown.released_plan import open_release as open_release
+from confide.mechanisms.topdown.released_plan import rho_from_covariance as rho_from_covariance

@@ -1,0 +1,300 @@
+"""The guarantee as curves, what a test can find out and how ε depends on δ: the answers of ``confide risk curve``.
+
+The mathematics is that of :mod:`.curve`, :mod:`.level_power` and :mod:`.trade_off`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from confide.answers import TypedAnswer
+from confide.errors import ParameterError, Place
+from confide.exact import Exact, positive_within
+from confide.lab.risk.testing import curve as curves
+from confide.lab.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, parts_of, power_curve
+from confide.lab.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
+from confide.lab.risk.testing.loss_test import gaussian_advantage, pure_advantage, zcdp_advantage
+from confide.mechanisms.topdown.strategy import Strategy, plan_of
+from confide.mechanisms.topdown.strategy_file import load_strategy
+from confide.privacy import ZCDP, Bracket, PureDP
+from confide.report.charts import Chart, Pictures, chart
+
+LEVELS = ("0.05",)
+DELTAS = ("1e-6", "1e-8", "1e-10", "1e-12")
+LEAST, MOST = Fraction(1, 10**50), Fraction(10**6)
+DELTA = Fraction(1, 10**10)
+"""Where one delta must do: that of the certificates of the 2020 Census."""
+
+
+@dataclass(frozen=True)
+class AdvantageBounds:
+    """The largest power less level, as bounds for all releases of a rho, for Gaussian noise, and for one release."""
+
+    zcdp: float
+    gaussian: float
+    exact: Bracket | None = None
+    """Of the measurements of the strategy, between two numbers."""
+
+    def as_dict(self) -> dict[str, float]:
+        """Plain values."""
+        values = {"zcdp": self.zcdp, "gaussian": self.gaussian}
+        if self.exact is not None:
+            values |= {"exact_low": self.exact.optimistic, "exact_high": self.exact.pessimistic}
+        return values
+
+
+@dataclass(frozen=True)
+class CurveAnswer(TypedAnswer):
+    """A loss in zCDP as curves: power over level, epsilon over delta, for all of a record and for its parts."""
+
+    rho: Fraction
+    levels: tuple[Fraction, ...]
+    deltas: tuple[Fraction, ...]
+    powers: tuple[PowerPoint, ...]
+    epsilons: tuple[EpsilonPoint, ...]
+    advantage: AdvantageBounds
+    posterior: PosteriorFactor
+    """What one record does to posterior probabilities, at :data:`DELTA`."""
+    strategy: Strategy | None = None
+    parts: tuple[GuaranteePart, ...] = ()
+    """With a strategy: all of a record first, then its parts."""
+
+    def pictures(self) -> Pictures:
+        """Power over level, epsilon over delta, and with a strategy the power by what differs, by name."""
+        rho, parts, level = self.rho, self.parts, self.levels[0]
+        best = parts[0].best if parts else None
+        pictures: Pictures = {
+            "power": lambda: power_chart(power_curve(rho, best=best)),
+            "epsilon": lambda: epsilon_chart(epsilon_curve(rho)),
+        }
+        if parts:
+            pictures["parts"] = lambda: _parts_chart(parts, level)
+        return pictures
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; with one level its numbers stand on their own as well."""
+        values: dict[str, Any] = {}
+        if self.strategy is not None:
+            chosen = self.strategy
+            values = {"strategy": chosen.id, "root": chosen.root, "neighbours": chosen.neighbours.value}
+        values |= {"rho": str(self.rho), "rho_decimal": float(self.rho)}
+        values |= _powers(self.powers)
+        values |= {
+            "epsilons": [point.as_dict() for point in self.epsilons],
+            "advantage": self.advantage.as_dict(),
+            "posterior": {"delta": float(DELTA)} | self.posterior.as_dict(),
+        }
+        if self.parts:
+            values["parts"] = [self._part(part) for part in self.parts[1:]]
+        return values
+
+    def _part(self, part: GuaranteePart) -> dict[str, Any]:
+        points = [point.as_dict() for point in part.epsilons(self.deltas)]
+        return part.as_dict() | _powers(part.powers(self.levels)) | {"epsilons": points}
+
+
+@dataclass(frozen=True)
+class EpsilonPower:
+    """The largest power at one level under pure epsilon, or under one pair of epsilon and delta."""
+
+    level: Fraction
+    power: float
+    delta: Fraction | None = None
+
+    def as_dict(self) -> dict[str, float]:
+        """Plain values."""
+        if self.delta is None:
+            return {"level": float(self.level), "pure_power": self.power}
+        return {"level": float(self.level), "delta": float(self.delta), "approximate_power": self.power}
+
+
+@dataclass(frozen=True)
+class EpsilonCurveAnswer(TypedAnswer):
+    """What a test can find out where an epsilon is all that is known: pure, or with a delta."""
+
+    epsilon: Fraction
+    powers: tuple[EpsilonPower, ...]
+    advantage: float | None
+    """The largest power less level under pure epsilon; none with a delta."""
+    posterior: PosteriorFactor | None
+
+    def pictures(self) -> Pictures:
+        """Power over level under pure differential privacy, by name."""
+        return {"power": lambda: _pure_power_chart(self.epsilon)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; a single power stands on its own as well."""
+        rows = [point.as_dict() for point in self.powers]
+        values: dict[str, Any] = {"epsilon": str(self.epsilon), "epsilon_decimal": float(self.epsilon)}
+        values |= (rows[0] if len(rows) == 1 else {}) | {"levels": rows}
+        if self.posterior is not None:
+            values |= {"advantage": self.advantage, "posterior": self.posterior.as_dict()}
+        return values
+
+
+def curve(
+    rho: Exact | None = None,
+    *,
+    strategy: str | None = None,
+    root: str | None = None,
+    levels: Sequence[Exact] = LEVELS,
+    deltas: Sequence[Exact] = DELTAS,
+) -> CurveAnswer:
+    """The largest power of a test about one record at a level, and epsilon over delta, in every way that is known.
+
+    Args:
+        rho: A loss in zCDP.
+        strategy: Or a TopDown strategy: a name that ships, or the path of a file. Then also what its own measurements
+            allow, and the same by attribute and by block within each geolevel.
+        root: The root of the strategy, where it has several.
+        levels: The levels of the test, from 1e-50 to 1.
+        deltas: The deltas at which epsilon is stated, from 1e-50 to 1/2.
+
+    Returns:
+        A power for each level and an epsilon for each delta, every bound rounded up.
+
+    >>> answer = curve("2.56", levels=["0.05"])
+    >>> f"{answer.powers[0].zcdp:.6f} {answer.powers[0].gaussian:.6f}"
+    '0.934344 0.731675'
+    """
+    if (rho is None) == (strategy is None):
+        raise curve_of_what("--rho, --epsilon or --strategy", "give exactly one of them")
+    if root is not None and strategy is None:
+        raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
+    sizes, chances = _levels(levels), _deltas(deltas)
+    chosen: Strategy | None = None
+    parts: tuple[GuaranteePart, ...] = ()
+    exact: Bracket | None = None
+    if rho is not None:
+        cost = positive_within(rho, "rho", LEAST, MOST)
+        powers, points = power_curve(cost, sizes), epsilon_curve(cost, chances)
+    else:
+        assert strategy is not None
+        chosen = load_strategy(strategy, root=root)
+        parts = parts_of(plan_of(chosen))
+        everything = parts[0]
+        cost, powers, points = everything.rho, everything.powers(sizes), everything.epsilons(chances, exact=True)
+        exact = None if everything.best is None else everything.best.advantage
+    return CurveAnswer(
+        cost,
+        sizes,
+        chances,
+        tuple(powers),
+        tuple(points),
+        AdvantageBounds(zcdp_advantage(cost), gaussian_advantage(cost), exact),
+        posterior_factor(ZCDP(cost), DELTA),
+        chosen,
+        parts,
+    )
+
+
+def curve_of_epsilon(
+    epsilon: Exact, *, levels: Sequence[Exact] = LEVELS, deltas: Sequence[Exact] = ()
+) -> EpsilonCurveAnswer:
+    """The largest power of a test about one record under pure epsilon, or under epsilon with each of some deltas.
+
+    Args:
+        epsilon: The loss.
+        levels: The levels of the test.
+        deltas: Deltas that the epsilon holds with; none for pure differential privacy.
+
+    Returns:
+        A power for each level, or for each level and delta, rounded up.
+
+    >>> round(curve_of_epsilon("0.5").powers[0].power, 4)
+    0.0824
+    """
+    loss = positive_within(epsilon, "epsilon", LEAST, MOST)
+    sizes, chances = _levels(levels), _deltas(deltas)
+    if chances:
+        pairs = [EpsilonPower(size, approximate_power(loss, d, size), d) for size in sizes for d in chances]
+        return EpsilonCurveAnswer(loss, tuple(pairs), None, None)
+    points = tuple(EpsilonPower(size, pure_power(loss, size)) for size in sizes)
+    return EpsilonCurveAnswer(loss, points, pure_advantage(loss), posterior_factor(PureDP(loss)))
+
+
+def curve_of_what(expected: str, remedy: str) -> ParameterError:
+    """The error of a curve of nothing, or of several things."""
+    return ParameterError(
+        "curve-of-what",
+        "it is not clear what the curve is of",
+        where=Place(path="confide risk curve"),
+        found="none of them, or several",
+        expected=expected,
+        remedy=remedy,
+    )
+
+
+def _levels(levels: Sequence[Exact]) -> tuple[Fraction, ...]:
+    return tuple(positive_within(level, "level", LEAST, Fraction(1)) for level in levels)
+
+
+def _deltas(deltas: Sequence[Exact]) -> tuple[Fraction, ...]:
+    return tuple(positive_within(delta, "delta", LEAST, Fraction(1, 2)) for delta in deltas)
+
+
+def _powers(powers: Sequence[PowerPoint]) -> dict[str, Any]:
+    """A list of levels; with one level its numbers stand on their own as well."""
+    rows = [point.as_dict() for point in powers]
+    alone: dict[str, Any] = {}
+    if len(rows) == 1:
+        alone = {"power_" + key if key.startswith("exact") else key: value for key, value in rows[0].items()}
+    return alone | {"levels": rows}
+
+
+# The pictures.
+
+_ANY = "any release with this ρ"
+_EPSILONS = {
+    "bun_steinke": "Bun and Steinke",
+    "canonne_kamath_steinke": "Canonne, Kamath and Steinke",
+    "gaussian_limit": "Gaussian noise (for comparison)",
+}
+
+
+def _own(point: PowerPoint) -> tuple[float, str]:
+    """The power of a test of these measurements, or else of Gaussian noise; and of which of the two it is."""
+    if point.exact is None:
+        return point.gaussian, "Gaussian noise with this ρ"
+    return point.exact.pessimistic, "these measurements"
+
+
+def power_chart(points: Sequence[PowerPoint]) -> Chart:
+    """The largest power over the level."""
+    rows = []
+    for point in points:
+        power, way = _own(point)
+        rows.append({"level": float(point.level), "power": point.zcdp, "way": _ANY})
+        rows.append({"level": float(point.level), "power": power, "way": way})
+    return chart("curve-power", rows)
+
+
+def _pure_power_chart(epsilon: Fraction) -> Chart:
+    """The same under pure differential privacy."""
+    way = f"any release with ε = {float(epsilon):g}"
+    rows = [{"level": float(level), "power": pure_power(epsilon, level), "way": way} for level in curves.LEVELS]
+    return chart("curve-power", rows)
+
+
+def epsilon_chart(points: Sequence[EpsilonPoint]) -> Chart:
+    """ε over δ, in three ways."""
+    rows = [
+        {"delta": float(point.delta), "epsilon": point.ways[way], "way": words}
+        for point in points
+        for way, words in _EPSILONS.items()
+    ]
+    return chart("curve-epsilon", rows)
+
+
+def _parts_chart(parts: Sequence[GuaranteePart], level: Fraction) -> Chart:
+    """The largest power at one level, by what differs between the two hypotheses."""
+    rows = []
+    for part in parts:
+        (point,) = part.powers([level])
+        power, way = _own(point)
+        rows.append({"name": part.words, "power": point.zcdp, "way": _ANY})
+        rows.append({"name": part.words, "power": power, "way": way})
+    return chart("curve-parts", rows, level=float(level))

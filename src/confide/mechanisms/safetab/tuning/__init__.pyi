@@ -1,0 +1,14 @@
+from confide.mechanisms.safetab.tuning.answer import LevelTuning as LevelTuning
+from confide.mechanisms.safetab.tuning.answer import ReleaseTuning as ReleaseTuning
+from confide.mechanisms.safetab.tuning.answer import tune as tune
+from confide.mechanisms.safetab.tuning.question import PRODUCTION as PRODUCTION
+from confide.mechanisms.safetab.tuning.question import BudgetRule as BudgetRule
+from confide.mechanisms.safetab.tuning.question import LevelQuestion as LevelQuestion
+from confide.mechanisms.safetab.tuning.question import TuningQuestion as TuningQuestion
+from confide.mechanisms.safetab.tuning.question import production_settings as production_settings
+from confide.mechanisms.safetab.tuning.question import production_tuning as production_tuning
+from confide.mechanisms.safetab.tuning.question import question_of as question_of
+from confide.mechanisms.safetab.tuning.safetab_tuning import NoiseCostComparison as NoiseCostComparison
+from confide.mechanisms.safetab.tuning.safetab_tuning import SafeTabTuning as SafeTabTuning
+from confide.mechanisms.safetab.tuning.safetab_tuning import compare_noise_costs as compare_noise_costs
+from confide.mechanisms.safetab.tuning.safetab_tuning import tune_safetab as tune_safetab

@@ -1,0 +1,1 @@
+from confide.mechanisms.tables.mechanism import Tables as Tables

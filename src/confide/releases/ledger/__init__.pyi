@@ -1,0 +1,12 @@
+from confide.releases.ledger.account import Account as Account
+from confide.releases.ledger.account import Reservation as Reservation
+from confide.releases.ledger.account import RunState as RunState
+from confide.releases.ledger.book import OTHER_RECORDS as OTHER_RECORDS
+from confide.releases.ledger.book import Ledger as Ledger
+from confide.releases.ledger.book import RunRecord as RunRecord
+from confide.releases.ledger.book import Sighting as Sighting
+from confide.releases.ledger.book import leave_witness as leave_witness
+from confide.releases.ledger.book import read_witness as read_witness
+from confide.releases.ledger.entries import Definition as Definition
+from confide.releases.ledger.entries import Entry as Entry
+from confide.releases.ledger.entries import Neighbours as Neighbours

@@ -1,0 +1,14 @@
+from confide.utility.metrics import SIZE_CLASSES as SIZE_CLASSES
+from confide.utility.metrics import ErrorSums as ErrorSums
+from confide.utility.metrics import ErrorTally as ErrorTally
+from confide.utility.metrics import LargestGroup as LargestGroup
+from confide.utility.metrics import LargestGroups as LargestGroups
+from confide.utility.metrics import OverKeys as OverKeys
+from confide.utility.metrics import add_tallies as add_tallies
+from confide.utility.metrics import by_size_class as by_size_class
+from confide.utility.metrics import combine as combine
+from confide.utility.metrics import error_sums as error_sums
+from confide.utility.metrics import largest_group as largest_group
+from confide.utility.metrics import over_keys as over_keys
+from confide.utility.metrics import tally as tally
+from confide.utility.metrics import tally_by as tally_by
