@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def test_a_small_demonstration_ends_in_a_release_and_a_dossier(tmp_path: Path, m
     assert (run / "dossier-confidential/dossier-confidential.html").is_file()
     kind = "certificate" if mechanism == "tables" else "statement"
     assert (run / f"release/{kind}.html").is_file()
+
+
+def test_persons_and_units_of_the_same_people_are_charged_to_one_ledger(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "d"), "--persons", "300"])
+    assert done.exit_code == 0, done.output
+    assert done.output.count("(verified)") == 2
+    spent, opened = re.findall(r"the ledger has ([\d.]+) spent of ([\d.]+)\.", " ".join(done.output.split()))[0]
+    assert spent == opened, "both releases, and nothing else"
 
 
 def test_a_demonstration_of_a_european_country(tmp_path: Path) -> None:

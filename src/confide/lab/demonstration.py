@@ -118,10 +118,11 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         write_spec(path, text)
     budget = sum((strategy.budget for strategy in strategies.values()), Fraction(0))
     new_ledger(folder / LEDGER, DATA_SET, budget, "opened by confide demo for made-up people")
-    releases = {}
+    releases: dict[str, DemoRelease] = {}
     for about, path in specs.items():
         display.note(f"The {about}:")
-        releases[about] = _release(path, display)
+        # One ledger for both files: units are of the same made-up people, and are charged after the persons.
+        releases[about] = _release(path, display, same_people=bool(releases))
         if about == PERSONS:
             errors = own_measurements_alone(path, releases[about].run)
             releases[about] = replace(releases[about], beside={OWN_ALONE: errors})
@@ -404,9 +405,18 @@ DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
 """For each mechanism its demonstration."""
 
 
-def _release(spec: Path, display: Progress) -> DemoRelease:
-    """A release, verified and evaluated."""
-    result = api.run(spec, progress=display)
+def _release(spec: Path, display: Progress, *, same_people: bool = False) -> DemoRelease:
+    """A release, verified and evaluated.
+
+    Args:
+        spec: What to release.
+        display: Shows its stages.
+        same_people: Whether its ledger was charged before, for another file of the same people.
+
+    Returns:
+        The run, its verification and its evaluation.
+    """
+    result = api.run(spec, accept_ledger=same_people, progress=display)
     return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=display))
 
 
