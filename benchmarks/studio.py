@@ -33,8 +33,8 @@ from confide.lab.population import simulate
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.rehearsal import toml_text
-from confide.studio.board import opened_board
 from confide.studio.table_view import TableReader, View
+from confide.trade_offs import opened_board
 
 BOARDS = ("tables", "topdown", "safetab", "cellkey", "swapping", "suppression")
 BARS = (

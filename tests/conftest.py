@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import codecs
 import os
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -27,7 +28,9 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 CONTRACT = Path(__file__).parent / "contract"
 SLOW = Path(__file__).parent / "slow.txt"
-STUDIES = {Path(__file__).parent / name for name in ("attacks", "comparison", "inference", "population", "risk")}
+THREAT_MODEL = Path(__file__).parents[1] / "docs" / "threat-model.md"
+HOLDING = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+"""How the threat model names a test that holds a promise."""
 
 USUAL = {
     "threads": 1,
@@ -94,21 +97,22 @@ def share_database() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The contract works with whole releases, all of it; of the others the list knows which take long. What takes
-    long in the studies, which nothing that is released depends on, is left to ``make test-all``, and so is what
-    ``tests/slow.txt`` lists, such as a promise that cheaper mechanisms are held to by the same test; but for the tests
-    that planted bugs name: a bug that ``make test`` lets pass is not held."""
+    """Of what takes long, ``make test`` has the contract, without the cases that ``tests/slow.txt`` lists, and what a
+    planted bug or the threat model names: a bug that ``make test`` lets pass is not held, and a promise without its
+    test is none. All else is left to ``make test-all``."""
     mark_costly(items)
-    killers = {node for bug in read_corpus() for node in bug.killed_by}
+    held = {node for bug in read_corpus() for node in bug.killed_by} | {
+        "::".join(named) for named in HOLDING.findall(THREAT_MODEL.read_text(encoding="utf-8"))
+    }
     left_out = set(SLOW.read_text(encoding="utf-8").splitlines())
     for item in items:
-        if left_out & {item.nodeid, name_of(item.nodeid)} and not killers & {item.nodeid, name_of(item.nodeid)}:
+        names = {item.nodeid, name_of(item.nodeid)}
+        contract = CONTRACT in item.path.parents
+        left = names & left_out if contract else item.get_closest_marker("costly")
+        if left and not names & held:
             item.add_marker("slow")
-        if CONTRACT in item.path.parents:
+        if contract:
             item.add_marker("costly")
-        study = bool(STUDIES & set(item.path.parents)) and not killers & {item.nodeid, name_of(item.nodeid)}
-        if study and item.get_closest_marker("costly"):
-            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,8 @@ tables         ``open_release`` ``suppress``
 how far off    ``open_source`` ``infer`` ``replicate``
 in memory      ``tabulate`` ``protect`` ``give_record_keys`` ``perturb_cells`` ``swap_records``
                ``suppress_tables``
-choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune_safetab``
-               ``tune_cellkey`` ``tune_topdown`` ``tune_tables`` ``tune_risk``
-               ``tune_board``
+choosing       ``epsilon_of_rho`` ``rho_of_epsilon`` ``compare_noise`` ``perturbation_table`` ``tune``
+               ``tune_safetab`` ``tune_cellkey`` ``tune_risk``
 what is left   ``risk.bayes`` ``risk.hierarchy`` ``risk.curve`` …  ``reconstruct`` ``reidentify_files``
                ``attack_arithmetic`` ``audit_suppression`` ``audit_privacy`` ``audit_canaries``
                ``compare`` ``Published``

@@ -32,7 +32,6 @@ from confide.in_memory import tabulate as tabulate
 from confide.inference import infer as infer
 from confide.inference import open_source as open_source
 from confide.inference import replicate as replicate
-from confide.inference.tuning import tune_topdown as tune_topdown
 from confide.lab import attacks as attacks
 from confide.lab import comparison as comparison
 from confide.lab import population as population
@@ -55,7 +54,6 @@ from confide.mechanisms.cellkey.verify import attack_arithmetic as attack_arithm
 from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
 from confide.mechanisms.suppression import suppress_tables as suppress_tables
 from confide.mechanisms.swapping import swap_records as swap_records
-from confide.mechanisms.tables.tuning import tune_tables as tune_tables
 from confide.mechanisms.topdown.strategy_file import account_strategy as account_strategy
 from confide.noise import DiscreteGaussian as DiscreteGaussian
 from confide.noise import NoiseStream as NoiseStream
@@ -76,6 +74,6 @@ from confide.releases.plan import Plan as Plan
 from confide.releases.published import Published as Published
 from confide.schema import Query as Query
 from confide.schema import Schema as Schema
-from confide.studio.board import tune_board as tune_board
 from confide.suppressing import suppress as suppress
+from confide.trade_offs import tune as tune
 from confide.version import __version__ as __version__

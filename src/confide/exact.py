@@ -7,9 +7,10 @@ and nobody can say afterwards which of the two was promised; the message says ho
 from __future__ import annotations
 
 import re
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from math import isfinite
+from functools import lru_cache
+from math import ceil, isfinite
 from typing import TypeAlias
 
 from confide.errors import ParameterError, Place
@@ -214,3 +215,64 @@ def _refused(name: str, found: str, why: str) -> ParameterError:
         expected='an exact number such as 3, "2.56", "64/25" or "1e-10"',
         remedy=f"correct {name}",
     )
+
+
+# Numbers as people read them: grouped, with so many digits, rounded to the side that promises less.
+
+
+def grouped(value: int) -> str:
+    """1234567 as 1,234,567."""
+    return f"{value:,}"
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with a fixed number of decimals, grouped."""
+    return f"{value:,.{digits}f}"
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign; a real minus."""
+    text = f"{abs(value):,.{digits}f}"
+    if float(text.replace(",", "")) == 0:
+        return text
+    return ("−" if value < 0 else "+") + text
+
+
+def up(value: float, digits: int) -> str:
+    """A number rounded up: for anything that is promised as an upper bound."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING, Context(prec=400)))
+
+
+def down(value: float, digits: int) -> str:
+    """A number rounded down: for the lower end of what lies between two numbers."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR, Context(prec=400)))
+
+
+def shortened_up(value: Fraction, digits: int) -> str:
+    """A number to some significant digits, never below it.
+
+    >>> shortened_up(Fraction("4.50606"), 4)
+    '4.507'
+    """
+    up = Context(prec=digits, rounding=ROUND_CEILING).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{float(up):.{digits}g}"
+
+
+def fraction_up(value: Fraction, digits: int = 6) -> str:
+    """An exact number as a short decimal, rounded up if it must be shortened."""
+    scaled = ceil(value * 10**digits)
+    integer, decimals = divmod(scaled, 10**digits)
+    return f"{integer:,}.{decimals:0{digits}d}".rstrip("0").rstrip(".")
+
+
+@lru_cache(maxsize=8192)
+def exact_text(value: Fraction) -> str:
+    """An exact number as it would be typed: a decimal where it has an end, otherwise a fraction."""
+    rest, powers = value.denominator, {2: 0, 5: 0}
+    for factor in powers:
+        while rest % factor == 0:
+            rest, powers[factor] = rest // factor, powers[factor] + 1
+    digits = max(powers.values())
+    if rest != 1 or digits > 30 or not digits:
+        return str(value)
+    return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200)))

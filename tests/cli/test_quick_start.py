@@ -112,7 +112,7 @@ def test_a_spec_loads_its_own_mechanism_alone(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_what_given_shares_need_is_found_without_solvers(population_folder: Path, tmp_path: Path) -> None:
     target = ("--target", "hispanic<=5 in tract @95%", "--present-shares")
-    assert loaded_by(command("tune", "topdown", lay_out(tmp_path, population_folder), *target), SOLVERS) == set()
+    assert loaded_by(command("tune", lay_out(tmp_path, population_folder), *target), SOLVERS) == set()
 
 
 def test_the_tree_is_whole(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:

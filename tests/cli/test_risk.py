@@ -1,4 +1,4 @@
-"""``confide risk`` and ``confide tune cellkey`` as a person types them."""
+"""``confide risk`` and ``confide risk region`` as a person types them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.kits.commands import codes, run, run_json
+from typer.testing import CliRunner
 
+from confide.cli.main import app
 from confide.report import charts
 
 
@@ -57,11 +59,11 @@ def test_small_areas(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # the same answer is made in tests/risk/test_answers.py
 def test_tuning_recommends_bound_and_variance() -> None:
-    found = run_json("tune", "cellkey", "--country", "MT")
+    found = run_json("risk", "region", "--country", "MT")
     assert (found["recommended"]["D"], found["recommended"]["V"]) == (8, 6.9)
     assert found["country"] == "MT"
     assert set(found["limits"]) == {"averaging", "bound", "utility"}
-    assert "D = 8, V = 6.9" in run("tune", "cellkey", "--country", "MT")
+    assert "D = 8, V = 6.9" in run("risk", "region", "--country", "MT")
 
 
 def test_a_programme_of_ones_own(tmp_path: Path) -> None:
@@ -74,10 +76,10 @@ def test_a_programme_of_ones_own(tmp_path: Path) -> None:
         "AGE": 3 / 4,
         "AGE SEX": 1.0,
     }
-    answer = run_json("tune", "cellkey", "--programme", path)
+    answer = run_json("risk", "region", "--programme", path)
     assert answer["epsilon"]["utility_at_least"] is None
     assert answer["recommended"]["D"] == 2
-    assert "relaxed limits alone" in run("tune", "cellkey", "--programme", path, "--largest-noise", 1)
+    assert "relaxed limits alone" in run("risk", "region", "--programme", path, "--largest-noise", 1)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,8 @@ def test_a_programme_of_ones_own(tmp_path: Path) -> None:
         (("risk", "averaging", "--country", "XX"), "unknown-country"),
         (("risk", "averaging", "--areas", "LAU=many"), "not-areas"),
         (("risk", "averaging", "--programme", "none"), "no-programme"),
-        (("tune", "cellkey", "--unit", "dogs"), "unknown-unit"),
-        (("tune", "cellkey", "--relaxed", "0.5"), "bad-level"),
+        (("risk", "region", "--unit", "dogs"), "unknown-unit"),
+        (("risk", "region", "--relaxed", "0.5"), "bad-level"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], code: str) -> None:
@@ -100,7 +102,7 @@ def test_mistakes(arguments: tuple[str, ...], code: str) -> None:
 
 @pytest.mark.skipif(not charts.available(), reason="the extra plots is not installed")
 def test_the_picture_of_the_region(tmp_path: Path) -> None:
-    found = run_json("tune", "cellkey", "--country", "MT", "--plots", tmp_path)
+    found = run_json("risk", "region", "--country", "MT", "--plots", tmp_path)
     assert [Path(path).name for path in found["plots"]] == ["epsilon-band.svg", "region.svg"]
     assert "D 8, V 6.9" in (tmp_path / "region.svg").read_text()
 
@@ -115,9 +117,17 @@ def test_pictures(tmp_path: Path) -> None:
     names = sorted(path.name for path in tmp_path.glob("*.svg"))
     assert names == [
         "averaging-epsilon.svg",
+        "averaging-ratios.svg",
         "averaging-variance.svg",
         "distortions-epsilon-0.1.svg",
         "epsilon-by-bound.svg",
         "triples-needed.svg",
     ]
     assert all(path.read_text().startswith("<svg") for path in tmp_path.glob("*.svg"))
+
+
+def test_the_command_that_statements_of_cell_key_releases_name_finds_the_region() -> None:
+    assert run_json("tune", "cellkey") == run_json("risk", "region")
+    refused = CliRunner().invoke(app, ["tune", "cellkey", "--total", "1"])
+    assert refused.exit_code == 2
+    assert "cellkey is no file" in " ".join(refused.output.split())

@@ -1,4 +1,4 @@
-"""``confide tune safetab`` as a person types it."""
+"""``confide safetab tune`` as a person types it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from confide.report import charts
 
 
 def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["tune", "safetab", *(str(argument) for argument in arguments)])
+    result = CliRunner().invoke(app, ["safetab", "tune", *(str(argument) for argument in arguments)])
     if result.exit_code:
         raise AssertionError(result.output) from result.exception
     return result.stdout
@@ -27,7 +27,7 @@ def run_json(*arguments: object) -> Any:
 
 
 def codes(*arguments: str) -> list[str]:
-    result = CliRunner().invoke(app, ["tune", "safetab", *arguments])
+    result = CliRunner().invoke(app, ["safetab", "tune", *arguments])
     assert isinstance(result.exception, ConfideError), result.output
     return [finding.code for finding in result.exception.findings]
 

@@ -49,6 +49,8 @@ def plant(root: Path) -> Path:
             shutil.copytree(ROOT / "tests" / kit, root / "tests" / kit, ignore=without)
     (root / "tests" / "contract" / Path(__file__).name).unlink()
     shutil.copy(ROOT / "pyproject.toml", root)
+    (root / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "threat-model.md", root / "docs")
     folder = root / "src" / "confide" / "mechanisms" / NAME
     folder.mkdir()
     (folder / "__init__.py").touch()

@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import HOLDING
+from tests.kits.times import costly
+from tests.planted.corpus import read_corpus
 
 ROOT = Path(__file__).parents[2]
 SECURITY = ROOT / "SECURITY.md"
 PAGE = ROOT / "docs" / "threat-model.md"
 SECTIONS = ("Threat model", "What is covered", "What is not covered", "What a privacy bug is")
 NO_TEST = "documented, no test: "
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def section(page: Path, title: str) -> str:
@@ -63,9 +65,9 @@ def test_a_sentence_has_tests_or_a_reason(title: str, part: str, held: str) -> N
         assert len(held) > len(NO_TEST), "a reason"
         assert title != "What is covered", "what is covered is tested"
         return
-    named = TEST.findall(held)
+    named = HOLDING.findall(held)
     assert named, f"{part} has neither tests nor a reason"
-    assert TEST.sub("", held).replace("<br>", "").strip() == ""
+    assert HOLDING.sub("", held).replace("<br>", "").strip() == ""
 
 
 def collected(files: list[str]) -> frozenset[str]:
@@ -92,10 +94,10 @@ def test_a_sentence_without_a_row_would_be_noticed(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.process
 def test_every_test_that_is_named_runs_with_make_test() -> None:
-    """And what a list or a mark takes out of it is known to be out."""
-    named = {f"{file}::{name}" for _, _, held in HELD for file, name in TEST.findall(held)}
-    listed = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split("\n")
-    by_list = next(line for line in listed if line.startswith("tests/runs/") and "[" not in line)
+    """And what the list or a mark takes out of it is known to be out."""
+    named = {f"{file}::{name}" for _, _, held in HELD for file, name in HOLDING.findall(held)}
+    killers = {node.partition("[")[0] for bug in read_corpus() for node in bug.killed_by}
+    by_list = next(name for name in sorted(costly() - killers - named) if name.startswith("tests/runs/"))
     by_mark = "tests/inference/test_infer_coverage.py"
     files = {test.partition("::")[0] for test in {*named, by_list, by_mark}}
     tests = collected(sorted(file for file in files if (ROOT / file).exists()))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.errors import ParameterError
+from confide.exact import up
 from confide.privacy import (
     BoundedDegree,
     Bracket,
@@ -27,7 +28,6 @@ from confide.privacy import (
     gaussian_limit_epsilon,
     noisy_cells,
 )
-from confide.report.render import up
 from tests.kits.times import mostly_slow
 
 RHO, DELTA = Fraction("2.56"), Fraction(1, 10**10)

@@ -77,7 +77,7 @@ QUESTIONS: list[Twin] = [
     ("risk bound -D 5 -V 2 --country MT --areas LAU=9", lambda: risk.bound(5, 2, country="MT", areas={"LAU": 9})),
     ("risk averaging --country MT --target SEX", lambda: risk.averaging(country="MT", targets=["SEX"])),
     ("risk areas --epsilon 1/2 --number 68", lambda: risk.areas(["1/2"], number=68)),
-    ("tune cellkey --country MT", lambda: risk.tune_cellkey(country="MT")),
+    ("risk region --country MT", lambda: risk.tune_cellkey(country="MT")),
     ("noise compare -V 2 -D 5", lambda: risk.compare_noise(variance=2, bound=5)),
     ("noise compare --epsilon 1 -t 3", lambda: risk.compare_noise(epsilon=1, measurements=3)),
     (
@@ -97,7 +97,7 @@ QUESTIONS: list[Twin] = [
     ("account strategy pl94-persons --root pr", lambda: account_strategy("pl94-persons", root="pr")),
     ("ptable -D 3 -V 1 --js 1 --format csv", lambda: perturbation_table(3, 1, js=1, form="csv")),
     (
-        "tune safetab --level STATE:2=2.134 --moe USA:1=3",
+        "safetab tune --level STATE:2=2.134 --moe USA:1=3",
         lambda: tune_safetab(budgets={("STATE", 2): "2.134"}, targets={("USA", 1): 3}),
     ),
 ]

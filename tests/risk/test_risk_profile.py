@@ -1,4 +1,4 @@
-"""``confide tune risk``: the largest rho for a profile of posteriors, and the side that binds."""
+"""``confide risk profile``: the largest rho for a profile of posteriors, and the side that binds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from confide.lab.risk.bayesian.risk_profile import expected_posteriors
 
 
 def test_a_ratio_for_all_priors_has_a_closed_form() -> None:
-    answer = run_json("tune", "risk", "--profile", "posterior<=3*prior")
+    answer = run_json("risk", "profile", "--profile", "posterior<=3*prior")
     assert Fraction(answer["rho"]) <= Fraction(log(3) / 2) < Fraction(answer["rho"]) + Fraction(1, 10**6)
     assert answer["binding"]["target"] == "presence"
     assert answer["binding"]["side"] == "upper"
@@ -49,7 +49,7 @@ def test_the_side_of_those_who_are_not_there_can_bind() -> None:
     present = expected_posteriors(priors, float(answer.rho))
     absent = (1 - present) / (1 - priors)
     assert absent.min() == pytest.approx(0.9, abs=1e-3)
-    assert "absence, lower side binds" in run("tune", "risk", "--profile", "posterior >= 9/10*prior")
+    assert "absence, lower side binds" in run("risk", "profile", "--profile", "posterior >= 9/10*prior")
 
 
 @pytest.mark.parametrize(("profile", "upper"), [("posterior <= 3*prior", True), ("posterior >= prior/3", False)])
@@ -92,4 +92,4 @@ def test_a_stricter_profile_has_a_smaller_rho() -> None:
      "posterior <= 1/2 where prior <= 2", "posterior <= 3*prior where it rains"],
 )  # fmt: skip
 def test_what_is_no_profile_is_refused(profile: str) -> None:
-    assert codes("tune", "risk", "--profile", profile) == ["bad-profile"]
+    assert codes("risk", "profile", "--profile", profile) == ["bad-profile"]

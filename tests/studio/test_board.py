@@ -145,7 +145,7 @@ def test_the_memo_has_what_the_board_has(folder: Path) -> None:
     page = browser.get("/board/memo", params=SPEC | {"at": "persons=380", "prior": "1/4"}).text
     assert "what one person's record says" in unescape(page)
     assert "of a typical area" in page
-    assert "confide tune board spec.toml --set persons=380" in page
+    assert "confide tune spec.toml --set persons=380" in page
     assert "redistricting" in page
 
 
@@ -166,13 +166,21 @@ def test_the_command_does_the_same(folder: Path) -> None:
     address = stands_at(typed(browser, "/board?spec=spec.toml", **{FIRST: "8"}))
     now = browser.get("/api/board", params=parse_qsl(urlsplit(address).query)).json()
     asked = now["command"].split()[1:]
-    asked[2] = str(folder / asked[2])
+    asked[1] = str(folder / asked[1])
     shown = CliRunner().invoke(app, [*asked, "--json"])
     assert shown.exit_code == 0, shown.output
     rows = json.loads(shown.stdout)["rows"]
     assert [row["margin"] for row in rows] == [row["margin"] for row in now["rows"]]
-    by_margin = ["tune", "tables", str(folder / "spec.toml"), "--margin", "age-by-sex:county=8", "--write", "new.toml"]
+    by_margin = [
+        "tune",
+        str(folder / "spec.toml"),
+        "--move",
+        "margin:age-by-sex:county=8",
+        "--out",
+        str(folder / "new.toml"),
+    ]
     done = CliRunner().invoke(app, by_margin)
     assert done.exit_code == 0, done.output
     assert (folder / "new.toml").is_file()
-    assert "±8" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("age-by-sex:county"))
+    assert "8" in row.split(), "the margin that was asked for"

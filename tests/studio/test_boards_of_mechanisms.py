@@ -35,8 +35,8 @@ from confide.mechanisms.topdown.expected_errors import accuracy_table
 from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
 from confide.releases.boards import Board, Moving, prepared_without_records, spec_changes
-from confide.studio.board import opened_board, tunable, tune_board
-from confide.studio.shields import shield_of
+from confide.shields import shield_of
+from confide.trade_offs import opened_board, tunable, tune
 
 MOVES = {
     "tables": {"margin:age-by-sex:county": "8"},
@@ -102,7 +102,7 @@ def test_no_record_is_read_and_the_spec_that_is_written_has_what_was_promised(tm
     promised = browser.get("/api/board", params=parse_qsl(query)).json()
 
     asked = shlex.split(promised["command"])[1:]
-    asked[2] = str(folder / asked[2])
+    asked[1] = str(folder / asked[1])
     shown = CliRunner().invoke(app, [*asked, "--json"])
     assert shown.exit_code == 0, shown.output
     said = json.loads(shown.stdout)
@@ -143,7 +143,7 @@ def test_what_is_typed_badly_is_a_finding_and_nothing_else(boards: dict[str, Any
 
 def test_margins_of_topdown_are_those_that_a_release_states(tmp_path: Path) -> None:
     folder = shutil.copytree(EXAMPLES / "topdown", tmp_path / "office")
-    tuned = tune_board(folder / "spec.toml", moves=MOVES["topdown"], write="tuned.toml")
+    tuned = tune(folder / "spec.toml", moves=MOVES["topdown"], out=folder / "tuned.toml").board
     for name, board in (("spec.toml", tuned.start), ("tuned.toml", tuned.now)):
         problem = prepared_without_records(MECHANISMS["topdown"].prepare, api.load(folder / name))
         stated = {(row["geography"], row["query"]): row["sd"] for row in accuracy_table(problem).to_pylist()}
@@ -312,7 +312,7 @@ def test_swapping_promises_no_epsilon_unless_it_permutes(boards: dict[str, Any],
     head, _, rest = spec.partition("[swapping]")
     part = '[swapping]\nvariant = "permutation"\nrate = "1/10"\nmatch = ["size"]\nlargest_stratum = 100\n\n[[tables]]'
     (folder / "spec.toml").write_text(head + part + rest.partition("[[tables]]")[2], encoding="utf-8")
-    permuted = tune_board(folder / "spec.toml", moves={"epsilon": "12"}).now
+    permuted = tune(folder / "spec.toml", moves={"epsilon": "12"}).board.now
     assert isinstance(permuted, SwappingBoard)
     assert (
         exchange_epsilon(100, permuted.swap.rate) <= 12 < exchange_epsilon(100, permuted.swap.rate - Fraction(1, 1000))
@@ -343,19 +343,19 @@ def test_a_row_that_is_not_there_is_not_locked_in_silence() -> None:
     spec = EXAMPLES / "tables" / "spec.toml"
     for named in ("nosuch", "age-by-sex:nosuch"):
         with pytest.raises(ConfideError) as caught:
-            tune_board(spec, moves={"budget": "2"}, locked=[named])
+            tune(spec, moves={"budget": "2"}, locked=[named])
         (finding,) = caught.value.findings
         assert (finding.code, finding.found) == ("no-row", named)
         assert "age-by-sex:nation" in str(finding.expected)
-    kept = tune_board(spec, moves={"budget": "2"}, locked=["age-by-sex:nation"])
-    before = tune_board(spec)
+    kept = tune(spec, moves={"budget": "2"}, locked=["age-by-sex:nation"]).board
+    before = tune(spec).board
     assert kept.now.choices()["part:age-by-sex:nation"] == before.now.choices()["part:age-by-sex:nation"]
     assert kept.now.choices()["part:age-by-sex:state"] != before.now.choices()["part:age-by-sex:state"]
 
 
 def test_an_entry_that_is_no_choice_is_said_to_be_one_to_type() -> None:
     with pytest.raises(ConfideError) as caught:
-        tune_board(EXAMPLES / "tables" / "spec.toml", choices={"budget": "2"})
+        tune(EXAMPLES / "tables" / "spec.toml", choices={"budget": "2"})
     assert "--move budget=" in str(caught.value.findings[0].remedy)
 
 

@@ -1,4 +1,4 @@
-"""``confide tune tables``: noise margins as targets, exact shares of tables and levels."""
+"""``confide tune --target``: noise margins as targets, exact shares of tables and levels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_targets_are_met_shares_are_exact_and_check_accepts_them(project: Path) 
     out = project / "tuned" / "spec2.toml"  # in another folder: files, and the ledger that is opened later, are found
     out.parent.mkdir()
     arguments = ("--total", "3", "--target", "margin<=10 in county", "--target", "tongue <= 12 in block @90%")
-    answer = run_json("tune", "tables", project / "spec.toml", *arguments, "--out", out)
+    answer = run_json("tune", project / "spec.toml", *arguments, "--out", out)
     shares = {(row["table"], row["level"]): row for row in answer["shares"]}
     assert sum(Fraction(row["share"]) for row in answer["shares"]) == 1
     assert Fraction(answer["total"]) == 3
@@ -63,7 +63,7 @@ def test_the_noise_is_the_widest_with_the_margin(project: Path) -> None:
     more = tune_tables(project / "spec.toml", [everything], total=2 * least.needed)
     assert all(after.margin < before.margin for before, after in zip(least.rows, more.rows, strict=True))
     dear = ("--total", str(least.needed * Fraction(999, 1000)), "--target", everything)
-    assert codes("tune", "tables", project / "spec.toml", *dear) == ["targets-too-dear"]
+    assert codes("tune", project / "spec.toml", *dear) == ["targets-too-dear"]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,17 @@ def test_mistakes_are_findings(project: Path, target: str, said: str) -> None:
 
 
 def test_words_for_people(project: Path) -> None:
-    text = run("tune", "tables", project / "spec.toml", "--target", "margin<=10 in county")
+    text = run("tune", project / "spec.toml", "--target", "margin<=10 in county")
     assert "±10" in text
-    assert codes("tune", "tables", project / "spec.toml", "--total", "1") == ["no-target"]
-    both = ("--target", "margin<=10 in county", "--budget", "1")
-    assert codes("tune", "tables", project / "spec.toml", *both) == ["targets-and-rows"]
+    for option in (
+        ("--move", "budget=1"),
+        ("--set", "budget=1"),
+        ("--lock", "x"),
+        ("--prior", "0.1"),
+        ("--budget-follows",),
+    ):
+        both = ("--target", "margin<=10 in county", *option)
+        assert codes("tune", project / "spec.toml", *both) == ["targets-and-rows"], option
+    assert codes("tune", project / "spec.toml", "--keep", "1/50") == ["option-without-effect"]
+    entries = run_json("tune", project / "spec.toml", "--total", "1")["entries"]
+    assert entries["budget"] == "1"

@@ -15,8 +15,8 @@ from tests.contract.kit import lay_out
 from tests.kits.crossed_topdown import CrossedProject
 from tests.kits.random_specs.project import toml
 
-import confide
 from confide.engines import LocalEngine
+from confide.inference.tuning import tune_topdown
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.board import TopDownBoard, Z
 from confide.mechanisms.topdown.characteristics import geographies
@@ -104,7 +104,7 @@ def test_tune_prices_the_estimator_of_the_spec(spec: Path, tmp_path: Path) -> No
     largest = {kind: float(deviations(problem, kind, "total").max()) for kind in official}
     kind = next(kind for kind, sd in largest.items() if sd > 0.01)
     limit = 3 * largest[kind]
-    answer = confide.tune_topdown(spec, [f"total <= {limit:.3f} in {kind}"], optimise=False)
+    answer = tune_topdown(spec, [f"total <= {limit:.3f} in {kind}"], optimise=False)
     for row in answer.errors:
         expected = deviations(problem, row.kind, row.query).mean() * sqrt(2 / pi)
         assert row.now == pytest.approx(float(expected), rel=CLOSE), (row.kind, row.query)

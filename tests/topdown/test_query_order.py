@@ -16,6 +16,7 @@ from tests.kits.crossed_topdown import CrossedProject, Order, released_records, 
 
 import confide
 from confide.errors import ConfideError, Place
+from confide.inference.tuning import tune_topdown
 from confide.mechanisms.topdown.measurements.folder import find_measurements
 from confide.mechanisms.topdown.measurements.layout import words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
@@ -57,11 +58,9 @@ def test_users_may_ask_in_any_order(tmp_path: Path) -> None:
     assert answers[0].equals(answers[1])
     assert answers[0].num_rows > 0
     targets = [f"{first}*{second}<=9 in region", f"{second}*{first}<=9 in region"]
-    priced = [
-        confide.tune_topdown(each, [target], optimise=False).as_dict() for each in (spec, other) for target in targets
-    ]
+    priced = [tune_topdown(each, [target], optimise=False).as_dict() for each in (spec, other) for target in targets]
     assert [_without_texts(answer) for answer in priced[1:]] == [_without_texts(priced[0])] * 3
-    boards = [confide.tune_board(each).now.as_dict() for each in (spec, other)]
+    boards = [confide.tune(each).board.now.as_dict() for each in (spec, other)]
     assert boards[0] == boards[1]
 
 

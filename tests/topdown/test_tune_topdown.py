@@ -1,4 +1,4 @@
-"""``confide tune topdown``: targets in words, the least budget, exact shares, and whose people are refused."""
+"""``confide tune --target``: targets in words, the least budget, exact shares, and whose people are refused."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ def test_mistakes_are_findings(text: str, said: str) -> None:
 
 
 def test_all_mistakes_are_said_at_once(hamlet: Path) -> None:
-    listed = codes("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5", "--target", "x <= 5 in tract")
+    listed = codes("tune", hamlet / "spec.toml", "--target", "total <= 5", "--target", "x <= 5 in tract")
     assert listed == ["bad-target", "bad-target"]
-    assert codes("tune", "topdown", hamlet / "spec.toml") == ["no-target"]
-    assert codes("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5 in state") == ["nothing-needed"]
+    assert codes("tune", hamlet / "spec.toml", "--keep", "1/50") == ["no-target"]
+    assert codes("tune", hamlet / "spec.toml", "--target", "total <= 5 in state") == ["nothing-needed"]
 
 
 # Budgets.
@@ -184,7 +184,7 @@ def test_a_tighter_limit_costs_by_its_square_and_the_best_shares_cost_less(hamle
 
 
 def test_prices_are_those_of_the_normal_law(hamlet: Path) -> None:
-    rows = run_json("tune", "topdown", hamlet / "spec.toml", "--prices", "total in tract")["prices"]
+    rows = run_json("tune", hamlet / "spec.toml", "--prices", "total in tract")["prices"]
     assert [(row["margin"], round(row["rho"], 4)) for row in rows[:4]] == [
         (1, 3.8415),
         (2, 0.9604),
@@ -200,7 +200,7 @@ def test_prices_are_those_of_the_normal_law(hamlet: Path) -> None:
 def test_the_written_strategy_is_exact_and_accepted(project: Path) -> None:
     out = project / "tuned.toml"
     target = "total <= 3 in tract, block_group"
-    answer = run_json("tune", "topdown", project / "spec.toml", "--target", target, "--no-confirm", "--out", out)
+    answer = run_json("tune", project / "spec.toml", "--target", target, "--runs", "0", "--out", out)
     (strategies, root) = parse_strategies(out.read_text(), "tuned.toml", project)
     strategy = strategies[root]
     assert sum(level.share for level in strategy.levels) == 1
@@ -215,7 +215,7 @@ def test_the_written_strategy_is_exact_and_accepted(project: Path) -> None:
     checked = run_json("check", project / "tuned-spec.toml")
     assert checked["ok"] is True
     assert Fraction(checked["cost"]) == strategy.budget
-    assert codes("tune", "topdown", project / "spec.toml", "--target", target, "--out", out) == ["there-already"]
+    assert codes("tune", project / "spec.toml", "--target", target, "--out", out) == ["there-already"]
 
 
 def test_no_share_falls_below_what_is_kept(hamlet: Path) -> None:
@@ -277,7 +277,7 @@ def test_the_strategy_of_our_own_ships_and_is_drafted(project: Path) -> None:
 
 
 def test_confidential_records_are_refused_by_path_and_by_content(project: Path) -> None:
-    arguments = ("tune", "topdown", project / "spec.toml", "--target", SHARE.replace("500", "5"), "--people")
+    arguments = ("tune", project / "spec.toml", "--target", SHARE.replace("500", "5"), "--people")
     assert codes(*arguments, project / "persons.parquet") == ["confidential-people"]
     shutil.copy(project / "persons.parquet", project / "older.parquet")
     assert codes(*arguments, project / "older.parquet") == ["confidential-people"]
@@ -345,16 +345,14 @@ def test_an_older_census_and_public_figures_say_how_large_areas_are(project: Pat
 
 def test_the_records_need_not_be_there_and_are_not_read(project: Path) -> None:
     (project / "persons.parquet").unlink()
-    answer = run("tune", "topdown", project / "spec.toml", "--target", "total <= 5 in tract", "--no-confirm")
+    answer = run("tune", project / "spec.toml", "--target", "total <= 5 in tract", "--runs", "0")
     assert "Best shares" in answer
     assert "not looked at" in answer
 
 
 @pytest.mark.process
 def test_runs_on_made_up_people_confirm_the_answer(hamlet: Path) -> None:
-    answer = json.loads(
-        run("tune", "topdown", hamlet / "spec.toml", "--target", "total <= 5 in tract", "--runs", 1, "--json")
-    )
+    answer = json.loads(run("tune", hamlet / "spec.toml", "--target", "total <= 5 in tract", "--runs", 1, "--json"))
     present, best = answer["confirmed"]
     assert (present["strategy"], best["strategy"]) == ("present", "best")
     assert best["rho"] == answer["best"]["rho"]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from confide.cli.show import Json, out, show_answer, table
+from confide.exact import down, fraction_up, up
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
 from confide.mechanisms.topdown.strategy_file import account_strategy
@@ -22,7 +23,6 @@ from confide.releases.loss_account import (
     rho_of_epsilon,
 )
 from confide.releases.plan import NO_BUDGET
-from confide.report.render import down, fraction_up, up
 
 WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
 WORDS = {

@@ -198,7 +198,7 @@ def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]], *, written:
     out.print("No confidential record was read, and nothing was spent.\n")
     room = MOST_ROWS
     for kind in answer.kinds:
-        room -= _rows(answer, kind, room, whole=not written)
+        room -= _rows(answer, kind, room, to_the_end=not written)
     _shares(answer)
     _quantiles(answer)
     _ranks(extra.get("ranks", []))
@@ -223,14 +223,14 @@ def _show(answer: Inference, extra: dict[str, list[dict[str, Any]]], *, written:
     out.print(f"[yellow]note[/] {NOT_COVERED}")
 
 
-def _rows(answer: Inference, kind: AreaSet, room: int, *, whole: bool) -> int:
+def _rows(answer: Inference, kind: AreaSet, room: int, *, to_the_end: bool) -> int:
     """Prints the first rows of a kind of area, at most ``room``; returns how many. Where no files were written, the
     whole of them is made, some at a time: which figures catch the eye is counted on the way."""
     rows: list[dict[str, Any]] = []
     total = kind.areas * sum(query.cells for query in answer.queries) * len(answer.levels)
-    for batch in answer.batches(kind) if whole or room else ():
+    for batch in answer.batches(kind) if to_the_end or room else ():
         rows += batch.slice(0, room - len(rows)).to_pylist()
-        if not whole and len(rows) == room:
+        if not to_the_end and len(rows) == room:
             break
     if not rows:
         return 0

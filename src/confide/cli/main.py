@@ -166,8 +166,8 @@ class Commands(LazyGroup):
         ),
         Later(
             "tune",
-            "confide.cli.main:tunings",
-            "Choose budgets: what accuracy they give and what they cost. Reads no records.",
+            "confide.cli.tune:tune",
+            "What the choices of a spec do and what they protect from, as the studio's board; or what targets need.",
         ),
         Later("risk", "confide.cli.main:risks", "Compute what others could learn from a release. Reads no records."),
         Later(
@@ -239,6 +239,16 @@ class Risks(LazyGroup):
             "What unbounded noise does to small areas: bounds that hold with some probability, "
             "and counts that are far off.",
         ),
+        Later(
+            "region",
+            "confide.lab.commands.risk_bounded:region",
+            "Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.",
+        ),
+        Later(
+            "profile",
+            "confide.lab.commands.risk_bayes:profile",
+            "The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds.",
+        ),
     )
 
 
@@ -287,52 +297,6 @@ class Noises(LazyGroup):
         ),
     )
 
-
-class Tunings(LazyGroup):
-    """Every way to choose budgets, with its line and its place."""
-
-    later = (
-        Later(
-            "safetab",
-            "confide.cli.tune:safetab",
-            "Budgets and noise margins of a SafeTab-P release, either from the other; suppression, bias, and the "
-            "total.",
-        ),
-        Later(
-            "tables",
-            "confide.cli.tune_tables:tables",
-            "Margins of each table on each level, and what they cost. Set either, and the rest follows. "
-            "Reads no records.",
-        ),
-        Later(
-            "board",
-            "confide.cli.tune_tables:board",
-            "What the choices of a spec do and what they protect from: the trade-off board of the studio. "
-            "Reads no records.",
-        ),
-        Later(
-            "cellkey",
-            "confide.lab.commands.tune_cellkey:cellkey",
-            "Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.",
-        ),
-        Later(
-            "topdown",
-            "confide.cli.tune_targets:topdown",
-            "The least budget for targets of a TopDown release, with the present shares and with the best ones.",
-        ),
-        Later(
-            "risk",
-            "confide.lab.commands.tune_risk:risk",
-            "The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds.",
-        ),
-    )
-
-
-tunings = typer.Typer(
-    cls=Tunings,
-    help="Choose budgets: what accuracy they give and what they cost. Reads no records.",
-    no_args_is_help=True,
-)
 
 audits = typer.Typer(
     cls=Audits, help="Audit suppressed tables, the privacy of mechanisms, and the noise of a run.", no_args_is_help=True

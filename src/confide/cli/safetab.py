@@ -9,9 +9,10 @@ import typer
 from rich.markup import escape
 
 from confide import official_safetab
+from confide.cli.safetab_tuning import tune
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings
 from confide.cli.verbs import AcceptLedger
-from confide.report.render import fraction_up
+from confide.exact import fraction_up
 
 app = typer.Typer(
     help="Run SafeTab-P with the folders and arguments of the Census Bureau's program.", no_args_is_help=True
@@ -112,3 +113,6 @@ def convert(
         print_json({"ok": True, "spec": str(spec)})
         return
     out.print(escape(f"Wrote {spec}. Then: confide check {spec}"))
+
+
+app.command()(tune)

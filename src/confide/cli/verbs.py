@@ -216,7 +216,7 @@ def _left_after(checked: Checked) -> str:
 
 def _exact_or_less(amount: Fraction) -> str:
     """A fraction as it is, and one with many digits as less than a short number."""
-    from confide.report.render import fraction_up
+    from confide.exact import fraction_up
 
     return str(amount) if amount.denominator < 10**6 else f"less than {fraction_up(amount)}"
 

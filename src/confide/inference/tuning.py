@@ -1,4 +1,4 @@
-"""``confide tune topdown``: the budget and the shares that targets need, before any is spent.
+"""``confide tune SPEC --target`` for TopDown: the budget and the shares that targets need, before any is spent.
 
 With given shares the least budget is a closed form; the best shares are a convex problem
 (:mod:`confide.estimation.tree_design`). Both are for least squares on the whole tree, before non-negativity: runs on
@@ -92,7 +92,7 @@ def tune_topdown(
     margins: Sequence[str | Path] = (),
     optimise: bool = True,
     keep: Exact = KEEP,
-    budget: Exact | None = None,
+    total: Exact | None = None,
     confirm: int | None = None,
     prices: str | None = None,
     delta: Exact = DELTA,
@@ -111,7 +111,7 @@ def tune_topdown(
         margins: CSV files of public counts from which made-up people are drawn, as in ``confide rehearse``.
         optimise: Whether the best shares are looked for.
         keep: The part of its present share that every query keeps at least.
-        budget: A rho for the strategy that is written; by default the least that meets the targets.
+        total: A rho for the strategy that is written; by default the least that meets the targets.
         confirm: How many runs on made-up people confirm the answer; 0 for none. By default two where shares are
             proposed, and none where the present ones are kept.
         prices: A query in a kind of area, such as ``total in tract``: what margins cost there.
@@ -147,7 +147,7 @@ def tune_topdown(
             tuple(targets),
             optimise=optimise,
             keep=kept,
-            budget=None if budget is None else positive(budget, "budget"),
+            budget=None if total is None else positive(total, "total"),
             confirm=confirm if targets else 0,
             prices=prices,
             delta=positive(delta, "delta"),
@@ -266,9 +266,7 @@ class _Tuner:
         name = best.id if out is None else _identifier(out.stem)
         wanted = "; ".join(target.text for target in targets)
         title = f"{best.title}, tuned"[:200]
-        provenance = (
-            f"Shares found by confide tune topdown from those of {best.id} for: {wanted}. Sizes: {self.people.said}."
-        )
+        provenance = f"Shares found by confide tune from those of {best.id} for: {wanted}. Sizes: {self.people.said}."
         return replace(best, id=name, title=title, provenance=provenance)
 
     def _text(self, best: Strategy, file: Path) -> str:
@@ -386,8 +384,8 @@ def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tup
 
 def _missed(row: ConfirmedTarget, now: Strategy) -> Finding:
     remedies = {
-        "best": "keep more of the present shares (--keep), or take a larger --budget",
-        "present": "take a larger --budget, or the best shares"
+        "best": "keep more of the present shares (--keep), or take a larger --total",
+        "present": "take a larger --total, or the best shares"
         + (f', or let records learn from below (evidence = "{TREE}" in the strategy)' if now.evidence == OWN else ""),
     }
     return Finding(
@@ -495,4 +493,4 @@ def _identifier(stem: str) -> str:
 
 
 def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
-    return ParameterError(code, what, Place(path="tune topdown"), found, expected, remedy)
+    return ParameterError(code, what, Place(path="tune"), found, expected, remedy)

@@ -1,4 +1,4 @@
-"""The answer of ``confide tune topdown``: budgets that targets need, the best shares, and what else changes."""
+"""The answer to targets of TopDown: budgets that targets need, the best shares, and what else changes."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ value: whatever somebody types gives another board, and nothing is read from rec
 - **settings** and **dials**, entries of the whole release: dials stand beside the protection, such as the budget;
 - a **claim**: what the choices promise, from which the faces work out what an adversary could learn;
 - **choices**: everything that was chosen, by name and exactly. They are the board's address, and ``--set`` of
-  ``confide tune board``.
+  ``confide tune``.
 
 What is typed into an entry is a **move** (``--move``): other rows may follow, as :class:`Moving` says.
 """
@@ -242,7 +242,7 @@ class Board(TypedAnswer):
             "the board has no such entry",
             found=name[:80],
             expected="one of " + ", ".join(names[:12]) + (", …" if len(names) > 12 else ""),
-            remedy="`confide tune board SPEC --json` lists `choices`, for --set, and `entries` and rows, for --move",
+            remedy="`confide tune SPEC --json` lists `choices`, for --set, and `entries` and rows, for --move",
         )
 
     def require_rows(self, names: Iterable[str]) -> None:
@@ -254,7 +254,7 @@ class Board(TypedAnswer):
                 "the board has no such row that can be locked",
                 found=name[:80],
                 expected="one of " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "no lock",
-                remedy="give the name of a row as `confide tune board SPEC --json` has it",
+                remedy="give the name of a row as `confide tune SPEC --json` has it",
             )
 
 

@@ -19,6 +19,7 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, Self
 
 from confide.errors import ParameterError, Place
+from confide.exact import exact_text, grouped
 from confide.privacy import ZCDP, PureDP, cks_rho
 from confide.releases.boards import (
     Board,
@@ -32,7 +33,6 @@ from confide.releases.boards import (
     typed_whole,
 )
 from confide.releases.loss_account import StatedPrice
-from confide.report.render import exact_text, grouped
 
 RowName = tuple[str, ...]
 """What a row is of, such as a table and a level."""

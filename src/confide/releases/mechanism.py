@@ -143,6 +143,9 @@ class Mechanism(ABC, Generic[P]):
     """The methods that ``confide new --method`` can draft a spec for, the default first; none: there is one alone."""
     tunable: ClassVar[bool] = False
     """Whether specs have a trade-off board: see ``board``."""
+    from_targets: ClassVar[str] = ""
+    """What finds choices from targets, ``module:function``: it takes a spec and targets in words, and has an option
+    for each thing that can be asked besides. None: entries of the board are moved one by one."""
     memory_per_record: ClassVar[int] = 0
     """Bytes of memory for each record, where all of them are held at once."""
     without_key: ClassVar[str] = "this release has no key of its own: what noise it has belongs to the records"

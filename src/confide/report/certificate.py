@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.arrays import Integers
-from confide.exact import rounded_up
+from confide.exact import fraction_up, rounded_up, up
 from confide.messages import ENGLISH, Messages, messages
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
 from confide.releases.folder import in_words, rehearsal_banner, stated_delta
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.releases.tabular import AreaNames
 from confide.report.geometry import MOST_TILES, AreaMeasure, area_maps
-from confide.report.render import fraction_up, render, up
+from confide.report.render import render
 
 CERTIFICATE = "certificate.html"
 STATEMENT = "statement.html"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from confide.exact import exact_text, fixed, grouped, signed, up
 from confide.messages import ENGLISH, Messages, messages
 
 
@@ -58,64 +56,6 @@ class PageText:
     def localised(self, written: Callable[..., str]) -> Callable[..., str]:
         """A way to write numbers, with the marks of the language."""
         return lambda *arguments: str(self.messages.number(written(*arguments)))
-
-
-def grouped(value: int) -> str:
-    """1234567 as 1,234,567."""
-    return f"{value:,}"
-
-
-def fixed(value: float, digits: int) -> str:
-    """A number with a fixed number of decimals, grouped."""
-    return f"{value:,.{digits}f}"
-
-
-def signed(value: float, digits: int) -> str:
-    """A number with its sign; a real minus."""
-    text = f"{abs(value):,.{digits}f}"
-    if float(text.replace(",", "")) == 0:
-        return text
-    return ("−" if value < 0 else "+") + text
-
-
-def up(value: float, digits: int) -> str:
-    """A number rounded up: for anything that is promised as an upper bound."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING, Context(prec=400)))
-
-
-def down(value: float, digits: int) -> str:
-    """A number rounded down: for the lower end of what lies between two numbers."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR, Context(prec=400)))
-
-
-def shortened_up(value: Fraction, digits: int) -> str:
-    """A number to some significant digits, never below it.
-
-    >>> shortened_up(Fraction("4.50606"), 4)
-    '4.507'
-    """
-    up = Context(prec=digits, rounding=ROUND_CEILING).divide(Decimal(value.numerator), Decimal(value.denominator))
-    return f"{float(up):.{digits}g}"
-
-
-def fraction_up(value: Fraction, digits: int = 6) -> str:
-    """An exact number as a short decimal, rounded up if it must be shortened."""
-    scaled = math.ceil(value * 10**digits)
-    integer, decimals = divmod(scaled, 10**digits)
-    return f"{integer:,}.{decimals:0{digits}d}".rstrip("0").rstrip(".")
-
-
-@lru_cache(maxsize=8192)
-def exact_text(value: Fraction) -> str:
-    """An exact number as it would be typed: a decimal where it has an end, otherwise a fraction."""
-    rest, powers = value.denominator, {2: 0, 5: 0}
-    for factor in powers:
-        while rest % factor == 0:
-            rest, powers[factor] = rest // factor, powers[factor] + 1
-    digits = max(powers.values())
-    if rest != 1 or digits > 30 or not digits:
-        return str(value)
-    return str(Decimal(int(value * 10**digits)).scaleb(-digits, Context(prec=200)))
 
 
 def one_line(value: str) -> Markup:

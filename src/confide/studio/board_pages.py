@@ -20,15 +20,16 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from confide import api
+from confide import trade_offs as boards
 from confide.errors import ParameterError, Place
+from confide.exact import exact_text, probability
 from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving, spec_changes
-from confide.report.render import environment, exact_text
-from confide.studio import board as boards
-from confide.studio.board import PINS, OpenedBoard
+from confide.report.render import environment
+from confide.shields import Shield, shield_of
 from confide.studio.explorer import Folder
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page
-from confide.studio.shields import Shield, shield_of
+from confide.trade_offs import PINS, OpenedBoard
 
 router = APIRouter(tags=["trade-off board"])
 _ONE_BY_ONE = Lock()
@@ -74,7 +75,7 @@ def asked_board(
         at, pin = _recalled(folder, at), [_recalled(folder, each) for each in pin]
     rows = {row.name for row in start.rows}
     moving = Moving(frozenset(lock) & rows, not budget_follows)
-    chance, pins = boards.asked_prior(prior), boards.pinned(start, pin)
+    chance, pins = probability(prior, "prior"), boards.pinned(start, pin)
     now = boards.from_text(start, at)
     keep = partial(_kept_secret, folder) if start.secret else str
     return OpenedBoard(opened.loaded, start, now, moving, chance, pins, in_address=keep)
@@ -164,7 +165,7 @@ def memo(board: AskedBoard, spec: str) -> HTMLResponse:
 async def written_spec(request: Request, board: AskedBoard, spec: str) -> Response:
     """Writes the spec of the board under a new name, beside the first, and shows it under an address of its own."""
     form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
-    written = await run_in_threadpool(boards.write_tuned, board, form.get("name", ""))
+    written = await run_in_threadpool(boards.write_tuned, board, board.loaded.path.parent / form.get("name", ""))
     name = (PurePosixPath(spec).parent / written.file.name).as_posix()
     return RedirectResponse(address("/board/written", spec=name, before=spec), 303)
 

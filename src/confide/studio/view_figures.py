@@ -45,7 +45,7 @@ def ordered(dimension: ViewDimension) -> tuple[tuple[str, str], ...]:
     groups = [(code, label, _NUMBER.search(label)) for code, label in dimension.options if code != TOTAL_CODE]
     while groups and groups[-1][2] is None:
         groups.pop()
-    numbers = [-1 if found is None else int(found[0]) for _, _, found in groups]
+    numbers = [-1 if first is None else int(first[0]) for _, _, first in groups]
     upwards = -1 not in numbers and numbers == sorted(numbers) and len(set(numbers)) > 2
     return tuple((code, label) for code, label, _ in groups) if upwards else ()
 

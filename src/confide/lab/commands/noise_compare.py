@@ -9,11 +9,11 @@ import typer
 
 from confide.cli.noise import TITLES
 from confide.cli.show import Json, out, show_answer, table
+from confide.exact import shortened_up
 from confide.lab.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
 from confide.noise import EpsilonDelta, FiniteDistribution, epsilon_delta
 from confide.noise.fitting import NoiseKind
 from confide.privacy import Neighbours
-from confide.report.render import shortened_up
 
 
 def compare(

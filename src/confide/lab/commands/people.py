@@ -10,10 +10,10 @@ from rich.markup import escape
 
 from confide.cli.show import Display, Json, out, print_json
 from confide.cli.verbs import show_headline
+from confide.exact import fraction_up
 from confide.lab import demonstration
 from confide.lab.pl94 import import_pl94
 from confide.lab.population import simulate
-from confide.report.render import fraction_up
 
 
 def demo(

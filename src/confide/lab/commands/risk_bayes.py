@@ -1,4 +1,5 @@
-"""``confide risk bayes``: what one noisy count, or several of the same cell, tells about one person."""
+"""``confide risk bayes``: what one noisy count, or several of the same cell, tells about one person; and ``confide risk
+profile``: the largest budget under which beliefs rise no further than a profile allows."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ import typer
 
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
-from confide.exact import probability
+from confide.exact import probability, up
+from confide.lab.risk import RiskTuning
 from confide.lab.risk import bayes as answer_bayes
+from confide.lab.risk import tune_risk as answer_profile
 from confide.lab.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer, BudgetedLaw
 from confide.lab.risk.bayesian.one_level import checked_value
 from confide.privacy import Neighbours
@@ -141,3 +144,29 @@ def _counts(text: str) -> list[int]:
             expected="whole numbers, such as 3 or -1,0,2",
             remedy="correct --released",
         ) from None
+
+
+def profile(
+    profiles: Annotated[
+        list[str],
+        typer.Option("--profile", metavar="PROFILE", help='Such as "posterior<=3*prior"; repeatable, all must hold.'),
+    ],
+    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
+    as_json: Json = False,
+) -> None:
+    """The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds."""
+    answer = answer_profile(profiles, delta=delta)
+    show_answer(answer, lambda: _show_profile(answer), as_json=as_json)
+
+
+def _show_profile(answer: RiskTuning) -> None:
+    rows = [
+        (side.limit.text, side.name, "→ 0" if not side.prior else f"{side.prior:.3g}", f"{side.rho:.4f}")
+        for side in answer.sides
+    ]
+    table(["profile", "side", "binding prior ", "largest rho "], rows)
+    epsilon = up(answer.as_dict()["epsilon"]["canonne_kamath_steinke"], 2)
+    out.print(
+        f"\nrho = {float(answer.rho):g} (epsilon {epsilon} at delta {float(answer.delta):g}): "
+        f"{answer.binding.name} side binds. It holds for {answer.as_dict()['holds_for']}."
+    )

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from confide.cli.show import Json, Plots, out, print_json, show_answer, table, write
-from confide.exact import positive
+from confide.exact import exact_text, fraction_up, positive, shortened_up, up
 from confide.lab.risk import CurveAnswer, EpsilonCurveAnswer, InvariantsAnswer, curve_of_epsilon, shipped_invariants
 from confide.lab.risk import curve as answer_curve
 from confide.lab.risk import invariants as answer_invariants
@@ -22,7 +22,6 @@ from confide.privacy.invariants.group_statements import DELTA as GROUP_DELTA
 from confide.privacy.invariants.group_statements import group_concentration
 from confide.privacy.invariants.single_record import Status
 from confide.privacy.statements import factor, rounded_up
-from confide.report.render import exact_text, fraction_up, shortened_up, up
 
 
 def curve(

@@ -17,7 +17,8 @@ from shlex import quote
 from typing import Any
 
 from confide.errors import ParameterError, Place
-from confide.exact import exact
+from confide.exact import exact, up
+from confide.exact import exact_text as _text
 from confide.lab import risk
 from confide.lab.attacks import StatisticsReconstruction, reconstruct_statistics
 from confide.lab.risk.bayesian.hierarchy_answer import HierarchyAnswer
@@ -29,8 +30,6 @@ from confide.lab.risk.invariant_sets import InvariantsAnswer, chain
 from confide.lab.risk.testing.curve import epsilon_curve, power_curve
 from confide.lab.risk.testing.curve_answer import DELTA, epsilon_chart, power_chart
 from confide.report.charts import Pictures
-from confide.report.render import exact_text as _text
-from confide.report.render import up
 
 OWN = "own.toml"
 """The file of the invariants that somebody writes on the page."""
@@ -372,7 +371,7 @@ def _cellkey(given: Given) -> Shown:
         pair = f"D = {best.risk.row.bound}, V = {float(best.variance):g}"
         figures["Recommended"] = (pair, "against weighted means too" if best.strict else "under relaxed limits")
     answer = _tuned_values(country) | {"asked": revealed.as_dict()}
-    return Shown(figures, "confide tune cellkey" + _of(country), answer, tuning.pictures())
+    return Shown(figures, "confide risk region" + _of(country), answer, tuning.pictures())
 
 
 @lru_cache(maxsize=32)

@@ -23,14 +23,13 @@ from pydantic import BaseModel, Field
 
 from confide.documents import FileKind, Part, load_shipped, load_values
 from confide.errors import ParameterError, Place
-from confide.exact import exact
+from confide.exact import exact, exact_text
 from confide.lab.risk import shipped_invariants
 from confide.lab.risk.bounded_noise.programme_risks import PROGRAMME
 from confide.lab.risk.bounded_noise.static_programme import load_programme
 from confide.lab.risk.invariant_sets import records_of
 from confide.lab.studio.experiments import EXPERIMENTS, OWN, ROWS, Given, Shown
 from confide.report import charts
-from confide.report.render import exact_text
 from confide.studio.explorer import Folder
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, figure_answer, page

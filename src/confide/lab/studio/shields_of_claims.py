@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+from confide.exact import up
 from confide.lab.risk.bounded_noise.bound import bound_risk
 from confide.lab.risk.bounded_noise.noise_rows import success_probability
 from confide.lab.risk.bounded_noise.static_programme import Breakdown, StaticProgramme
@@ -17,8 +18,7 @@ from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQ
 from confide.lab.risk.testing.protection import StatedProtection, protection
 from confide.releases.boards import BoundedNoiseClaim, ClaimFigure, LossClaim
 from confide.report.certificate import short_probability
-from confide.report.render import up
-from confide.studio.shields import RegionColumn, RegionPicture, Shield, ShieldYardstick, chosen_by_others
+from confide.shields import RegionColumn, RegionPicture, Shield, ShieldYardstick, chosen_by_others
 
 WIDTH, HEIGHT = 600.0, 320.0
 """The size of the picture of a region, in its own units."""

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from math import prod
 from typing import ClassVar, Self
 
-from confide.exact import exact
+from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.noise.max_entropy import symmetric_row, uniform_variance
 from confide.noise.ptables import count_settings
@@ -34,7 +34,6 @@ from confide.releases.boards import (
     typed_whole,
 )
 from confide.releases.spec import LoadedSpec
-from confide.report.render import exact_text, grouped
 
 COVERAGE = 0.95
 LARGEST_BOUND, LARGEST_VARIANCE = 15, 50

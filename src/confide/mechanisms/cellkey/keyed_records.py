@@ -15,6 +15,7 @@ from confide.engines import Engine
 from confide.engines.protocol import identifier, private_folder, write_parquet
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.exact import exact_text
 from confide.inputs.made_up import MadeUpPeople
 from confide.inputs.records import (
     ROWS_NAMED,
@@ -32,7 +33,6 @@ from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, value
 from confide.mechanisms.cellkey.keys import lower_parts, uneven
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
-from confide.report.render import exact_text
 
 EXACT_MILLIONTHS = 1 << 53
 """Up to here weighted figures, which are published as decimals, are exact to their last digit."""

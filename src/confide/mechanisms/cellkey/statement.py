@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from confide.exact import exact_text
 from confide.mechanisms.cellkey.given import GivenTable
 from confide.mechanisms.cellkey.output import FigureColumns
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
@@ -19,7 +20,7 @@ from confide.releases.companions import Codebook, DescribedTable, GivenColumns, 
 from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import SECOND, Table
 from confide.report.certificate import messages_of
-from confide.report.render import exact_text, render
+from confide.report.render import render
 
 
 def in_words(largest_noise: str, threshold: int | None, text: Messages | None = None) -> list[str]:

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from confide.answers import TypedAnswer
 from confide.arrays import Integers
 from confide.errors import ConfideError
+from confide.exact import exact_text
 from confide.mechanisms.cellkey.counting import scaled
 from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_cells, read_table, verify_given
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
@@ -49,7 +50,6 @@ from confide.releases.published_release import (
 )
 from confide.releases.published_rows import PublishedRows, impossible, marginals_of
 from confide.releases.tabular import Margin, Table, TableRows, projected
-from confide.report.render import exact_text
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Self
 
+from confide.exact import exact_text
 from confide.mechanisms.safetab.codes import stability
 from confide.mechanisms.safetab.problem import SafeTabProblem
 from confide.mechanisms.safetab.settings import (
@@ -39,7 +40,6 @@ from confide.releases.boards import (
 )
 from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
 from confide.releases.spec import LoadedSpec
-from confide.report.render import exact_text
 
 SIZE, STAGE_1, SUPPRESSION, THRESHOLDS = "size", "stage_1_fraction", "zero_suppression", "thresholds"
 LARGEST_SIZE = 10**6

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from confide.exact import exact_text
 from confide.mechanisms.safetab.codes import PlannedIteration
 from confide.mechanisms.safetab.output.coded import (
     ITERATION,
@@ -30,7 +31,6 @@ from confide.releases.figure_noise import Draw, SelectedFigure
 from confide.releases.plan import Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
-from confide.report.render import exact_text
 
 PROBABILITY = "0.95"
 PASSES = {False: "United States", True: "Puerto Rico"}

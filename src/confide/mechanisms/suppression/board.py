@@ -18,7 +18,7 @@ from functools import cached_property
 from math import exp, prod
 from typing import Any, ClassVar, Self
 
-from confide.exact import exact
+from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.releases.boards import (
     Board,
@@ -36,7 +36,6 @@ from confide.releases.boards import (
     typed_whole,
 )
 from confide.releases.spec import LoadedSpec
-from confide.report.render import exact_text, grouped
 
 THRESHOLD, ZEROS, LOWER, SINGLETONS, PERSONS, HIDDEN = "threshold", "zeros", "lower", "singletons", "persons", "hidden"
 P, Q, RANGE, DOMINANCE_N, DOMINANCE_K = "p", "q", "range", "dominance.n", "dominance.k"

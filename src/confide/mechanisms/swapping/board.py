@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 from confide.errors import ParameterError
-from confide.exact import exact
+from confide.exact import exact, exact_text, fraction_up, grouped
 from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.settings import SwapSettings, settings_problems
@@ -38,7 +38,6 @@ from confide.releases.boards import (
     typed_whole,
 )
 from confide.releases.spec import LoadedSpec
-from confide.report.render import exact_text, fraction_up, grouped
 
 RATE, STAY, K, WITHIN, STRATUM, EPSILON = "rate", "stay", "k_anonymity", "within", "largest_stratum", "epsilon"
 TARGETED, PERMUTATION = "targeted", "permutation"

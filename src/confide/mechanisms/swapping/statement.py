@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from confide.exact import exact_text, fraction_up
 from confide.mechanisms.swapping.people import ADULTS, SIZE
 from confide.mechanisms.swapping.settings import NOISE, SwapSettings
 from confide.messages import Messages, messages
@@ -13,7 +14,7 @@ from confide.privacy.conversion import exchange_epsilon, exchange_odds
 from confide.releases.folder import rehearsal_banner
 from confide.releases.tabular import Table
 from confide.report.certificate import messages_of
-from confide.report.render import exact_text, fraction_up, render
+from confide.report.render import render
 
 
 def privacy_of(facts: Mapping[str, Any], smallest: str) -> dict[str, Any]:

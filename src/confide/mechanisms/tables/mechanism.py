@@ -138,6 +138,7 @@ class Tables(Mechanism[TablesProblem]):
     keyed = True
     on_spark = True
     tunable = True
+    from_targets = "confide.mechanisms.tables.tuning:tune_tables"
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
         spec = loaded.spec

@@ -5,7 +5,7 @@ takes b/m; so the noise of its cells, and their noise margin, follow from b alon
 that contain the cross-classification). What follows from what: :mod:`confide.releases.budget_board`. In the spec the
 parts are the weights of tables and of their levels.
 
-**Targets in words** (``confide tune tables``) say which noise margin the counts of a table have on a level:
+**Targets in words** (``confide tune SPEC --target``) say which noise margin the counts of a table have on a level:
 ``margin <= 10 in county`` for every table, ``age-by-sex <= 5 in tract, place @90%`` for one. Every cross-classification
 that a table measures there needs the loss of the widest noise with that margin; so a table with k of them needs k times
 that loss. What a total leaves is shared by rows without a target, in their present proportions; where all rows have
@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place
-from confide.exact import Exact, positive
+from confide.exact import Exact, exact_text, positive
 from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, level_weight
 from confide.mechanisms.tables.spec import LAWS, TablesSpec
@@ -36,7 +36,6 @@ from confide.releases.boards import LossClaim, TunedValues, prepared_without_rec
 from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
 from confide.releases.draft import relocated_values, there_already, toml_text
 from confide.releases.spec import LoadedSpec, load_spec
-from confide.report.render import exact_text
 from confide.schema import Query
 from confide.utility.target_words import CHANCE, TargetWords, bad_target, meant, nearest, split_target
 
@@ -352,7 +351,7 @@ def tune_tables(
     tuned, needed = _for_targets(present, wanted, None if total is None else positive(total, "total"))
     if out is not None:
         values = tuned.spec_values(relocated_values(loaded, Path(out).parent))
-        write_text(Path(out), f"# Shares by `confide tune tables`: {'; '.join(targets)}.\n\n{toml_text(values)}")
+        write_text(Path(out), f"# Shares by `confide tune`: {'; '.join(targets)}.\n\n{toml_text(values)}")
     rows = tuple(_share(present, tuned, row, wanted.get(row)) for row in tuned.budgets)
     definition, written = present.programme.spec.privacy.definition, None if out is None else Path(out)
     return TablesFromTargets(loaded.path, definition, tuned.total, needed, rows, written)
@@ -446,4 +445,4 @@ def _share(present: TablesTuning, tuned: TablesTuning, row: RowName, words: Targ
 
 
 def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
-    return ParameterError(code, what, Place(path="tune tables"), found, expected, remedy)
+    return ParameterError(code, what, Place(path="tune"), found, expected, remedy)

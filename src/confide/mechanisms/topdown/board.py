@@ -32,6 +32,7 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.documents import load_named
 from confide.errors import ParameterError
+from confide.exact import exact_text, grouped
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.evaluate import ROUNDING, SMALLEST, NoiseTheory
 from confide.mechanisms.topdown.expected_errors import Grouping, InSectors, MeansOfQueries, ReleasedNoise
@@ -46,7 +47,6 @@ from confide.privacy import ZCDP
 from confide.releases.boards import BoardEntry, BoardRow, LossClaim, Moving, TunedValues
 from confide.releases.budget_board import MARGIN, PART, BudgetBoard, RowFacts, RowName, share_text, too_little
 from confide.releases.spec import LoadedSpec
-from confide.report.render import exact_text, grouped
 from confide.schema import TOTAL
 
 Z = NormalDist().inv_cdf(0.975)
@@ -329,8 +329,8 @@ class BoardNoise:
         if len(self._covariances) + len(new) > MOST_KEPT:
             self._covariances.clear()
         if new:
-            made = self._model.covariances([relative[place] for place in new])
-            known |= {keys[place]: own for place, own in zip(new, made, strict=True)}
+            covariances = self._model.covariances([relative[place] for place in new])
+            known |= {keys[place]: own for place, own in zip(new, covariances, strict=True)}
             self._covariances |= known
         return [(known[key][0] * scale, known[key][1]) for key, scale in zip(keys, scales, strict=True)]
 

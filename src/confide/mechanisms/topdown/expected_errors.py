@@ -291,11 +291,11 @@ class InSectors:
         everybody = (rows.sum(axis=1) * np.sqrt(self.sectors.copies))[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(with_total == 0, 0.0, with_total / everybody)
-            told = np.where(with_total == 0, 0.0, share / everybody) * np.nan_to_num(self._of_total)[:, None]
+            shared = np.where(with_total == 0, 0.0, share / everybody) * np.nan_to_num(self._of_total)[:, None]
         beside = own - share
         beside[beside < KNOWN * own] = 0
         alone = ~np.isnan(self._of_total)[:, None]
-        result = np.where(self._known[total][:, None], beside, np.where(alone, beside + told, own))
+        result = np.where(self._known[total][:, None], beside, np.where(alone, beside + shared, own))
         rest = np.abs(np.einsum("fpsc,lscd->lfpsd", vectors, self._rest, optimize=True)).max(axis=(2, 3, 4))
         determined = rest <= UNDETERMINED * np.abs(vectors).max(axis=(1, 2, 3))
         # A total with a pass of its own is determined by it.
@@ -331,10 +331,10 @@ class InSectors:
         with_total = (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1) @ squares
         with np.errstate(divide="ignore", invalid="ignore"):
             beside = own - np.where(with_total == 0, 0.0, with_total / everybody)
-            told = np.where(with_total == 0, 0.0, with_total / everybody**2) * np.nan_to_num(self._of_total)[:, None]
+            shared = np.where(with_total == 0, 0.0, with_total / everybody**2) * np.nan_to_num(self._of_total)[:, None]
         beside[beside < KNOWN * own] = 0
         alone = ~np.isnan(self._of_total)[:, None]
-        means = np.where(self._known[False][:, None], beside, np.where(alone, beside + told, own))
+        means = np.where(self._known[False][:, None], beside, np.where(alone, beside + shared, own))
         means = np.where(undetermined, np.nan, means)
         return result | {name: means[:, place] for place, name in enumerate(grouped)}
 

@@ -104,6 +104,7 @@ class TopDown(Mechanism[TopDownProblem]):
     accounted = True
     keyed = True
     tunable = True
+    from_targets = "confide.inference.tuning:tune_topdown"
     on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TopDownProblem:

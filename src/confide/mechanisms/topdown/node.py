@@ -181,14 +181,14 @@ def expected_cells(node: EstimationNode, rules: NodeRules, allowed: Booleans, fi
         part[own] = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), LEAST_VARIANCE)
         wider[own] = np.maximum(UNLIKE, 1 + sizes / LIKE_NEIGHBOURS)
     expected = node.parent[:, None] * part
-    likely, found = wider * expected * (1 - part), np.square(first - expected)
+    likely, squares = wider * expected * (1 - part), np.square(first - expected)
     power = np.frexp(node.parent.astype(np.float64))[1]
     kinds, kind = np.unique(np.stack([groups > 0, power]), axis=1, return_inverse=True)
     for label in range(kinds.shape[1]):
         chosen = np.flatnonzero(kind.reshape(-1) == label)
         place = np.full(len(groups), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
-        variance = np.maximum(likely[chosen].mean(axis=0), found[chosen].mean(axis=0) / 2) + LEAST_VARIANCE
+        variance = np.maximum(likely[chosen].mean(axis=0), squares[chosen].mean(axis=0) / 2) + LEAST_VARIANCE
         yield MeasuredQuery(f"expected {label}", place, expected[chosen], 1 / variance)
 
 

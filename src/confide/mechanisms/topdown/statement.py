@@ -220,9 +220,9 @@ def invariants_note(plan: Plan, text: Messages | None = None) -> str:
     if not stated:
         return ""
     sentences = [m.text("topdown.note_agree")]
-    told = [_words(invariant["name"]) for invariant in stated if invariant["frame"] and invariant["query"] is not None]
-    if told:
-        sentences.append(m.text("topdown.note_told", names=", ".join(told)))
+    names = [_words(invariant["name"]) for invariant in stated if invariant["frame"] and invariant["query"] is not None]
+    if names:
+        sentences.append(m.text("topdown.note_told", names=", ".join(names)))
     elif any(invariant["frame"] for invariant in stated):
         sentences.append(m.text("topdown.note_frame"))
     for invariant in stated:

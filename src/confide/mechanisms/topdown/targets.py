@@ -139,9 +139,9 @@ def _kind(text: str, name: str, kinds: Sequence[str]) -> str:
     wanted = meant(f"{match.group(1) or match.group(2)} (made)" if match else name, kinds)
     if wanted in kinds:
         return wanted
-    made = meant(f"{name} (made)", kinds)
-    if made in kinds:
-        return made
+    made_kind = meant(f"{name} (made)", kinds)
+    if made_kind in kinds:
+        return made_kind
     raise bad_target(
         text, f"there is no kind of area {name!r}", name, "one of " + ", ".join(kinds), nearest(name, kinds)
     )

@@ -340,8 +340,8 @@ class _Translator:
             name, level, query = invariant["name"], invariant["level"], invariant["query"]
             if query is None:
                 continue  # counts of the frame: about the records they say what bounds say
-            told = [self._where(cell["where"]) for cell in cells_of.get(name, ())]
-            wheres = told or self._cells(query)
+            conditions = [self._where(cell["where"]) for cell in cells_of.get(name, ())]
+            wheres = conditions or self._cells(query)
             if level not in self._plan.spine or not wheres or None in wheres:
                 looks_at = {
                     attribute for m in self._plan.measures if m.query == query for attribute in m.attributes

@@ -30,9 +30,14 @@ from confide.releases.companions.codebook import DescribedFile as DescribedFile
 from confide.releases.companions.codebook import DescribedTable as DescribedTable
 from confide.releases.companions.codebook import GivenColumns as GivenColumns
 from confide.releases.companions.codebook import asked as asked
-from confide.releases.companions.explanations import codebook_page, readme
+from confide.releases.companions.explanations import (
+    codebook_page,
+    csv_on_the_web,
+    data_package,
+    readme,
+    registry_record,
+)
 from confide.releases.companions.explore import EXPLORE, PAGE, explore_page
-from confide.releases.companions.packages import csv_on_the_web, data_package, registry_record
 from confide.releases.companions.structure import sdmx_structure
 from confide.releases.companions.workbook import tables_workbook
 

@@ -1,4 +1,4 @@
-"""``confide tune risk``: the largest rho whose posterior-to-prior ratios stay within a stated profile, for all priors.
+"""``confide risk profile``: the largest rho whose posterior-to-prior ratios stay within a profile, for all priors.
 
 An office says how far a release may move beliefs about one person, such as ``posterior <= 3*prior``; Kazan and Reiter
 (*Prior-itizing Privacy*, 2024) find the budget from such a profile, for pure differential privacy. Here it is found for

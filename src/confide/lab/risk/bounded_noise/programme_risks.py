@@ -1,5 +1,5 @@
 """What the noise of a static programme gives away, and which would not: the answers of ``confide risk bound``,
-``averaging`` and ``areas``, and of ``confide tune cellkey``.
+``averaging`` and ``areas``, and of ``confide risk region``.
 
 The mathematics is that of :mod:`.bound`, :mod:`.averaging`, :mod:`.small_areas` and :mod:`.withstanding`.
 """

@@ -1,4 +1,4 @@
-"""Budgets and noise margins of a SafeTab-P release, either from the other: the answer of ``confide tune safetab``."""
+"""Budgets and noise margins of a SafeTab-P release, either from the other: the answer of ``confide safetab tune``."""
 
 from __future__ import annotations
 

@@ -380,8 +380,8 @@ class Watchdog:
             )
             if units and chosen:
                 yield level.name, replace(strategy, queries=chosen)
-            told = determined[place:] if self._problem.strategy.evidence == TREE else determined[place : place + 1]
-            if not any(told):
+            known = determined[place:] if self._problem.strategy.evidence == TREE else determined[place : place + 1]
+            if not any(known):
                 return
 
     def _determined(self, strategy: LevelStrategy, level: TopDownLevel) -> bool:

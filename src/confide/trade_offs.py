@@ -1,7 +1,7 @@
 """The trade-off board: accuracy on one side, protection on the other, and whatever is moved moves the rest.
 
 What there is to choose and what it does, a mechanism declares (:mod:`confide.releases.boards`); what it protects from
-is worked out in :mod:`confide.studio.shields`. Here is what a person does with it: entries that are typed, rows that
+is worked out in :mod:`confide.shields`. Here is what a person does with it: entries that are typed, rows that
 are locked, alternatives that are pinned, a spec that is written.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ from confide import api
 from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
-from confide.exact import Exact, probability
-from confide.registry import PROTECTION, named
-from confide.releases.boards import Board, Choices, LossClaim, Moving, TunedValues, spec_changes
+from confide.exact import Exact, exact_text, probability
+from confide.registry import named
+from confide.releases.boards import Board, Choices, Moving, TunedValues, spec_changes
+from confide.releases.budget_board import BUDGET
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
-from confide.report.render import exact_text
-from confide.studio.shields import Shield, shield_of
+from confide.shields import Shield, shield_of
 
 PRIOR = Fraction(1, 100)
 PINS = ("A", "B", "C")
@@ -65,7 +66,7 @@ class OpenedBoard(TypedAnswer):
     @property
     def command(self) -> str:
         """What does the same at a terminal."""
-        words = ["confide", "tune", "board", self.loaded.path.name]
+        words = ["confide", "tune", self.loaded.path.name]
         for name, text in self.differing.items():
             words += ["--set", f"{name}={text}"]
         if self.prior != PRIOR:
@@ -109,51 +110,132 @@ def opened_board(spec: str | Path) -> OpenedBoard:
     return OpenedBoard(loaded, start, start)
 
 
-def tune_board(
+@dataclass(frozen=True, eq=False)
+class Tuning(TypedAnswer):
+    """The answer of :func:`tune`."""
+
+    loaded: LoadedSpec
+    moved: OpenedBoard | None = None
+    """The board after the moves; none where targets were given."""
+    for_targets: TypedAnswer | None = None
+    """Where targets were given: what they need, and what else changes."""
+
+    @cached_property
+    def board(self) -> OpenedBoard:
+        """The board after the moves; where targets were given, as the spec has it."""
+        return self.moved or opened_board(self.loaded.path)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return self.board.as_dict() if self.for_targets is None else self.for_targets.as_dict()
+
+
+def tune(
     spec: str | Path,
-    choices: Choices | None = None,
+    targets: Sequence[str] = (),
     moves: Choices | None = None,
     *,
+    choices: Choices | None = None,
     locked: Iterable[str] = (),
-    keep_total: bool = True,
-    prior: Exact = PRIOR,
-    write: str | None = None,
-) -> OpenedBoard:
-    """What the choices of a spec do and what they protect from. Reads no record; nothing is spent.
+    keep_total: bool | None = None,
+    total: Exact | None = None,
+    prior: Exact | None = None,
+    out: str | Path | None = None,
+    **asked: Any,
+) -> Tuning:
+    """What the choices of a spec do and what they protect from; or what targets need. Reads no record, spends nothing.
 
     Args:
         spec: The spec file of a release by a mechanism that declares a board.
+        targets: In words, such as ``total <= 5 in tract @95%``; budgets and shares follow from them alone.
+        moves: What would be typed on the board, by name, in order, such as ``margin:age-by-sex:county``: others follow.
         choices: Choices by name, exactly: nothing else moves.
-        moves: What would be typed on the board, by name, in order: others follow.
         locked: Rows that keep their parts.
-        keep_total: Whether the budget stays and other rows follow; else the budget follows.
-        prior: What somebody who knows everybody else believes beforehand.
-        write: The name of a new spec with these choices, written beside the first.
+        keep_total: Whether the budget stays and other rows follow, the default; else the budget follows.
+        total: What the release spends; with targets, by default what they need.
+        prior: What somebody who knows everybody else believes beforehand; 0.01 by default.
+        out: A new file for what was found: the spec with these choices, beside the first; for targets of TopDown, the
+            strategy.
+        **asked: What can be asked of targets besides, as the mechanism has it
+            (:func:`confide.inference.tuning.tune_topdown`, :func:`confide.mechanisms.tables.tuning.tune_tables`).
 
     Returns:
-        The board; its ``now`` has rows and entries, its ``shield`` the protection.
+        The board: its ``now`` has rows and entries, its ``shield`` the protection; and what the targets need.
+
+    >>> tune("tests/contract/examples/tables/spec.toml", moves={"budget": "2"}).board.now.choices()["persons"]
+    ''
     """
+    locks = frozenset(locked)
+    of_rows = {
+        "--move": bool(moves),
+        "--set": bool(choices),
+        "--lock": bool(locks),
+        "--others-follow": keep_total is not None,
+        "--prior": prior is not None,
+    }
+    if targets or asked:
+        loaded = api.load(spec)
+        beside = [option for option, given in of_rows.items() if given]
+        return Tuning(loaded, for_targets=_from_targets(loaded, targets, beside, {"total": total, "out": out} | asked))
     opened = opened_board(spec)
+    if keep_total is not None and not opened.start.follows:
+        raise without_effect(opened.loaded, "--others-follow")
     now = opened.start.chosen(choices or {})
-    moving = Moving(frozenset(locked), keep_total)
+    moving = Moving(locks, keep_total is not False)
     now.require_rows(moving.locked)
-    asked = replace(opened, now=now, moving=moving, prior=probability(prior, "prior"))
-    board, findings = moved(asked, list((moves or {}).items()))
+    opened = replace(opened, now=now, moving=moving, prior=probability(PRIOR if prior is None else prior, "prior"))
+    typed = [*(moves or {}).items(), *([] if total is None else [(BUDGET, str(total))])]
+    board, findings = moved(opened, typed)
     if findings:
         raise ConfideError(findings)
-    return board if write is None else replace(board, written=write_tuned(board, write).file)
+    return Tuning(board.loaded, board if out is None else replace(board, written=write_tuned(board, Path(out)).file))
+
+
+def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str], asked: dict[str, Any]) -> TypedAnswer:
+    """What targets need, found by the function that the mechanism names; what it has no use for is refused."""
+    mechanism = api.MECHANISMS[loaded.spec.release.mechanism]
+    if not mechanism.from_targets:
+        raise ParameterError(
+            "no-targets-here",
+            "no targets in words are known for this mechanism",
+            where=Place(path="--target"),
+            found=mechanism.name,
+            expected="one of " + ", ".join(name for name, each in api.MECHANISMS.items() if each.from_targets),
+            remedy="move one row after the other: --move ENTRY=VALUE; `confide tune SPEC --json` lists `entries`",
+        )
+    if beside:
+        raise ParameterError(
+            "targets-and-rows",
+            "parts of the budget follow from targets, or are set row by row",
+            where=Place(path="--target"),
+            found=", ".join(beside),
+            expected="--target with --total and --out, or the other options",
+            remedy="leave one of them out",
+        )
+    find = named(mechanism.from_targets)
+    wanted = {name: value for name, value in asked.items() if value is not None}
+    unused = sorted(set(wanted) - set(signature(find).parameters))
+    if unused:
+        raise without_effect(loaded, ", ".join(f"--{name}" for name in unused))
+    answer: TypedAnswer = find(loaded.path, targets, **wanted)
+    return answer
+
+
+def without_effect(loaded: LoadedSpec, options: str) -> ParameterError:
+    """An option was given that this spec has no use for."""
+    return ParameterError(
+        "option-without-effect",
+        f"the mechanism {loaded.spec.release.mechanism} has no use for this option",
+        where=Place(path=options),
+        found="given",
+        expected="options that have an effect",
+        remedy="leave it out",
+    )
 
 
 def tunable() -> tuple[str, ...]:
     """The mechanisms whose specs have a board."""
     return tuple(name for name, mechanism in api.MECHANISMS.items() if mechanism.tunable)
-
-
-def stated_protection(board: OpenedBoard) -> Any:
-    """What the loss of a board protects from; for boards that have one."""
-    claim = board.now.claim
-    assert isinstance(claim, LossClaim)
-    return named(PROTECTION)(claim, board.prior)
 
 
 # What somebody typed.
@@ -256,19 +338,19 @@ def new_name(loaded: LoadedSpec) -> str:
     return f"{loaded.path.stem}-tuned.toml"
 
 
-def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
+def write_tuned(board: OpenedBoard, into: Path) -> TunedSpec:
     """Writes a new spec beside the first one.
 
     Args:
         board: The choices.
-        name: The name of the new file, which must not be there yet: paths in it are seen from the same folder.
+        into: The new file, which must not be there yet, in the folder of the first: paths in it are seen from there.
 
     Returns:
         What was written.
     """
     loaded = board.loaded
-    into = loaded.path.parent / name
-    fits = _NAME.fullmatch(name) is not None
+    name = into.name
+    fits = _NAME.fullmatch(name) is not None and into.parent.resolve() == loaded.path.parent.resolve()
     tuned = board.tuned(name.removesuffix(".toml")) if fits else TunedValues({})
     others = [into.parent / each for each in tuned.files]
     if not fits or into.exists() or any(file.exists() for file in others):
@@ -276,8 +358,8 @@ def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
             "spec-name",
             "the spec cannot have this name",
             where=Place(file=name[:80]),
-            found="a file that is there already" if fits else "another form",
-            expected="a new name of letters, digits, dots and hyphens that ends in .toml",
+            found="a file that is there already" if fits else "another form, or another folder",
+            expected=f"a new name of letters, digits, dots and hyphens that ends in .toml, in {loaded.path.parent}",
             remedy="choose another name",
         )
     head = f"# {loaded.path.name} with other choices, written by Confide. Comments are in that file.\n\n"
@@ -290,8 +372,3 @@ def write_tuned(board: OpenedBoard, name: str) -> TunedSpec:
     write_text(into, text)
     into.chmod(loaded.path.stat().st_mode & 0o777)  # a spec may hold a secret, such as the rate of a swap
     return TunedSpec(into, board.now, tuple(texts))
-
-
-def asked_prior(text: str) -> Fraction:
-    """A prior that was typed."""
-    return probability(text, "prior")

@@ -1,0 +1,344 @@
+"""``confide safetab tune``: what budgets of SafeTab-P buy, before any is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from confide.cli.show import Json, out, show_answer, table, write
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import exact, fraction_up, up
+from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
+from confide.mechanisms.safetab.tuning import (
+    BudgetRule,
+    LevelTuning,
+    NoiseCostComparison,
+    ReleaseTuning,
+    TuningQuestion,
+)
+from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
+from confide.mechanisms.safetab.tuning.question import floor_margin
+from confide.mechanisms.safetab.tuning.safetab_tuning import (
+    ACCOUNTINGS,
+    STAGE_1,
+    LevelKey,
+    SafeTabTuning,
+    tune_safetab,
+)
+from confide.official_safetab import settings_of
+from confide.privacy import Definition
+from confide.report.charts import Chart, chart
+
+# The answer of ``confide safetab tune`` on a terminal, and its pictures.
+
+
+NAMES = {"USA": "nation", "AIANNH": "AIANNH", "PR-STATE": "Puerto Rico"}
+NEIGHBOURS = {
+    "unbounded": "one person more or fewer (unbounded)",
+    "bounded": "one person's answers changed (bounded)",
+}
+
+
+def show_tuning(answer: SafeTabTuning) -> None:
+    """The tuning of a release and, if asked for, what geometric noise would cost."""
+    show_release(answer.release)
+    if answer.comparison is not None:
+        show_comparison(answer.comparison, answer.question)
+
+
+def show_release(answer: ReleaseTuning) -> None:
+    """What each level buys, where tables begin to be worth it, what suppression does, and what all of it costs."""
+    question, alike = answer.question, _alike(answer.levels)
+    noise = "discrete Gaussian" if question.definition is Definition.ZCDP else "two-sided geometric"
+    out.print(
+        f"[bold]SafeTab-P, {noise} noise.[/] A person is in up to {question.groups_per_person} groups of a level; "
+        f"{_percent(float(question.stage_1_fraction))} of a level's budget chooses the table of a group.\n"
+    )
+    _show_levels(question, alike)
+    _show_sizes(question, alike)
+    _show_groups(question, alike)
+    _show_totals(answer)
+
+
+def _show_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
+    rows = []
+    for title, level in alike.items():
+        target, floor = level.level_question.target, floor_margin(level.stage_2)
+        holds = "" if target is None else f"±{target:,} {'holds' if level.target_holds else 'DOES NOT HOLD'}"
+        threshold = (
+            "nothing" if level.level_question.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        )
+        rows.append(
+            (
+                title,
+                fraction_up(level.budget),
+                f"±{level.margin:,}",
+                ", ".join(f"±{margin:,}" for name, margin in level.total_margins.items() if name != TOTAL_TABLE),
+                "" if floor is None else f"±{floor:,}",
+                holds,
+                threshold,
+            )
+        )
+    columns = ["level", f"{question.unit} ", "a count ", "totals of tables ", "⌊1.96σ⌋ ", "target ", "suppressed "]
+    ages = ", ".join(str(grid.ages) for grid in GRIDS[:-1]) + f" or {GRIDS[-1].ages}"
+    table(columns, rows, title="Noise is within these margins in 95 of 100 cases")
+    out.print(
+        "A count is a cell of a table, or a total that stands alone; targets are for counts. The total of a group with "
+        f"sex by {ages} ages is the sum of its noisy cells: its margin is one of the wider three.\n"
+    )
+
+
+def _show_sizes(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
+    rows = [(title, *(f"{size['cell']:,}" for size in level.sizes().values())) for title, level in alike.items()]
+    columns = ["level", "total ", *(f"sex by {grid.ages} ages " for grid in GRIDS)]
+    wanted = _percent(float(question.relative_error))
+    table(columns, rows, title=f"Persons that a group needs for an average cell to have a margin of {wanted} of itself")
+    out.print()
+
+
+def _show_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
+    small = {title: level for title, level in alike.items() if not level.level_question.is_large}
+    if not small or not question.zero_suppression or not question.sizes:
+        return
+    rows = []
+    for title, level in small.items():
+        groups = [level.group_of(size) for size in question.sizes]
+        rows.append(
+            (title, *(f"{_chance(row['suppression_probability'])}, +{row['bias_if_released']:.1f}" for row in groups))
+        )
+    _show_published(small)
+    chance = _percent(float(question.zero_suppression))
+    columns = ["level", *(f"{size:,} persons " for size in question.sizes)]
+    table(
+        columns,
+        rows,
+        title=f"How often a group is suppressed, if {chance} of the empty ones are, and how much too high it is if not",
+    )
+    out.print()
+
+
+def _show_published(small: dict[str, LevelTuning]) -> None:
+    rows = []
+    for title, level in small.items():
+        explained = [(figure, *level.interval_of(figure)) for figure in level.shown_figures]
+        means = [f"{figure:,}: {low:,} to {high:,}" for figure, low, high in explained]
+        rows.append((title, *means, *[""] * (4 - len(means))))
+    columns = ["level", "the smallest ", "", "", "as if all were shown "]
+    table(columns, rows, title="What a published total that stands alone means: the true count, in 95 of 100 cases")
+    out.print()
+
+
+def _show_totals(answer: ReleaseTuning) -> None:
+    question = answer.question
+    named = {"all": answer.totals()} if len(answer.passes) == 1 else {}
+    if not named:
+        named = {name: answer.totals_of(name) for name in answer.passes} | {"all": answer.totals()}
+    rows = []
+    for name, both in named.items():
+        for side, loss in both.items():
+            what = NEIGHBOURS[side] if len(named) == 1 else f"{name}: {NEIGHBOURS[side]}"
+            more = () if loss.epsilon is None else (up(loss.epsilon["canonne_kamath_steinke"], 2),)
+            rows.append((what, fraction_up(loss.amount), *more))
+    epsilon = () if question.definition is not Definition.ZCDP else (f"epsilon at delta {float(question.delta):g} ",)
+    table(["what is compared", f"{question.unit} ", *epsilon], rows, title="The cost of all levels together")
+
+
+def show_comparison(rows: Iterable[NoiseCostComparison], question: TuningQuestion) -> None:
+    """Gaussian and geometric noise at the same margins."""
+    costs = [
+        (
+            STAGE_1[row.stage_1],
+            ACCOUNTINGS[row.accounting],
+            up(row.gaussian, 2),
+            up(row.geometric, 2),
+            f"{100 * abs(row.saving):.1f} % {'less' if row.saving >= 0 else 'more'}",
+        )
+        for row in rows
+    ]
+    out.print()
+    columns = ["stage 1", "accounting", "Gaussian ", "geometric ", "Gaussian costs "]
+    table(columns, costs, title=f"Epsilon at delta {float(question.delta):g} for the same noise margins")
+
+
+def draw(answer: ReleaseTuning, folder: Path) -> list[Path]:
+    """The three pictures as SVG files; those of suppression only if there is any."""
+    pictures: dict[str, Callable[[], Chart]] = {
+        "margin-by-budget.svg": lambda: chart("tune-margin-by-budget", by_budget(answer), unit=answer.question.unit)
+    }
+    if sizes := by_size(answer):
+        rows = [row | {"curve": f"{row['budget']} (T = {row['threshold']:,})"} for row in sizes]
+        pictures["suppression-by-size.svg"] = lambda: chart("tune-suppression-by-size", rows)
+        pictures["bias-by-size.svg"] = lambda: chart("tune-bias-by-size", rows)
+    return write(folder, pictures)
+
+
+def _alike(levels: Iterable[LevelTuning]) -> dict[str, LevelTuning]:
+    """One level for all that differ in their name alone, under a title that names them all; largest budgets first."""
+    groups: dict[object, list[LevelTuning]] = {}
+    for level in levels:
+        asked = level.level_question
+        key = (asked.of_puerto_rico, asked.iteration_level, level.budget, asked.target, asked.is_large)
+        groups.setdefault(key, []).append(level)
+    ordered = sorted(
+        groups.values(),
+        key=lambda members: (
+            members[0].level_question.of_puerto_rico,
+            -members[0].budget,
+            not members[0].level_question.is_large,
+        ),
+    )
+    return {_title(members): members[0] for members in ordered}
+
+
+def _title(levels: list[LevelTuning]) -> str:
+    names = [NAMES.get(level.level_question.region_type, level.level_question.region_type.lower()) for level in levels]
+    names = [name.replace("pr-", "PR ") for name in names]
+    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].level_question.iteration_level]})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def _chance(probability: float) -> str:
+    """A probability in per cent that never claims certainty."""
+    if probability < 0.0005:
+        return "under 0.1 %"
+    return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
+
+
+_FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
+
+
+def tune(
+    settings: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE", help="Begin with those of a spec.toml, or of a config.json."),
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION:LEVEL=BUDGET", help="A level with its budget, such as STATE:2=2.134; repeatable."),
+    ] = None,
+    moe: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGION:LEVEL=PERSONS", help="A level with its target margin, as STATE:2=3; repeatable."),
+    ] = None,
+    add: Annotated[
+        bool, typer.Option("--add", help="Change or add these levels; the others stay those of 2020. Budget 0: none.")
+    ] = False,
+    from_targets: Annotated[
+        bool, typer.Option("--from-targets", help="For the levels of 2020: find budgets from the published targets.")
+    ] = False,
+    definition: Annotated[
+        str | None, typer.Option(show_default="zcdp", help="zcdp (discrete Gaussian) or pure (two-sided geometric).")
+    ] = None,
+    gamma: Annotated[str | None, typer.Option(show_default="0.1", help="The share of stage 1.")] = None,
+    race_codes: Annotated[
+        int | None, typer.Option(show_default="8", help="How many race codes of a person count.")
+    ] = None,
+    stability: Annotated[
+        int | None, typer.Option(help="Groups of a level that a person can be in, if unusual.")
+    ] = None,
+    suppression: Annotated[
+        str | None, typer.Option(show_default="0.9999", help="The probability of suppressing a true zero.")
+    ] = None,
+    relative_error: Annotated[
+        str, typer.Option(help="The largest relative error of a cell that is accepted.")
+    ] = "0.05",
+    size: Annotated[list[int] | None, typer.Option(help="A size of a group to look at; repeatable.")] = None,
+    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
+    rule: Annotated[
+        BudgetRule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
+    ] = BudgetRule.formula,
+    decimals: Annotated[int, typer.Option(help="Decimals of a budget that is found.")] = 3,
+    puerto_rico: Annotated[bool, typer.Option("--puerto-rico", help="The Puerto Rico levels of 2020 as well.")] = False,
+    comparison: Annotated[
+        bool, typer.Option("--compare", help="Compare with geometric noise that is as accurate.")
+    ] = False,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Draw suppression, bias and margins into this folder (SVG).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Budgets and noise margins of a SafeTab-P release, either from the other; suppression, bias, and the total.
+
+    Without options: the production settings of the 2020 Census, United States.
+    """
+    budgets, targets = _levels(level or [], moe or [])
+    answer = tune_safetab(
+        None if settings is None else settings_of(settings),
+        budgets=budgets,
+        targets=targets,
+        add=add,
+        from_targets=from_targets,
+        definition=definition,
+        gamma=gamma,
+        race_codes=race_codes,
+        stability=stability,
+        suppression=suppression,
+        relative_error=relative_error,
+        sizes=size or (),
+        delta=delta,
+        rule=rule,
+        decimals=decimals,
+        puerto_rico=puerto_rico,
+        compare=comparison,
+    )
+    drawn = [] if plots is None else draw(answer.release, plots)
+    show_answer(answer, lambda: show_tuning(answer), as_json=as_json, drawn=drawn)
+
+
+def _levels(budget_texts: list[str], target_texts: list[str]) -> tuple[dict[LevelKey, Fraction], dict[LevelKey, int]]:
+    """Budgets and targets of levels as typed; every mistake is reported."""
+    findings: list[Finding] = []
+    budgets: dict[LevelKey, Fraction] = {}
+    targets: dict[LevelKey, int] = {}
+    for option, texts in (("level", budget_texts), ("moe", target_texts)):
+        for text in texts:
+            try:
+                key, number = _parsed(option, text)
+            except ParameterError as error:
+                findings += error.findings
+                continue
+            if key in budgets or key in targets:
+                findings.append(_twice(key, option, has_target=key in targets))
+            elif option == "level":
+                budgets[key] = number
+            else:
+                targets[key] = int(number)
+    if findings:
+        raise ParameterError(findings)
+    return budgets, targets
+
+
+def _parsed(option: str, text: str) -> tuple[LevelKey, Fraction]:
+    name, equals, number = text.partition("=")
+    region_type, colon, iteration_level = name.strip().rpartition(":")
+    numbered = iteration_level.isascii() and iteration_level.isdigit() and len(iteration_level) < 9
+    value = exact(number, f"--{option} {name[:40]}") if equals and colon and numbered else None
+    if value is None or (option == "moe" and value.denominator != 1):
+        raise ParameterError(
+            "not-a-level",
+            "this is not a level with a number",
+            where=Place(path=f"--{option}"),
+            found=text[:60],
+            expected=_FORM if option == "level" else "REGION_TYPE:ITERATION_LEVEL=PERSONS, such as STATE:2=3",
+            remedy=f"correct --{option}",
+        )
+    return (region_type.upper(), int(iteration_level)), value
+
+
+def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
+    both = has_target is not (option == "moe")
+    return Finding(
+        code="budget-and-target" if both else "level-twice",
+        what="a level has both a budget and a target margin" if both else "a level is given twice",
+        where=Place(path=f"--{option}"),
+        found=f"{key[0]}:{key[1]}",
+        expected="a budget or a target for each level, once; each determines the other",
+        remedy="leave one of them out",
+    )
