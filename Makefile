@@ -128,11 +128,13 @@ $(NEWEST)/.ready: pyproject.toml
 man: setup
 	$(BIN)/python -m confide.cli.man_pages man
 
-# The walks of docs/walks: what `confide run` enters on its way to the sealed folder, from the examples of the contract.
+# The walks of docs/walks: what `confide run` enters on its way to the sealed folder, and the modules between the first
+# record and the seal, from the examples of the contract.
 walks: setup
 	for mechanism in $(notdir $(wildcard tests/contract/examples/*)); do \
 		$(BIN)/python -m confide.walk tests/contract/examples/$$mechanism/spec.toml --page > docs/walks/$$mechanism.md; \
 	done
+	$(BIN)/python -m confide.walk tests/contract/examples/*/spec.toml --trusted --page > docs/walks/trusted-base.md
 
 # The pictures of docs/studio.md, in Chromium.
 screenshots: setup

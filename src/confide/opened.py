@@ -30,7 +30,15 @@ from confide.mechanisms import MECHANISMS
 from confide.releases.companions import Codebook, DescribedTable
 from confide.releases.companions.explore import ExplorePage, explore_page
 from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
-from confide.releases.folder import MANIFEST, PUBLIC_FILE, file_states, not_a_release, read_manifest, release_of
+from confide.releases.folder import (
+    MANIFEST,
+    PUBLIC_FILE,
+    file_states,
+    not_a_release,
+    read_manifest,
+    release_of,
+    require_package,
+)
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 BELOW_ZERO = "the sum below may be zero as far as its noise tells"
@@ -449,6 +457,7 @@ def open_release(folder: str | Path) -> Release:
     """
     path = release_of(Path(folder))
     manifest = read_manifest(path)
+    require_package(path, manifest, lambda name: MECHANISMS[name])
     try:
         release = Release(path, manifest, MECHANISMS[manifest["mechanism"]].figure_noise(manifest))
         list(release.tables)

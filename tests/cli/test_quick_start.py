@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from confide import api
 from confide.cli.main import Commands, Later, LazyGroup, app
-from confide.mechanisms import MECHANISMS, SPECS, Registry
+from confide.mechanisms import MECHANISMS, ORDER, SPECS, Declared, Registry, installed
 from confide.releases.ledger import Ledger
+from confide.releases.mechanism import Package
 
 SLOW = ("scipy", "duckdb", "pyarrow", "numpy", "numba", "piqp", "vl_convert", "pyspark", "jinja2")
 """What takes long to import, and no list of commands and no ledger needs."""
@@ -185,18 +186,38 @@ def test_shell_completion_completes_names_and_goes_on_below_them() -> None:
 
 
 def test_mechanisms_are_imported_once_and_when_they_are_looked_up() -> None:
-    registry = Registry(
-        {"tables": "confide.mechanisms.tables.mechanism:Tables", "gone": "confide.mechanisms.gone:Gone"}
-    )
-    assert (list(registry), len(registry), "gone" in registry, "c" in registry) == (["tables", "gone"], 2, True, False)
+    read: list[int] = []
+
+    def declared() -> Iterator[Declared]:
+        read.append(1)
+        yield from installed()
+        yield Declared("gone", "confide_gone.mechanism:Gone", Package("confide-gone", "1.0"))
+
+    registry = Registry(declared)
+    assert read == [], "a registry that nobody asks reads no metadata"
+    assert [name for name in registry if name in (*ORDER, "gone")] == [*ORDER, "gone"]
+    assert (len(registry), "gone" in registry, "c" in registry) == (len([*registry]), True, False)
     assert registry["tables"] is registry["tables"]
-    with pytest.raises(ModuleNotFoundError):
-        registry["gone"]
     with pytest.raises(KeyError):
         registry["c"]
+    assert read == [1], "the metadata of all packages is read once"
+
+
+@pytest.mark.process
+def test_to_go_through_the_names_imports_no_mechanism() -> None:
+    names = tuple(f"confide.mechanisms.{name}.mechanism" for name in ORDER)
+    script = "from confide.mechanisms import MECHANISMS, SPECS\nassert [*MECHANISMS] == [*SPECS]"
+    assert loaded_by(script, names) == set()
+    assert loaded_by(f"{script}\nMECHANISMS['tables']", names) == {"confide.mechanisms.tables.mechanism"}
+
+
+@pytest.mark.process
+def test_the_list_of_commands_reads_no_metadata() -> None:
+    assert loaded_by(command("--help"), ("confide.mechanisms", "importlib.metadata")) <= {"importlib.metadata"}
 
 
 def test_every_mechanism_can_be_loaded_and_has_its_own_name() -> None:
-    assert [mechanism.name for mechanism in MECHANISMS.values()] == list(MECHANISMS)
-    assert all(SPECS[name] is mechanism.spec for name, mechanism in MECHANISMS.items())
+    assert MECHANISMS.own == ORDER
+    assert [MECHANISMS[name].name for name in ORDER] == [*ORDER]
+    assert all(SPECS[name] is MECHANISMS[name].spec for name in ORDER)
     assert api.MECHANISMS is MECHANISMS

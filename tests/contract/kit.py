@@ -10,9 +10,12 @@ import json
 import shutil
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -51,8 +54,10 @@ PAGES_OF_VERIFY = "confide.releases.verify._restated"
 SPEC = "spec.toml"
 LEDGER = "data-set.ledger"
 EXAMPLES = Path(__file__).parent / "examples"
-NAMES = tuple(MECHANISMS)
-"""Every registered mechanism."""
+NAMES = tuple(name for name in MECHANISMS if name in MECHANISMS.own or (EXAMPLES / name).is_dir())
+"""Every mechanism of ours, and those of other packages that have an example here."""
+OWN = MECHANISMS.own
+"""Those of ours."""
 LARGEST, MOST_CELLS = 8, 300
 """Measurements that are taken over many keys, and cells of each: the time of an audit goes with them."""
 
@@ -90,6 +95,15 @@ def declares_noise(name: str) -> bool:
 def mechanism_of(name: str) -> Mechanism[Any]:
     """The mechanism itself."""
     return MECHANISMS[name]
+
+
+def modules_of(name: str) -> Iterator[ModuleType]:
+    """The modules of its folder, where it is one of ours, or else of the whole package that it comes from."""
+    place = type(MECHANISMS[name]).__module__
+    package = import_module(place.rpartition(".")[0] if name in OWN else place.partition(".")[0])
+    yield package
+    for each in walk_packages(getattr(package, "__path__", ()), f"{package.__name__}."):
+        yield import_module(each.name)
 
 
 # Examples

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.kits.times import costly, is_there
 
+from confide.walk import first_sentence
+
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "confide"
 MODULES = sorted(path for path in HOUSE.rglob("*.py"))
@@ -226,6 +228,16 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
         assert [name for name in names if name not in line] == []
 
 
+def test_the_page_opens_with_a_picture_whose_rooms_are_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert re.match(r"# Architecture\n\n!\[[^\]]+\]\(pictures/architecture\.svg\)\n", page)
+    picture = (ROOT / "docs" / "pictures" / "architecture.svg").read_text(encoding="utf-8")
+    said = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture))
+    rooms = set(re.findall(r"[\w/]+/(?!\w)", said)) - {"release/"}
+    assert {"lab/", "mechanisms/", "noise/", "releases/ledger/", "engines/", "inputs/"} <= rooms
+    assert [room for room in rooms if not (HOUSE / room).is_dir()] == []
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("mechanism", ["tables", pytest.param("topdown", marks=pytest.mark.slow)])
 def test_the_walk_is_short(mechanism: str) -> None:
@@ -238,6 +250,33 @@ def test_the_walk_is_short(mechanism: str) -> None:
     files = [line for line in lines if line.endswith(".py")]
     assert len(files) <= WALKS[mechanism], lines[-1]
     assert not list(spec.parent.glob("*.ledger")), "a walk spends nothing and keeps nothing"
+
+
+TRUSTED = (ROOT / "docs" / "walks" / "trusted-base.md").read_text(encoding="utf-8")
+ROWS = re.compile(r"^\| `(.+\.py)` \| (.*) \| (.+) \|$", re.MULTILINE)
+LISTED = {file: (said, needed) for file, said, needed in ROWS.findall(TRUSTED)}
+"""The modules of the trusted base, each with what it is and which mechanisms need it."""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mechanism", ["tables", pytest.param("topdown", marks=pytest.mark.slow)])
+def test_the_page_of_the_trusted_base_has_what_a_release_enters(mechanism: str) -> None:
+    command = [sys.executable, "-m", "confide.walk", str(EXAMPLES / mechanism / "spec.toml"), "--trusted"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    base = [line for line in lines if line.endswith(".py")]
+    assert base == sorted(file for file, (_, needed) in LISTED.items() if {"all", mechanism} & {*needed.split(", ")})
+    assert f"| `{mechanism}` | {len(base)} |" in TRUSTED
+    assert {"inputs/records.py", f"mechanisms/{mechanism}/mechanism.py", "noise/sample.py", "releases/folder.py"} <= {
+        *base
+    }
+
+
+def test_the_trusted_base_has_neither_laboratory_nor_studio() -> None:
+    rooms = {file.partition("/")[0] for file in LISTED if "/" in file}
+    assert rooms.isdisjoint({"lab", "studio", "inference", "utility"})
+    assert {file for file in LISTED if file.startswith("cli/")} == {"cli/show.py"}
+    assert f"{len(LISTED)} of the {len(MODULES)} modules" in TRUSTED
+    assert [file for file, (said, _) in LISTED.items() if not said or said != first_sentence(HOUSE / file)] == []
 
 
 def test_the_list_of_costly_tests_names_tests_that_are_there() -> None:

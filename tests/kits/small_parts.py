@@ -11,8 +11,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.contract.kit import NAMES, OWN, modules_of
+
 ROOMS = ("engines", "estimation", "inputs", "mechanisms", "noise", "releases")
-"""What a release is made with."""
+"""What a release is made with, beside the packages of mechanisms that are not ours."""
 CUTS = re.compile(
     r"_?([A-Z_]+_)?(AT_ONCE|PER_GROUP|PER_PART|CELLS_PER_PART|BATCH|BATCH_ROWS|BATCH_BYTES|CHUNK)|PART_CELLS"
 )
@@ -33,6 +35,8 @@ def modules() -> Iterator[ModuleType]:
         for each in walk_packages(package.__path__, f"{package.__name__}."):
             if "spark" not in each.name:
                 yield import_module(each.name)
+    for name in set(NAMES) - set(OWN):
+        yield from modules_of(name)
 
 
 def constants() -> list[tuple[ModuleType, str]]:

@@ -30,7 +30,17 @@ from tests.planted.warm import HUNG
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COPIED = ("src", "tests", "docs", "benchmarks", "pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+COPIED = (
+    "src",
+    "tests",
+    "docs",
+    "benchmarks",
+    "examples",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+)
 """What tests read of the project, as far as it is there."""
 PYTEST = (
     "-x",

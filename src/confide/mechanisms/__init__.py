@@ -1,57 +1,212 @@
-"""Every mechanism by name. To add one takes its folder and a line in :data:`MECHANISMS` (``docs/architecture.md``).
+"""Every mechanism by name, ours and those of other packages: each is an entry point of the group
+``confide.mechanisms``, ``name = "module:Class"`` (``docs/architecture.md`` adds one).
 
 A mechanism brings solvers and readers with it that take a second to import, and a run needs one mechanism. So each is
 imported when it is first looked up; to go through the names imports nothing.
+
+What another package declares is taken as it is, or not at all. It never stands in for a mechanism of ours, two packages
+never share a name, and what is looked up is the mechanism that it is declared to be: whatever else is installed is
+refused when it is looked up, with the package that it comes from. Releases of another package's mechanism name it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from confide.releases.mechanism import Mechanism
+from confide.errors import Finding, Place, SpecError
+from confide.releases.mechanism import Mechanism, Package
 from confide.releases.spec import Spec
+
+GROUP = "confide.mechanisms"
+"""The group of entry points."""
+OURS = "confide"
+"""The name of our own package."""
+ORDER = ("tables", "topdown", "safetab", "cellkey", "swapping", "suppression", "postprocess")
+"""The order of our own, as ``pyproject.toml`` declares them: what installs a package sorts its entry points."""
+
+
+@dataclass(frozen=True, order=True)
+class Declared:
+    """One entry point: the name of a mechanism, the place of its class, ``module:Class``, and whose it is."""
+
+    name: str
+    place: str
+    package: Package
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is Confide's own."""
+        return self.package.name == OURS
+
+    def refused(self, what: str, found: str, expected: str, remedy: str) -> Finding:
+        """What is wrong with it, for the people who installed it."""
+        where = Place(file=f"{self.package}, entry points", path=f"{GROUP}.{self.name}")
+        return Finding("mechanism-package", what, where, found, expected, remedy)
+
+
+def installed() -> Iterator[Declared]:
+    """What the packages of this environment declare, in any order."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=GROUP):
+        assert entry.dist is not None
+        yield Declared(entry.name, entry.value, Package(entry.dist.name, entry.dist.version))
 
 
 class Registry(Mapping[str, Mechanism[Any]]):
-    """Mechanisms by name, each given by the place of its class, ``module:Class``.
+    """Mechanisms by name: ours first, in our order, then others by name.
 
     >>> MECHANISMS["tables"].accounted
     True
     """
 
-    def __init__(self, places: Mapping[str, str]):
-        self._places = dict(places)
+    def __init__(self, declare: Callable[[], Iterable[Declared]]):
+        self._declare = declare
         self._imported: dict[str, Mechanism[Any]] = {}
+
+    @cached_property
+    def _declared(self) -> dict[str, list[Declared]]:
+        """Who declares a name; ours first, and then nobody else has it."""
+        places = {name: place for place, name in enumerate(ORDER)}
+        declared: dict[str, list[Declared]] = {}
+        for each in sorted(self._declare(), key=lambda each: (not each.ours, places.get(each.name, len(places)), each)):
+            declared.setdefault(each.name, []).append(each)
+        if not all(name in declared and declared[name][0].ours for name in ORDER):
+            raise _not_installed()
+        return declared
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The names of our own mechanisms."""
+        return tuple(name for name, (first, *_) in self._declared.items() if first.ours)
 
     def __getitem__(self, name: str) -> Mechanism[Any]:
         if name not in self._imported:
-            module, _, class_name = self._places[name].partition(":")
-            self._imported[name] = getattr(import_module(module), class_name)()
+            self._imported[name] = _looked_up(*self._declared[name])
         return self._imported[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._declared
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._declared)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._declared)
 
 
-MECHANISMS: Mapping[str, Mechanism[Any]] = Registry(
-    {
-        "tables": "confide.mechanisms.tables.mechanism:Tables",
-        "topdown": "confide.mechanisms.topdown.mechanism:TopDown",
-        "safetab": "confide.mechanisms.safetab.mechanism:SafeTab",
-        "cellkey": "confide.mechanisms.cellkey.mechanism:CellKey",
-        "swapping": "confide.mechanisms.swapping.mechanism:Swapping",
-        "suppression": "confide.mechanisms.suppression.mechanism:Suppression",
-        "postprocess": "confide.mechanisms.postprocess.mechanism:Postprocess",
-    }
-)
+def _looked_up(first: Declared, *others: Declared) -> Mechanism[Any]:
+    """The mechanism of an entry; raises with what is wrong if it is not one, or not the only one of its name."""
+    if first.ours:
+        mechanism = _imported(first)
+        mechanism.refused_packages = tuple(_takes_our_name(each) for each in others)
+        return mechanism
+    if others:
+        raise SpecError(
+            first.refused(
+                f"several packages have a mechanism with the name {first.name}",
+                found=", ".join(str(each.package) for each in (first, *others)),
+                expected="one package for each name",
+                remedy="uninstall all of these packages but one",
+            )
+        )
+    if not first.name.isidentifier():
+        raise SpecError(
+            first.refused(
+                "a mechanism has a name that is none",
+                found=repr(first.name),
+                expected="letters, digits and _, and no digit first",
+                remedy=f"uninstall {first.package.name}, or ask who made it for a version with another name",
+            )
+        )
+    mechanism = _imported(first)
+    mechanism.package = first.package
+    return mechanism
+
+
+def _imported(entry: Declared) -> Mechanism[Any]:
+    module, _, class_name = entry.place.partition(":")
+    remedy = f"install {entry.package.name} anew, or uninstall it; if that does not help, ask who made it"
+    try:
+        declared: Any = import_module(module)
+        for part in class_name.split("."):
+            declared = getattr(declared, part)
+    except Exception as error:
+        if entry.ours:
+            raise  # a mistake of ours
+        raise SpecError(
+            entry.refused(
+                f"the mechanism {entry.name} cannot be imported",
+                found=f"{type(error).__name__}: {error}",
+                expected=f"a class at {entry.place}",
+                remedy=remedy,
+            )
+        ) from error
+    if not (isinstance(declared, type) and issubclass(declared, Mechanism)):
+        raise SpecError(
+            entry.refused(
+                f"what is declared as the mechanism {entry.name} is none",
+                found=f"{entry.place}, {'a class' if isinstance(declared, type) else 'an object'} of another kind",
+                expected="a subclass of confide.releases.mechanism.Mechanism",
+                remedy=remedy,
+            )
+        )
+    if missing := sorted(declared.__abstractmethods__):
+        raise SpecError(
+            entry.refused(
+                f"the mechanism {entry.name} lacks verbs that every mechanism has",
+                found="no " + ", ".join(missing),
+                expected="all of them",
+                remedy=remedy,
+            )
+        )
+    if (called := getattr(declared, "name", None)) != entry.name:
+        raise SpecError(
+            entry.refused(
+                "a mechanism is declared under another name than its own",
+                found=f"{entry.place}, whose name is {called!r}",
+                expected=f"name = {entry.name!r}",
+                remedy=remedy,
+            )
+        )
+    try:
+        return declared()
+    except TypeError as error:
+        raise SpecError(
+            entry.refused(
+                f"the mechanism {entry.name} cannot be made",
+                found=str(error),
+                expected="a class that is made without arguments",
+                remedy=remedy,
+            )
+        ) from error
+
+
+def _takes_our_name(entry: Declared) -> Finding:
+    return entry.refused(
+        f"another package declares a mechanism with the name {entry.name}, which is Confide's own; it is not used",
+        found=f"{entry.package}, {entry.place}",
+        expected="a name that no mechanism of Confide has",
+        remedy=f"uninstall {entry.package.name}, or ask who made it for a version with another name",
+    )
+
+
+def _not_installed() -> SpecError:
+    return SpecError(
+        "not-installed",
+        "Confide's own mechanisms are not declared in this environment",
+        where=Place(path=GROUP),
+        found="not every one of " + ", ".join(ORDER),
+        expected="Confide as pip installs it",
+        remedy="install it anew; in its sources: make setup, or pip install -e .",
+    )
+
+
+MECHANISMS = Registry(installed)
 """Every mechanism by name."""
 
 

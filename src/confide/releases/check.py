@@ -123,7 +123,7 @@ def check(
     Returns:
         The plan and its price, as far as they could be found, and every finding.
     """
-    findings: list[Finding] = memory_forecast(workspace.root)
+    findings: list[Finding] = mechanism.origin + memory_forecast(workspace.root)
     if any(finding.severity == "error" for finding in findings):
         return Checked(None, None, None, None, tuple(findings))
     account = _read_ledger(loaded, findings) if mechanism.accounted else None

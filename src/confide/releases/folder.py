@@ -368,6 +368,24 @@ def not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseEr
     )
 
 
+def require_package(folder: Path, manifest: Mapping[str, Any], find_mechanism: Callable[[str], object]) -> None:
+    """Raises if a release was made by another package's mechanism, and that is not here or cannot be used."""
+    stated = manifest.get("package")
+    if not isinstance(stated, dict):
+        return
+    try:
+        find_mechanism(manifest["mechanism"])
+    except KeyError:
+        raise ReleaseError(
+            "no-package",
+            "the release was made by a mechanism of a package that is not installed here",
+            where=Place(file=str(folder / MANIFEST), path="package"),
+            found=f"no mechanism {manifest['mechanism']}",
+            expected=f"the package {stated.get('name')} {stated.get('version')}",
+            remedy="install that package, if you trust it, and ask again",
+        ) from None
+
+
 # The manifest: what a release is, by which version, from which plan, at which cost.
 FORMAT = "confide/manifest/v1"
 
@@ -380,6 +398,7 @@ def make_manifest(
     *,
     stamped: bool,
     explore: str | None = None,
+    package: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The manifest without its list of files, which the writer of the release adds.
 
@@ -390,6 +409,7 @@ def make_manifest(
         statistics: What the mechanism tells of how its measurements became the release.
         stamped: Whether it was made with a chosen key, and is not for release.
         explore: The version of the page ``explore.html``, where the release has one.
+        package: Name and version of the package that the mechanism comes from, where that is not Confide.
 
     Returns:
         The entries in the order in which they are written.
@@ -405,6 +425,7 @@ def make_manifest(
         rehearsal=release.rehearsal,
         publication=release.publication,
         explore=explore,
+        package=package,
     )
 
 
@@ -420,11 +441,13 @@ def manifest_of(
     version: str = __version__,
     publication: Mapping[str, str] | None = None,
     explore: str | None = None,
+    package: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The manifest of a release with this name and title: see :func:`make_manifest`.
 
     ``publication`` is who publishes it and how it is cited, and the language of its pages; no entry where a spec says
-    nothing of that. ``explore`` is the version of the page of all tables; no entry where there is none.
+    nothing of that. ``explore`` is the version of the page of all tables; no entry where there is none. ``package`` is
+    what another package's mechanism comes from; no entry where the mechanism is Confide's own.
     """
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -433,6 +456,7 @@ def manifest_of(
         "title": title,
         **({"publication": dict(publication)} if publication else {}),
         "mechanism": plan.mechanism,
+        **({} if package is None else {"package": dict(package)}),
         **({} if explore is None else {"explore": explore}),
     }
     if stamped and plan.has_loss:

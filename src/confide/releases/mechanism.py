@@ -1,8 +1,8 @@
 """A mechanism: one way from confidential records to a release, with all that belongs to it.
 
 A mechanism is one object. Its verbs stand below in the order in which a run, a reader and a curator call them; nothing
-outside its folder asks for its name. ``docs/architecture.md`` shows how to add one: a folder, and a line in
-:data:`confide.mechanisms.MECHANISMS`.
+outside its folder asks for its name. ``docs/architecture.md`` shows how to add one: a package with an entry point, by
+which :data:`confide.mechanisms.MECHANISMS` finds it.
 
 ======================  ==================================================================================
 before a record         ``prepare`` ``plan`` ``bytes_needed``
@@ -121,6 +121,17 @@ class Check:
     detail: str
 
 
+@dataclass(frozen=True, order=True, slots=True)
+class Package:
+    """A package that is installed, which a mechanism comes from."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
 class Mechanism(ABC, Generic[P]):
     """What a run, a reader of a release and a curator ask of a mechanism. ``P`` is what it prepares."""
 
@@ -150,6 +161,29 @@ class Mechanism(ABC, Generic[P]):
     """Bytes of memory for each record, where all of them are held at once."""
     without_key: ClassVar[str] = "this release has no key of its own: what noise it has belongs to the records"
     """Why there is nothing to replay, where ``keyed`` is false."""
+    package: Package | None = None
+    """The package that it comes from, where that is not Confide: set by the registry, and named in the manifest."""
+    refused_packages: Sequence[Finding] = ()
+    """Other packages that declare a mechanism of its name, and are not used: set by the registry."""
+
+    @property
+    def origin(self) -> list[Finding]:
+        """What whoever checks a spec has to know of where its mechanism comes from: nothing, if it is Confide's own and
+        nobody else has taken its name."""
+        warnings = [replace(each, severity="warning") for each in self.refused_packages]
+        if self.package is not None:
+            warnings.append(
+                Finding(
+                    "foreign-mechanism",
+                    f"the mechanism {self.name} comes from another package, and its promise is that package's",
+                    where=Place(path="release.mechanism"),
+                    found=str(self.package),
+                    expected="a mechanism of Confide, or of a package that you trust with the records",
+                    remedy="read it, or have it read; the manifest and the certificate name the package",
+                    severity="warning",
+                )
+            )
+        return warnings
 
     # Before a record is read
 

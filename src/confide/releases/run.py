@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -203,7 +203,8 @@ def produce(
         )
     said = mechanism.guarantee(problem, job), mechanism.statistics(problem, job)
     chosen = key is not None and key.chosen
-    manifest = make_manifest(job.loaded, plan, *said, stamped=chosen)
+    package = None if mechanism.package is None else asdict(mechanism.package)
+    manifest = make_manifest(job.loaded, plan, *said, stamped=chosen, package=package)
     stamped = manifest.get("stamp") == STAMP
     metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
     with ReleaseWriter(job.workspace.release, stamped=stamped, metadata=metadata) as writer:
@@ -211,7 +212,7 @@ def produce(
         if (codebook := mechanism.codebook(manifest)) is not None:
             tables = [file.as_dict() for file in writer.files]
             page = page_version(tables, codebook, job.loaded.spec.output.explore)
-            manifest = make_manifest(job.loaded, plan, *said, stamped=chosen, explore=page)
+            manifest = make_manifest(job.loaded, plan, *said, stamped=chosen, explore=page, package=package)
         for name, text in mechanism.documents(manifest).items():
             writer.document(name, text)
         if codebook is not None:

@@ -29,6 +29,7 @@ from confide.releases.folder import (
     manifest_of,
     manifest_text,
     read_manifest,
+    require_package,
     sha256_of,
     stamp_document,
     unlisted,
@@ -115,6 +116,7 @@ def verify(
     if (signed := signature_check(folder, public_key)) is not None:
         checks.append(signed)
     if all(check.ok for check in checks):
+        require_package(folder, manifest, find_mechanism)
         try:
             mechanism = find_mechanism(manifest["mechanism"])
             plan = read_plan(manifest["plan"])
@@ -218,6 +220,7 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
         version=version,
         publication=_publication(manifest),
         explore=VERSION if manifest.get(EXPLORE) == VERSION else None,
+        package=_package(manifest, mechanism),
     )
     older = _is_older(version)
     wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and path in WORDS)]
@@ -266,6 +269,15 @@ def _publication(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Who publishes the release, as the manifest states it: the entries that a spec can have, and no others."""
     stated = manifest.get("publication", {})
     return {name: stated[name] for name in PUBLICATION if isinstance(stated.get(name), str)}
+
+
+def _package(manifest: Mapping[str, Any], mechanism: Mechanism[Any]) -> dict[str, str] | None:
+    """The package that the mechanism comes from, where that is not Confide, in the version that the manifest states."""
+    if mechanism.package is None:
+        return None
+    stated = manifest.get("package")
+    version = stated.get("version") if isinstance(stated, dict) else None
+    return {"name": mechanism.package.name, "version": str(version or mechanism.package.version)}
 
 
 def _said(wrong: list[str], version: str, otherwise: str) -> str:
