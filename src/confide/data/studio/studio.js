@@ -12,27 +12,29 @@ let running = null;
 /** @type {number | undefined} */
 let waiting;
 
-/** @param {string} address @param {string[]} parts @param {"push" | "replace" | "none"} history */
-async function show(address, parts, history) {
+/**
+ * Fetches a page and puts the parts that it has anew into the place of the old ones. A page that names its own address
+ * gets it; `own` is for what answers a form that was sent: its address leads to no page, so only one of its own will do.
+ * @param {string} address @param {string[]} parts @param {"push" | "replace" | "own" | "none"} history @param {RequestInit} sent @param {Element | null} [cause]
+ */
+async function show(address, parts, history, sent = {}, cause = document.activeElement) {
   running?.abort();
   running = new AbortController();
-  const main = document.querySelector("main");
-  main?.setAttribute("aria-busy", "true");
+  document.querySelector("main")?.setAttribute("aria-busy", "true");
   try {
-    const answer = await fetch(address, { signal: running.signal, credentials: "same-origin" });
+    const answer = await fetch(address, { ...sent, signal: running.signal, credentials: "same-origin" });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const own = page.querySelector("link[rel=canonical]")?.getAttribute("href");
-    if (own) address = own;
-    const wanted = answer.ok ? parts : ["main"];
-    const focus = document.activeElement instanceof HTMLElement ? document.activeElement : null;
+    const focus = cause instanceof HTMLElement ? cause : null;
     const mark = focus && (focus.id ? `#${CSS.escape(focus.id)}` : named(focus));
-    for (const part of wanted) {
+    for (const part of answer.ok ? parts : ["main"]) {
       const old = document.querySelector(part), now = page.querySelector(part);
       if (old && now) old.replaceWith(now);
     }
     document.title = page.title;
-    if (history === "push") window.history.pushState(null, "", address);
-    if (history === "replace") window.history.replaceState(null, "", address);
+    const lasting = own ?? (history === "own" ? null : address);
+    if (lasting && history === "replace") window.history.replaceState(null, "", lasting);
+    if (lasting && (history === "push" || history === "own")) window.history.pushState(null, "", lasting);
     if (focus && !document.contains(focus)) {
       // Whoever works by keyboard goes on from where they were, or else from the beginning of the content.
       const again = (mark && document.querySelector(mark)) || document.querySelector("main");
@@ -40,7 +42,7 @@ async function show(address, parts, history) {
     }
     prepare();
   } catch (error) {
-    if (!(error instanceof DOMException && error.name === "AbortError")) window.location.assign(address);
+    if (!(error instanceof DOMException && error.name === "AbortError")) sent.method ? window.location.reload() : window.location.assign(address);
   } finally {
     document.querySelector("main")?.removeAttribute("aria-busy");
   }
@@ -65,28 +67,14 @@ function refresh(form, cause) {
   show(addressOf(form), parts, "push");
 }
 
-/** Sends a form whose values must not stand in an address, and shows what came of it. @param {HTMLFormElement} form @param {HTMLElement | null} cause */
-async function send(form, cause) {
-  running?.abort();
-  running = new AbortController();
-  document.querySelector("main")?.setAttribute("aria-busy", "true");
-  const mark = cause && (cause.id ? `#${CSS.escape(cause.id)}` : named(cause));
-  try {
-    const body = new URLSearchParams(/** @type {any} */ ([...new FormData(form)]));
-    const answer = await fetch(form.action, { method: "POST", body, signal: running.signal, credentials: "same-origin" });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const part of answer.ok ? (form.dataset.send ?? "main").split(",") : ["main"]) {
-      const old = document.querySelector(part), now = page.querySelector(part);
-      if (old && now) old.replaceWith(now);
-    }
-    const again = mark && document.querySelector(mark);
-    if (again instanceof HTMLElement) again.focus({ preventScroll: true });
-    prepare();
-  } catch (error) {
-    if (!(error instanceof DOMException && error.name === "AbortError")) window.location.reload();
-  } finally {
-    document.querySelector("main")?.removeAttribute("aria-busy");
-  }
+/**
+ * Sends a form whose values must not stand in an address, and shows what came of it.
+ * @param {HTMLFormElement} form @param {Element} cause @param {Record<string, string>} [more]
+ */
+function send(form, cause, more = {}) {
+  const pairs = [...new FormData(form), ...Object.entries(more)];
+  const body = new URLSearchParams(/** @type {any} */ (pairs));
+  show(form.action, (form.dataset.send ?? "main").split(","), "own", { method: "POST", body }, cause);
 }
 
 /** @param {HTMLInputElement} input */
@@ -184,13 +172,15 @@ document.addEventListener("submit", (event) => {
   refresh(form, null);
 });
 
-/** A button of a live form that says what to do is a part of what the form sends. */
+/** A button that says what to do is a part of what a live form sends. */
 document.addEventListener("click", (event) => {
   const button = event.target instanceof Element ? event.target.closest("button[name=do]") : null;
-  if (!(button instanceof HTMLButtonElement) || !button.form?.dataset.live) return;
+  const form = button instanceof HTMLButtonElement ? button.form : null;
+  if (!(button instanceof HTMLButtonElement) || !form || !(form.dataset.live || form.dataset.send)) return;
   event.preventDefault();
-  const more = new URLSearchParams({ do: button.value });
-  show(`${addressOf(button.form)}&${more}`, button.form.dataset.live.split(","), "push");
+  const more = { do: button.value };
+  if (form.dataset.send) send(form, button, more);
+  else show(`${addressOf(form)}&${new URLSearchParams(more)}`, (form.dataset.live ?? "main").split(","), "push");
 });
 
 document.addEventListener("click", (event) => {
