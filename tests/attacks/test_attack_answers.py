@@ -97,7 +97,7 @@ def test_an_audit_answers_like_its_command(tmp_path: Path) -> None:
 
 def test_made_up_people_answer_like_their_command(tmp_path: Path) -> None:
     answer = simulate(tmp_path / "one", persons=200, seed=3)
-    printed = run_json("synthesize", "--out", tmp_path / "one", "--persons", "200", "--seed", "3")
+    printed = run_json("import", "made-up", "--out", tmp_path / "one", "--persons", "200", "--seed", "3")
     assert printed == answer.as_dict()
 
 

@@ -401,9 +401,9 @@ def test_a_bad_state_is_refused_with_its_place_and_a_remedy(bad: Bad, tmp_path: 
 
 SEAL = ["seal", "--destroy-key"]
 OPEN = ["ledger", "open", "@new.ledger", "--data-set", "x", "--budget"]
-NOISE = ["noise", "pmf", "--law", "discrete-gaussian", "--at", "0", "--sigma2"]
+NOISE = ["account", "noise", "pmf", "--law", "discrete-gaussian", "--at", "0", "--sigma2"]
 CONVERT = ["account", "convert", "--rho"]
-SYNTHESIZE = ["synthesize", "--out", "@made", "--persons"]
+SYNTHESIZE = ["import", "made-up", "--out", "@made", "--persons"]
 
 REFUSED = [
     ("a key that is not hexadecimal", ["run", "@spec.toml", "--insecure-key", "z" * 64], "bad-key|hexadecimal"),
@@ -419,7 +419,7 @@ REFUSED = [
     ("a variance of zero", [*NOISE, "0"], "greater than zero"),
     (
         "a probability above one",
-        ["noise", "quantile", "--law", "discrete-gaussian", "--sigma2", "4", "-p", "2"],
+        ["account", "noise", "quantile", "--law", "discrete-gaussian", "--sigma2", "4", "-p", "2"],
         "less than one",
     ),
     ("rho that is no number", [*CONVERT, "nan"], "not a number"),
@@ -427,7 +427,7 @@ REFUSED = [
     ("rho out of all proportion", [*CONVERT, "1e9999"], "too large or too small"),
     ("delta above one", [*CONVERT, "1", "--delta", "2"], "less than 1"),
     ("three made-up people", [*SYNTHESIZE, "3", "--seed", "-1"], "persons cannot be made"),
-    ("made-up people in a file", ["synthesize", "--out", "@spec.toml"], "cannot be written"),
+    ("made-up people in a file", ["import", "made-up", "--out", "@spec.toml"], "cannot be written"),
     ("a zip that is none", ["import", "pl94", "@spec.toml", "--out", "@imported"], "not a zip"),
     ("a zip that is not there", ["import", "pl94", "@ri2010.pl.zip", "--out", "@imported"], "not there"),
     ("a spec over a spec", ["new", "tables", "@"], "a spec already"),
@@ -441,12 +441,12 @@ USAGE = [
     ["check", "@spec.toml", "--processes", "0"],
     ["check", "@spec.toml", "--procesess", "1"],
     ["ledger", "reconcile", "@people.ledger"],
-    ["noise", "pmf", "--law", "gauss", "--sigma2", "1", "--at", "0"],
-    ["noise", "pmf", "--law", "discrete-gaussian", "--sigma2", "1", "--at", "x"],
-    ["noise", "pmf", "--law", "discrete-gaussian", "--epsilon", "1", "--at", "0"],
+    ["account", "noise", "pmf", "--law", "gauss", "--sigma2", "1", "--at", "0"],
+    ["account", "noise", "pmf", "--law", "discrete-gaussian", "--sigma2", "1", "--at", "x"],
+    ["account", "noise", "pmf", "--law", "discrete-gaussian", "--epsilon", "1", "--at", "0"],
     ["account", "convert"],
     ["account", "convert", "--rho", "1", "--epsilon", "1"],
-    ["synthesize", "--persons", "many", "--out", "@made"],
+    ["import", "made-up", "--persons", "many", "--out", "@made"],
     ["conceal"],
 ]
 
@@ -476,7 +476,12 @@ def test_a_command_that_is_not_understood_says_how_it_is_used(arguments: list[st
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "exit_code"),
-    [(["check", "spec.toml", "--json"], 1), (["run", "missing.toml"], 1), (["seal", "spec.toml"], 2), (["schema"], 0)],
+    [
+        (["check", "spec.toml", "--json"], 1),
+        (["run", "missing.toml"], 1),
+        (["seal", "spec.toml"], 2),
+        (["new", "json-schema"], 0),
+    ],
 )
 def test_exit_codes_of_the_real_command(arguments: list[str], exit_code: int, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")

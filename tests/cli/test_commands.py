@@ -63,7 +63,7 @@ def test_the_demo_makes_verified_releases_and_dossiers_with_pictures(tmp_path: P
     [*(pytest.param(name, marks=pytest.mark.slow) for name in ("pl94-persons", "pl94-persons-2026")), "pl94-units"],
 )
 def test_new_topdown_check_run_verify_evaluate(tmp_path: Path, product: str) -> None:
-    confide("synthesize", "--persons", 3_000, "--out", tmp_path)
+    confide("import", "made-up", "--persons", 3_000, "--out", tmp_path)
     made = confide_json("new", "topdown", tmp_path, "--product", product)
     checked = confide_json("check", made["spec"])
     assert checked["ok"] is True
@@ -164,17 +164,17 @@ def test_the_loss_of_a_release_is_bracketed(sealed_project: Path, delta: str) ->
 
 
 def test_noise_commands_answer_exactly() -> None:
-    pmf = confide_json("noise", "pmf", "--law", "discrete-gaussian", "--sigma2", "289", "--at", "0,1,17")
+    pmf = confide_json("account", "noise", "pmf", "--law", "discrete-gaussian", "--sigma2", "289", "--at", "0,1,17")
     assert pmf["pmf"] == pytest.approx([0.02346719296479016, 0.0234266273863697, 0.014233572030537845])
     sigma2 = ["--law", "discrete-gaussian", "--sigma2", "31.446540880503143"]
-    assert confide_json("noise", "quantile", *sigma2, "-p", "0.9999")["quantile"] == 21
+    assert confide_json("account", "noise", "quantile", *sigma2, "-p", "0.9999")["quantile"] == 21
     geometric = ["--law", "two-sided-geometric", "--epsilon", "1/10"]
-    assert confide_json("noise", "margin", *geometric)["noise_margin"] == 30
-    assert confide_json("noise", "pmf", *geometric, "--at", "-3,3")["pmf"][0] > 0
+    assert confide_json("account", "noise", "margin", *geometric)["noise_margin"] == 30
+    assert confide_json("account", "noise", "pmf", *geometric, "--at", "-3,3")["pmf"][0] > 0
 
 
 def test_synthesize_writes_person_and_block_files(tmp_path: Path) -> None:
-    confide("synthesize", "--persons", 1_000, "--seed", 7, "--out", tmp_path)
+    confide("import", "made-up", "--persons", 1_000, "--seed", 7, "--out", tmp_path)
     persons = pq.read_table(tmp_path / "persons.parquet")
     assert persons.num_rows == 1_000
     assert {"geocode", "household_id", "age", "sex", "hhgq", "cenrace", "hispanic"} <= set(persons.column_names)
@@ -184,7 +184,7 @@ def test_synthesize_writes_person_and_block_files(tmp_path: Path) -> None:
 
 
 def test_synthesize_detailed_adds_the_official_folders(tmp_path: Path) -> None:
-    made = confide_json("synthesize", "--persons", 1_000, "--seed", 7, "--out", tmp_path, "--detailed")
+    made = confide_json("import", "made-up", "--persons", 1_000, "--seed", 7, "--out", tmp_path, "--detailed")
     names = ["persons.parquet", "blocks.parquet", "parameters", "data"]
     assert made["files"] == [str(tmp_path / name) for name in names]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
@@ -208,7 +208,7 @@ def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path,
 
 
 def test_new_writes_a_spec_that_checks(tmp_path: Path) -> None:
-    confide("synthesize", "--persons", 2_000, "--out", tmp_path)
+    confide("import", "made-up", "--persons", 2_000, "--out", tmp_path)
     assert "Opened" in confide("new", "tables", tmp_path)
     checked = confide_json("check", tmp_path / "spec.toml")
     assert (checked["ok"], checked["cost"], checked["left"]) == (True, "1", "1")
@@ -273,7 +273,7 @@ def test_the_account_of_releases_by_other_mechanisms(tmp_path: Path) -> None:
     assert 24 < found["canonne_kamath_steinke"] < 25.4
     assert found["privacy_loss_distribution"] is None
     assert "groups that overlap" in confide("account", "release", tmp_path / "out")
-    confide("synthesize", "--persons", 300, "--out", tmp_path)
+    confide("import", "made-up", "--persons", 300, "--out", tmp_path)
     confide("cellkey", "keys", tmp_path / "persons.parquet", "--out", tmp_path / "keyed.parquet")
     confide("new", "cellkey", tmp_path)
     spec = tmp_path / "spec.toml"

@@ -22,7 +22,8 @@ def test_every_command_has_a_page_with_its_options(tmp_path: Path) -> None:
     assert {f"confide-{command.called}.1" for command in Commands.later} | {"confide.1"} <= set(pages)
     assert "confide-ledger-open.1" in pages
     page = pages["confide-rehearse.1"]
-    assert "\\-\\-margins" in page
+    assert "\\-\\-set margins=" in page
+    assert "\\-\\-json" in page
     assert page.startswith('.TH "CONFIDE-REHEARSE" "1"')
     assert not re.search(r"\[/?(bold|dim)", page)
     files = write_man_pages(tmp_path)

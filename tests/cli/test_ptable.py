@@ -1,4 +1,4 @@
-"""``confide ptable`` as a person types it."""
+"""``confide cellkey ptable`` as a person types it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from confide.noise.ptables import count_settings, generate, magnitude_settings, 
 
 
 def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["ptable", *(str(argument) for argument in arguments)])
+    result = CliRunner().invoke(app, ["cellkey", "ptable", *(str(argument) for argument in arguments)])
     if result.exit_code:
         raise AssertionError(result.output) from result.exception
     return result.stdout
@@ -27,7 +27,7 @@ def run_json(*arguments: object) -> Any:
 
 
 def refused(*arguments: object) -> ConfideError:
-    result = CliRunner().invoke(app, ["ptable", *(str(argument) for argument in arguments)])
+    result = CliRunner().invoke(app, ["cellkey", "ptable", *(str(argument) for argument in arguments)])
     assert isinstance(result.exception, ConfideError), result.output
     return result.exception
 
@@ -58,7 +58,7 @@ def test_as_documented() -> None:
 def test_infeasible_settings_exit_with_one_and_say_which_variance_would_do(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["confide", "ptable", "-D", "5", "-V", "3", "--js", "3", *(["--json"] if as_json else [])]
+    arguments = ["confide", "cellkey", "ptable", "-D", "5", "-V", "3", "--js", "3", *(["--json"] if as_json else [])]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as caught:
         main()

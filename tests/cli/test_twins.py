@@ -21,20 +21,20 @@ TWINS = {
     "rehearse": "confide:rehearse",
     "run": "confide:run",
     "verify": "confide:verify",
-    "replicate": "confide:replicate",
+    "infer replicate": "confide:replicate",
     "infer": "confide:infer",
     "suppress": "confide:suppress",
     "evaluate": "confide:evaluate",
     "replay": "confide:replay",
     "seal": "confide:destroy_key",
-    "schema": "confide:json_schema",
-    "synthesize": "confide:simulate",
-    "ptable": "confide:perturbation_table",
+    "new json-schema": "confide:json_schema",
+    "import made-up": "confide:simulate",
+    "cellkey ptable": "confide:perturbation_table",
     "compare": "confide:compare",
     "studio": "confide.studio.serving:serve",
-    "explore": "confide.opened:write_explore",
+    "studio page": "confide.opened:write_explore",
     "import pl94": "confide:import_pl94",
-    "signature new": "confide:new_signature_key",
+    "new signature": "confide:new_signature_key",
     "ledger open": "confide:open_ledger",
     "ledger show": "confide:Ledger.account",
     "ledger history": "confide:Ledger.history",
@@ -43,10 +43,10 @@ TWINS = {
     "account convert": "confide:epsilon_of_rho",
     "account release": "confide:account_release",
     "account strategy": "confide:account_strategy",
-    "noise compare": "confide:compare_noise",
-    "noise pmf": "confide.noise.fitting:noise_probabilities",
-    "noise quantile": "confide.noise.fitting:noise_quantile",
-    "noise margin": "confide.noise.fitting:noise_margin",
+    "account noise compare": "confide:compare_noise",
+    "account noise pmf": "confide.noise.fitting:noise_probabilities",
+    "account noise quantile": "confide.noise.fitting:noise_quantile",
+    "account noise margin": "confide.noise.fitting:noise_margin",
     "safetab tune": "confide:tune_safetab",
     "tune": "confide:tune",
     "risk region": "confide:tune_cellkey",
@@ -84,8 +84,9 @@ def commands() -> list[str]:
 
     def walk(group: Any, path: tuple[str, ...]) -> None:
         for name in group.list_commands(None):
-            command = group.commands[name]
-            command = command.load() if hasattr(command, "load") else command
+            listed = group.commands[name]
+            command = listed.load()
+            names.extend(f"{name} {inner}" for inner in listed.within)
             if hasattr(command, "list_commands"):
                 walk(command, (*path, name))
             else:

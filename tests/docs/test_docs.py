@@ -90,9 +90,8 @@ def test_every_command_shown_parses(line: str) -> None:
     context = command.context_class(command, info_name="confide")
     while hasattr(command, "commands"):
         assert arguments, f"{line}: the subcommand is missing"
-        name, *arguments = arguments
-        assert name in command.commands, f"{line}: there is no command {name}"
-        _, command, _ = command.resolve_command(context, [name])
+        assert arguments[0] in command.commands, f"{line}: there is no command {arguments[0]}"
+        name, command, arguments = command.resolve_command(context, arguments)
         context = command.context_class(command, info_name=name, parent=context)
     command.parse_args(context, arguments)
 

@@ -347,7 +347,7 @@ def test_damaged_files_are_made_again_and_more_can_be_added(
 def test_a_killed_process_goes_on(answer: Replicates, seal: Callable[[str], Path], tmp_path: Path) -> None:
     folder = tmp_path / "out"
     arguments = [seal("topdown"), "--replicates", NUMBER, "--calibration", CALIBRATION, "--out", folder]
-    words = [sys.executable, "-m", "confide", "replicate", *map(str, arguments), "--processes", "1", "--json"]
+    words = [sys.executable, "-m", "confide", "infer", "replicate", *map(str, arguments), "--processes", "1", "--json"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(600):
         if records_file(folder, replicate_name(1)).exists() or process.poll() is not None:
@@ -367,7 +367,7 @@ def test_a_changed_release_is_refused(seal: Callable[[str], Path], tmp_path: Pat
     place = table.column_names.index("housing_units")
     more = table.set_column(place, table.field(place), pc.add(table.column(place), 1))
     pq.write_table(more, units)
-    assert "not-as-sealed" in commands.codes("replicate", folder, "--out", tmp_path / "out")
+    assert "not-as-sealed" in commands.codes("infer", "replicate", folder, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -376,12 +376,12 @@ def test_a_release_with_other_laws_in_its_plan_is_refused(seal: Callable[[str], 
     manifest = read_manifest(folder)
     manifest["plan"]["measures"][0]["law"]["sigma2"] = "1/1000"
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert "not-as-sealed" in commands.codes("replicate", folder, "--out", tmp_path / "out")
+    assert "not-as-sealed" in commands.codes("infer", "replicate", folder, "--out", tmp_path / "out")
 
 
 @pytest.mark.parametrize("mechanism", ["tables", "swapping"])
 def test_other_releases_are_refused(seal: Callable[[str], Path], tmp_path: Path, mechanism: str) -> None:
-    assert commands.codes("replicate", seal(mechanism), "--out", tmp_path / "out") == ["not-replicated"]
+    assert commands.codes("infer", "replicate", seal(mechanism), "--out", tmp_path / "out") == ["not-replicated"]
 
 
 def test_records_are_no_input(seal: Callable[[str], Path], tmp_path: Path) -> None:
@@ -403,12 +403,12 @@ def test_the_folder_of_a_run_will_do(answer: Replicates, seal: Callable[[str], P
 def test_other_folders_stay_as_they_are(answer: Replicates, seal: Callable[[str], Path], tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
-    assert commands.codes("replicate", seal("topdown"), "--out", tmp_path / "mine") == ["not-these-replicates"]
+    assert commands.codes("infer", "replicate", seal("topdown"), "--out", tmp_path / "mine") == ["not-these-replicates"]
     assert files_of(tmp_path / "mine") == {"thesis.txt": b"all of it"}
     other = shutil.copytree(answer.folder, tmp_path / "other")
     stated = json.loads((other / "replicates.json").read_text())
     (other / "replicates.json").write_text(json.dumps(stated | {"manifest_sha256": "0" * 64}))
-    assert commands.codes("replicate", seal("topdown"), "--out", other) == ["not-these-replicates"]
+    assert commands.codes("infer", "replicate", seal("topdown"), "--out", other) == ["not-these-replicates"]
     with pytest.raises(ConfideError, match="not one of replicates"):
         Replicates.open(other, seal("topdown"))
 
@@ -426,13 +426,15 @@ def test_two_processes_do_not_work_in_one_folder(
 def test_numbers_that_say_nothing_are_refused(
     seal: Callable[[str], Path], tmp_path: Path, option: str, number: int
 ) -> None:
-    assert commands.codes("replicate", seal("topdown"), "--out", tmp_path / "out", option, number) == ["replicates"]
+    assert commands.codes("infer", "replicate", seal("topdown"), "--out", tmp_path / "out", option, number) == [
+        "replicates"
+    ]
 
 
 def test_the_command_says_what_its_margins_are(
     answer: Replicates, seal: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("replicate", seal("topdown"), "--replicates", NUMBER, "--calibration", CALIBRATION)
+    arguments = ("infer", "replicate", seal("topdown"), "--replicates", NUMBER, "--calibration", CALIBRATION)
     show(answer)
     text = " ".join(capsys.readouterr().out.split())
     assert "3 replicates of small-nation, from its own records. Nothing was spent" in text

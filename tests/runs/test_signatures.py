@@ -119,7 +119,7 @@ def test_keys_are_private_and_never_overwritten(tmp_path: Path, office: Signatur
         confide.new_signature_key(office.private)
     assert code_of(refusal) == "signature-key"
     assert office.private.read_text() == secret
-    result = CliRunner().invoke(app, ["signature", "new", str(tmp_path / "k"), "--json"])
+    result = CliRunner().invoke(app, ["new", "signature", str(tmp_path / "k"), "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["public"] == str(tmp_path / "k.pub")
     private = (tmp_path / "k").read_text().splitlines()[1]

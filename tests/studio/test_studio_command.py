@@ -1,4 +1,4 @@
-"""``confide studio`` and ``confide explore`` as a person types them."""
+"""``confide studio`` and ``confide studio page`` as a person types them."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def test_a_port_in_use_is_a_finding(tmp_path: Path) -> None:
 
 def test_explore_writes_a_page(seal: Any, tmp_path: Path) -> None:
     file = tmp_path / "explore.html"
-    done = CliRunner().invoke(app, ["explore", str(seal("tables")), "--out", str(file), "--json"])
+    done = CliRunner().invoke(app, ["studio", "page", str(seal("tables")), "--out", str(file), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"file": str(file), "bytes": file.stat().st_size, "rows": 528, "left_out": {}}
-    assert "528 rows" in CliRunner().invoke(app, ["explore", str(seal("tables")), "--out", str(file)]).stdout
+    assert "528 rows" in CliRunner().invoke(app, ["studio", "page", str(seal("tables")), "--out", str(file)]).stdout
 
 
 @pytest.mark.slow

@@ -275,21 +275,21 @@ def test_what_cannot_be_is_refused(ask: Any) -> None:
 
 
 def test_the_command_compares_all_of_them() -> None:
-    found = json.loads(confide("noise", "compare", "--variance", 2, "--bound", 5, "--json"))
+    found = json.loads(confide("account", "noise", "compare", "--variance", 2, "--bound", 5, "--json"))
     by_name = {entry["name"]: entry for entry in found["distributions"]}
     assert set(by_name) == {kind.value for kind in NoiseKind} | {"perturbation-table"}
     assert by_name["truncated-discrete-gaussian"]["count"]["epsilon"] == pytest.approx(2.2472, abs=1e-3)
     assert by_name["perturbation-table"]["remaining_delta"] == pytest.approx(5.49e-4, rel=1e-2)
     assert by_name["two-sided-geometric"]["largest"] is None
-    risk = json.loads(confide("noise", "compare", "--epsilon", 1, "--delta", "1e-6", "-t", 5, "--json"))
+    risk = json.loads(confide("account", "noise", "compare", "--epsilon", 1, "--delta", "1e-6", "-t", 5, "--json"))
     assert (risk["driven_by"], risk["changed"]) == ("epsilon", 5)
     assert all(entry["programme"]["epsilon"] <= 1 for entry in risk["distributions"])
     changed = ["--neighbours", "change-one", "-t", 5]
-    by_margin = confide("noise", "compare", "--margin", 3, "--bound", 9, *changed)
+    by_margin = confide("account", "noise", "compare", "--margin", 3, "--bound", 9, *changed)
     assert "10 counts" in by_margin
     assert "charged to a ledger of approximate" in by_margin
     assert "The p-table row is the truncated Gaussian" not in by_margin  # a margin says no row
-    assert "The p-table row is the truncated Gaussian" in confide("noise", "compare", "-V", 2, "-D", 5)
+    assert "The p-table row is the truncated Gaussian" in confide("account", "noise", "compare", "-V", 2, "-D", 5)
 
 
 @pytest.mark.parametrize("measurements", [1, 7, 2775])
@@ -305,16 +305,16 @@ def test_what_the_command_prints_as_rounded_up_is_not_below_what_was_computed(me
 
 def test_the_other_noise_commands_know_truncated_laws() -> None:
     law = ["--law", "truncated-discrete-gaussian", "--sigma2", 2, "--bound", 5]
-    assert json.loads(confide("noise", "pmf", *law, "--at", "5,6", "--json"))["pmf"] == [
+    assert json.loads(confide("account", "noise", "pmf", *law, "--at", "5,6", "--json"))["pmf"] == [
         TruncatedGaussian(2, 5).pmf(5),
         0.0,
     ]
-    assert json.loads(confide("noise", "margin", *law, "--json"))["noise_margin"] == 3
-    assert json.loads(confide("noise", "quantile", *law, "-p", "0.9999", "--json"))["quantile"] == 5
+    assert json.loads(confide("account", "noise", "margin", *law, "--json"))["noise_margin"] == 3
+    assert json.loads(confide("account", "noise", "quantile", *law, "-p", "0.9999", "--json"))["quantile"] == 5
     for wrong in (["--sigma2", 2], ["--epsilon", 1, "--bound", 5]):
-        confide("noise", "margin", "--law", "truncated-discrete-gaussian", *wrong, code=2)
-    confide("noise", "compare", "--variance", 2, code=2)
-    confide("noise", "compare", "--variance", 2, "--margin", 3, "--bound", 5, code=2)
+        confide("account", "noise", "margin", "--law", "truncated-discrete-gaussian", *wrong, code=2)
+    confide("account", "noise", "compare", "--variance", 2, code=2)
+    confide("account", "noise", "compare", "--variance", 2, "--margin", 3, "--bound", 5, code=2)
 
 
 def test_the_page_shows_what_the_command_prints() -> None:

@@ -31,10 +31,7 @@ WORDS = {
     "gaussian_limit": "what a continuous Gaussian mechanism of this cost has; for comparison",
 }
 
-app = typer.Typer(help="Privacy accounting: convert budgets and compare definitions.", no_args_is_help=True)
 
-
-@app.command()
 def strategy(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A shipped strategy, or the path of a strategy file.")],
     root: Annotated[
@@ -101,7 +98,6 @@ def _variances(account: StrategyAccount) -> None:
     table(["query", "cells ", *(f"{level} " for level in levels)], rows, title=title)
 
 
-@app.command()
 def convert(
     rho: Annotated[
         str | None, typer.Option(help="A zCDP budget: an exact number such as 2.56 or 293764/114921.")
@@ -124,7 +120,6 @@ def convert(
     show_answer(answer, lambda: _show_epsilons(answer, delta), as_json=as_json)
 
 
-@app.command()
 def release(
     folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
     delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from confide import api
 from confide.cli import show
+from confide.cli.commands import setting
 from confide.cli.show import Json, Memory, Processes, out, show_answer, show_findings
 from confide.mechanisms.cellkey import lookups
 from confide.mechanisms.cellkey.cellkey_answers import (
@@ -24,15 +25,7 @@ from confide.mechanisms.cellkey.cellkey_answers import (
 )
 from confide.noise.ptables import DECIMAL
 
-app = typer.Typer(help="The cell key method: give keys to records, and answer tables on request.", no_args_is_help=True)
 
-
-@app.callback()
-def group() -> None:
-    """The cell key method: give keys to records, and answer tables on request."""
-
-
-@app.command()
 def keys(
     records: Annotated[Path, typer.Argument(metavar="RECORDS", help="The records, Parquet or CSV.")],
     into: Annotated[Path, typer.Option("--out", help="A new Parquet file: the records with a key each.")],
@@ -51,7 +44,6 @@ def keys(
     show_answer(answer, lambda: out.print(escape(text)), as_json=as_json)
 
 
-@app.command()
 def table(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec of the mechanism cellkey, or its run folder.")],
     variables: Annotated[
@@ -107,7 +99,6 @@ def _show_table(answer: RequestedTable) -> None:
     show.table(heads, ([_figure(value) for value in row.values()] for row in rows.to_pylist()))
 
 
-@app.command()
 def perturb(
     cells: Annotated[
         Path, typer.Argument(metavar="TABLE", help="Cells with true counts and cell keys, CSV or Parquet.")
@@ -116,31 +107,29 @@ def perturb(
     ptable: Annotated[Path | None, typer.Option(metavar="FILE", help="The perturbation table, as a file.")] = None,
     largest: Annotated[int | None, typer.Option("-D", help="Or: the largest noise D, a count.")] = None,
     variance: Annotated[str | None, typer.Option("-V", help="The variance V: 2, 1.05, 9/10.")] = None,
-    js: Annotated[int, typer.Option("--js", help="Results from 1 to js do not occur.")] = 0,
-    pstay: Annotated[str | None, typer.Option(help="The least probability of no noise.")] = None,
-    mono: Annotated[
-        bool, typer.Option("--mono/--no-mono", help="Whether probabilities increase up to no noise.")
-    ] = True,
+    js: Annotated[int, setting("--js", help="Results from 1 to js do not occur.")] = 0,
+    pstay: Annotated[str | None, setting(help="The least probability of no noise.")] = None,
+    mono: Annotated[bool, setting("--mono/--no-mono", help="Whether probabilities increase up to no noise.")] = True,
     keys: Annotated[
-        int | None, typer.Option(show_default=f"{DECIMAL}, or as the file", help="How many cell keys there are.")
+        int | None, setting(show_default=f"{DECIMAL}, or as the file", help="How many cell keys there are.")
     ] = None,
     shuffle: Annotated[
-        str | None, typer.Option(metavar="ORDER", help="derived, secret, none, or 64 hexadecimal digits.")
+        str | None, setting(metavar="ORDER", help="derived, secret, none, or 64 hexadecimal digits.")
     ] = None,
-    threshold: Annotated[int | None, typer.Option(help="Published counts below it are left out.")] = None,
-    count: Annotated[str, typer.Option(help="The column with the true counts.")] = "count",
-    cell_key: Annotated[str, typer.Option(help="The column with the cell keys.")] = "cell_key",
-    weight: Annotated[str | None, typer.Option(help="A column of weighted counts.")] = None,
+    threshold: Annotated[int | None, setting(help="Published counts below it are left out.")] = None,
+    count: Annotated[str, setting(help="The column with the true counts.")] = "count",
+    cell_key: Annotated[str, setting(help="The column with the cell keys.")] = "cell_key",
+    weight: Annotated[str | None, setting(help="A column of weighted counts.")] = None,
     weight_gap: Annotated[
         str | None,
-        typer.Option(help="How far neighbouring weights are apart at most: 1, 0.1; weighted counts are as coarse."),
+        setting(help="How far neighbouring weights are apart at most: 1, 0.1; weighted counts are as coarse."),
     ] = None,
     variables: Annotated[
-        str | None, typer.Option(metavar="V[,V...]", help="The columns of labels; by default all others.")
+        str | None, setting(metavar="V[,V...]", help="The columns of labels; by default all others.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What the table is called; by default as its file.")] = None,
-    title: Annotated[str, typer.Option(help="A title for people.")] = "",
-    delimiter: Annotated[str, typer.Option(help="The delimiter of a CSV.")] = ",",
+    name: Annotated[str | None, setting(help="What the table is called; by default as its file.")] = None,
+    title: Annotated[str, setting(help="A title for people.")] = "",
+    delimiter: Annotated[str, setting(help="The delimiter of a CSV.")] = ",",
     as_json: Json = False,
 ) -> None:
     """Perturb a table that was counted elsewhere, by the cell keys that it brings, and seal it as a release.
@@ -173,16 +162,15 @@ def perturb(
     )
 
 
-@app.command("abs-table")
 def abs_noise(
     largest: Annotated[int, typer.Option("-D", "--max-noise", min=1, help="The largest noise D, a count.")],
     variance: Annotated[str, typer.Option("-V", "--variance", help="The variance V: 2, 1.05, 9/10.")],
     into: Annotated[Path, typer.Option("--out", help="A new file: 256 lines, a column for each count.")],
-    js: Annotated[int, typer.Option("--js", min=0, help="Results from 1 to js do not occur.")] = 0,
-    size: Annotated[int, typer.Option(min=2, max=lookups.MOST_COLUMNS, help="Columns.")] = lookups.SIZE,
-    small_n: Annotated[int, typer.Option(min=1, help="Columns that larger counts share.")] = lookups.SMALL_N,
-    draw: Annotated[bool, typer.Option("--draw", help="Draw every entry, instead of exact shares of 256.")] = False,
-    seed: Annotated[str | None, typer.Option(metavar="HEX", help="With --draw: a key of your own, for trials.")] = None,
+    js: Annotated[int, setting("--js", min=0, help="Results from 1 to js do not occur.")] = 0,
+    size: Annotated[int, setting(min=2, max=lookups.MOST_COLUMNS, help="Columns.")] = lookups.SIZE,
+    small_n: Annotated[int, setting(min=1, help="Columns that larger counts share.")] = lookups.SMALL_N,
+    draw: Annotated[bool, setting("--draw", help="Draw every entry, instead of exact shares of 256.")] = False,
+    seed: Annotated[str | None, setting(metavar="HEX", help="With --draw: a key of your own, for trials.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make a table of noise for the lookup abs: 256 values for each column, from the law of a perturbation table."""

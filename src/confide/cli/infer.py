@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.errors import ParameterError, Place
 from confide.inference import infer as answer_of
@@ -53,34 +54,34 @@ def infer(
         typer.Option(help="Whose margins: by the fixed rule, of least squares, or of the released records."),
     ] = "auto",
     replicates: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Replicates of the release, made by `confide replicate`.")
+        Path | None, typer.Option(metavar="DIR", help="Replicates of the release, made by `confide infer replicate`.")
     ] = None,
     share: Annotated[
-        list[str] | None, typer.Option(help="A share of two counts, such as 'hispanic=1/total'; may be repeated.")
+        list[str] | None, setting(help="A share of two counts, such as 'hispanic=1/total'; may be repeated.")
     ] = None,
     difference: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="The codes of two areas: what one has more.")
+        tuple[str, str] | None, setting(metavar="A B", help="The codes of two areas: what one has more.")
     ] = None,
     median: Annotated[
-        list[str] | None, typer.Option(help="The median of an ordered attribute, such as age; may be repeated.")
+        list[str] | None, setting(help="The median of an ordered attribute, such as age; may be repeated.")
     ] = None,
     quantile: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=SHARE", help="Another quantile of one, such as age=0.9.")
+        list[str] | None, setting(metavar="NAME=SHARE", help="Another quantile of one, such as age=0.9.")
     ] = None,
-    ranks: Annotated[bool, typer.Option("--ranks", help="Which ranks the areas of a kind may have.")] = False,
+    ranks: Annotated[bool, setting("--ranks", help="Which ranks the areas of a kind may have.")] = False,
     covariances: Annotated[
-        bool, typer.Option("--covariances", help="Write the covariances between areas of a kind too; needs --out.")
+        bool, setting("--covariances", help="Write the covariances between areas of a kind too; needs --out.")
     ] = False,
     at_once: Annotated[
-        bool, typer.Option("--at-once", help="Let all intervals of a query in an area hold at once.")
+        bool, setting("--at-once", help="Let all intervals of a query in an area hold at once.")
     ] = False,
     totals: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Known totals, such as those of the States: CSV with code and total."),
+        setting(metavar="FILE", help="Known totals, such as those of the States: CSV with code and total."),
     ] = None,
     study: Annotated[
         Path | None,
-        typer.Option(
+        setting(
             metavar="FILE", help="Coarser groups, where the histogram of a measurement file is too large: a TOML file."
         ),
     ] = None,
@@ -89,14 +90,14 @@ def infer(
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all estimates into DIR.")] = None,
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help=f"Of the files in DIR: {', '.join(FORMATS)}.")
+        list[str] | None, setting("--format", help=f"Of the files in DIR: {', '.join(FORMATS)}.")
     ] = None,
     geometry: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND=FILE", help="GeoJSON outlines of a kind of area, for a map; needs --plots."),
+        setting(metavar="KIND=FILE", help="GeoJSON outlines of a kind of area, for a map; needs --plots."),
     ] = None,
     accuracy: Annotated[
-        bool, typer.Option("--accuracy", help="Expected errors from the plan alone, by kind of area, query and size.")
+        bool, setting("--accuracy", help="Expected errors from the plan alone, by kind of area, query and size.")
     ] = False,
     plots: Plots = None,
     as_json: Json = False,

@@ -14,8 +14,6 @@ import confide
 from confide.cli.show import Json, out, print_json, show_findings, table
 from confide.releases.ledger import Account, Ledger
 
-app = typer.Typer(help="The ledger of a data set: open it, show it, reconcile it.", no_args_is_help=True)
-
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
 
 
@@ -34,7 +32,6 @@ class NeighboursName(StrEnum):
     add_remove = "add-remove"
 
 
-@app.command("open")
 def open_(
     path: LedgerFile,
     data_set: Annotated[str, typer.Option(help="The name of the data set.")],
@@ -67,7 +64,6 @@ def open_(
     out.print(escape(opened))
 
 
-@app.command()
 def show(path: LedgerFile, as_json: Json = False) -> None:
     """Show the budget, what is spent and every release."""
     account = Ledger(path).account()
@@ -97,7 +93,6 @@ def show(path: LedgerFile, as_json: Json = False) -> None:
         table(["release", "state", "charged ", "reserved (UTC)", "key"], rows)
 
 
-@app.command()
 def history(path: LedgerFile, as_json: Json = False) -> None:
     """Every entry of the ledger in order, with its hash. The chain of hashes is verified."""
     entries = Ledger(path).history()
@@ -112,7 +107,6 @@ def history(path: LedgerFile, as_json: Json = False) -> None:
     )
 
 
-@app.command()
 def void(
     path: LedgerFile,
     run_id: Annotated[str, typer.Argument(help="The id of the run, from `confide ledger show --json`.")],
@@ -123,7 +117,6 @@ def void(
     out.print("The reservation is void. Its cost is available again.")
 
 
-@app.command()
 def reconcile(
     path: LedgerFile,
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of the runs on this data set.")],

@@ -5,311 +5,127 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
+from confide.cli.commands import COMMON, Later, LazyGroup, listed
 from confide.cli.show import INTERNAL, INTERRUPTED, REFUSED, err, out, show_findings
 from confide.errors import ConfideError
 from confide.version import __version__
 
-# A group of commands that are listed now and loaded when one of them is called.
-#
-# To list a command takes its name and one line; to run it takes its module, which may import solvers and engines. So a
-# :class:`LazyGroup` holds a stand-in for each (:class:`Later`). Help and shell completion see the stand-ins; what is
-# called, asked for its own help or completed further is resolved first, and resolving loads it.
-
-
-class Later(TyperCommand):
-    """A command, or a group of commands, at a place ``module:object`` that is not imported yet.
-
-    The line is the first paragraph of its own help.
-    """
-
-    def __init__(self, name: str, place: str, line: str):
-        super().__init__(name, help=line)
-        self.called, self.place = name, place
-
-    def load(self) -> Any:
-        """The command itself, made as any other command of a Typer application is made."""
-        module, _, name = self.place.partition(":")
-        command = getattr(import_module(module), name)
-        around = typer.Typer(rich_markup_mode=self.rich_markup_mode)
-        if isinstance(command, typer.Typer):
-            around.add_typer(command, name=self.called)
-        else:
-            around.command(self.called)(command)
-        return typer.main.get_group(around).commands[self.called]
-
-
-class LazyGroup(TyperGroup):
-    """A group that begins with stand-ins; commands that are registered as usual come after them."""
-
-    later: ClassVar[tuple[Later, ...]] = ()
-
-    def __init__(self, **settings: Any):
-        super().__init__(**settings)
-        self.commands = {command.called: command for command in self.later} | dict(self.commands)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is called by the first argument, loaded."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, Later) else command, rest
+MAKE, LOOK, CHOOSE, CHECK, STUDY = "Make", "Look", "Choose", "Check", "Study"
+"""The headings of the list of commands."""
 
 
 class Commands(LazyGroup):
-    """Every command in the order of the list, with its line and its place."""
+    """Every command in the order of the list, with its place."""
 
     later = (
+        Later("demo", "confide.lab.commands.people:demo", MAKE),
         Later(
-            "demo",
-            "confide.lab.commands.people:demo",
-            "Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with "
-            "pictures.",
+            "new",
+            "confide.cli.start:new",
+            MAKE,
+            {"signature": "confide.cli.verbs:signature", "json-schema": "confide.cli.verbs:json_schema"},
         ),
-        Later(
-            "new", "confide.cli.start:new", "Write a commented spec to start from, or a schema for a file of records."
-        ),
-        Later(
-            "check",
-            "confide.cli.verbs:check",
-            "List every problem of a spec and its inputs, and state the price of the release. Spends nothing.",
-        ),
-        Later(
-            "rehearse",
-            "confide.cli.rehearse:rehearse",
-            "Try a spec on made-up records: tables, certificate, dossier and timing. "
-            "Spends nothing and reads no record.",
-        ),
-        Later(
-            "run",
-            "confide.cli.verbs:run",
-            "Make the release. After a crash or a power cut, run the same command again: "
-            "it continues without a further charge.",
-        ),
-        Later(
-            "verify",
-            "confide.cli.verbs:verify",
-            "Check a release folder: hashes, completeness, whole numbers, and noise as promised.",
-        ),
-        Later(
-            "evaluate",
-            "confide.cli.verbs:evaluate",
-            "Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.",
-        ),
-        Later(
-            "replay",
-            "confide.cli.verbs:replay",
-            "Make a release again from its key, and compare every byte. Costs nothing.",
-        ),
-        Later(
-            "seal",
-            "confide.cli.verbs:seal",
-            "Make a sealed release final by destroying its key, or sign it with the key of the office.",
-        ),
-        Later(
-            "suppress",
-            "confide.cli.suppress:suppress",
-            "Protect a table: hide cells that reveal too much about few people, and enough others that nobody can "
-            "work them out.",
-        ),
-        Later(
-            "infer",
-            "confide.cli.infer:infer",
-            "Estimates with margins for any query and area, from a TopDown release or a file of noisy measurements.",
-        ),
-        Later(
-            "replicate",
-            "confide.cli.rehearse:replicate",
-            "Make a TopDown release again and again from its own records, and learn what its figures are off by.",
-        ),
-        Later(
-            "studio",
-            "confide.cli.start:studio",
-            "Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.",
-        ),
-        Later(
-            "explore",
-            "confide.cli.start:explore",
-            "Write a release as one page to look at: tables with labels and margins, without a network.",
-        ),
-        Later("schema", "confide.cli.verbs:schema", "Print the JSON Schema of the spec, for editors and programs."),
-        Later(
-            "synthesize",
-            "confide.lab.commands.people:synthesize",
-            "Make up people, with places, households and group quarters. Nothing comes from a real person.",
-        ),
-        Later(
-            "ptable",
-            "confide.cli.noise:ptable",
-            "Compute a perturbation table for the cell key method: for each count the noise of "
-            "maximum entropy, with a proof.",
-        ),
-        Later(
-            "compare",
-            "confide.lab.commands.compare:compare",
-            "Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.",
-        ),
-        Later(
-            "import", "confide.lab.commands.people:imports", "Make files of persons and blocks from published files."
-        ),
-        Later("ledger", "confide.cli.ledger:app", "The ledger of a data set: open it, show it, reconcile it."),
-        Later("signature", "confide.cli.verbs:signature", "The key that an office signs its releases with."),
-        Later("account", "confide.cli.accounts:app", "Privacy accounting: convert budgets and compare definitions."),
-        Later(
-            "noise",
-            "confide.cli.main:noises",
-            "Noise distributions: probabilities, quantiles, noise margins, promises.",
-        ),
-        Later(
-            "tune",
-            "confide.cli.tune:tune",
-            "What the choices of a spec do and what they protect from, as the studio's board; or what targets need.",
-        ),
-        Later("risk", "confide.cli.main:risks", "Compute what others could learn from a release. Reads no records."),
-        Later(
-            "attack",
-            "confide.lab.commands.attack:app",
-            "Attack published tables: reconstruct records, identify people, compute.",
-        ),
-        Later(
-            "audit",
-            "confide.cli.main:audits",
-            "Audit suppressed tables, the privacy of mechanisms, and the noise of a run.",
-        ),
-        Later(
-            "safetab",
-            "confide.cli.safetab:app",
-            "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
-        ),
-        Later(
-            "cellkey",
-            "confide.cli.cellkey:app",
-            "The cell key method: give keys to records, and answer tables on request.",
-        ),
+        Later("check", "confide.cli.verbs:check", MAKE),
+        Later("rehearse", "confide.cli.rehearse:rehearse", MAKE),
+        Later("run", "confide.cli.verbs:run", MAKE),
+        Later("seal", "confide.cli.verbs:seal", MAKE),
+        Later("suppress", "confide.cli.suppress:suppress", MAKE),
+        Later("cellkey", "confide.cli.main:cellkeys", MAKE),
+        Later("safetab", "confide.cli.main:safetabs", MAKE),
+        Later("import", "confide.cli.main:imports", MAKE),
+        Later("studio", "confide.cli.start:studio", LOOK, {"page": "confide.cli.start:page"}),
+        Later("infer", "confide.cli.infer:infer", LOOK, {"replicate": "confide.cli.rehearse:replicate"}),
+        Later("evaluate", "confide.cli.verbs:evaluate", LOOK),
+        Later("tune", "confide.cli.tune:tune", CHOOSE),
+        Later("account", "confide.cli.main:accounts", CHOOSE),
+        Later("ledger", "confide.cli.main:ledgers", CHECK),
+        Later("verify", "confide.cli.verbs:verify", CHECK),
+        Later("replay", "confide.cli.verbs:replay", CHECK),
+        Later("audit", "confide.cli.main:audits", CHECK),
+        Later("risk", "confide.cli.main:risks", STUDY),
+        Later("attack", "confide.cli.main:attacks", STUDY),
+        Later("compare", "confide.lab.commands.compare:compare", STUDY),
     )
 
 
-class Risks(LazyGroup):
-    """Every measure of risk, with its line and its place."""
-
-    later = (
-        Later(
-            "bayes",
-            "confide.lab.commands.risk_bayes:bayes",
-            "What an adversary who knows everyone else learns about one person from a noisy count.",
-        ),
-        Later(
-            "hierarchy",
-            "confide.lab.commands.risk_hierarchy:hierarchy",
-            "What an adversary learns about one person from counts at several levels.",
-        ),
-        Later(
-            "invariants",
-            "confide.lab.commands.risk_promises:invariants",
-            "What invariants do to the promise: for one record, and for the smallest group that hides what they fix.",
-        ),
-        Later(
-            "curve",
-            "confide.lab.commands.risk_promises:curve",
-            "The largest power of a test about one record at a level, and epsilon over delta, "
-            "in every way that is known.",
-        ),
-        Later(
-            "release",
-            "confide.lab.commands.risk_release:release",
-            "What every noisy measurement of a TopDown release, taken together, says about one person.",
-        ),
-        Later(
-            "bound",
-            "confide.lab.commands.risk_bounded:bound",
-            "How many triples F + M = T reveal the largest noise, and what knowing it would give away.",
-        ),
-        Later(
-            "averaging",
-            "confide.lab.commands.risk_bounded:averaging",
-            "Count the ways to have each statistic of a programme, and what averaging them would find.",
-        ),
-        Later(
-            "areas",
-            "confide.lab.commands.risk_bounded:areas",
-            "What unbounded noise does to small areas: bounds that hold with some probability, "
-            "and counts that are far off.",
-        ),
-        Later(
-            "region",
-            "confide.lab.commands.risk_bounded:region",
-            "Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.",
-        ),
-        Later(
-            "profile",
-            "confide.lab.commands.risk_bayes:profile",
-            "The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds.",
-        ),
-    )
-
-
-class Audits(LazyGroup):
-    """Every audit, with its line and its place."""
-
-    later = (
-        Later(
-            "suppression",
-            "confide.lab.commands.audits:suppression",
-            "What follows from a table about its suppressed cells: the smallest interval for each, by linear "
-            "programming.",
-        ),
-        Later(
-            "privacy",
-            "confide.lab.commands.audits:privacy",
-            "A lower bound of the privacy loss, from many runs on made-up neighbours, beside what the plan states.",
-        ),
-        Later(
-            "noise",
-            "confide.cli.audit:noise",
-            "Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.",
-        ),
-    )
-
-
-class Noises(LazyGroup):
-    """What is said of noise distributions, with its line and its place."""
-
-    later = (
-        Later("pmf", "confide.cli.noise:pmf", "The probability of values of the noise, and of values up to them."),
-        Later(
-            "quantile",
-            "confide.cli.noise:quantile",
-            "The smallest value that the noise stays at or below with a probability.",
-        ),
-        Later(
-            "margin",
-            "confide.cli.noise:margin",
-            "The noise margin: the smallest distance from zero that the noise keeps within with a probability.",
-        ),
-        Later(
-            "compare",
-            "confide.lab.commands.noise_compare:compare",
-            "All distributions for the same static programme: from a variance or margin and a bound, or from epsilon.",
-        ),
-    )
-
-
-audits = typer.Typer(
-    cls=Audits, help="Audit suppressed tables, the privacy of mechanisms, and the noise of a run.", no_args_is_help=True
+risks = listed(
+    "Compute what others could learn from a release. Reads no records.",
+    bayes="confide.lab.commands.risk_bayes:bayes",
+    hierarchy="confide.lab.commands.risk_hierarchy:hierarchy",
+    invariants="confide.lab.commands.risk_promises:invariants",
+    curve="confide.lab.commands.risk_promises:curve",
+    release="confide.lab.commands.risk_release:release",
+    bound="confide.lab.commands.risk_bounded:bound",
+    averaging="confide.lab.commands.risk_bounded:averaging",
+    areas="confide.lab.commands.risk_bounded:areas",
+    region="confide.lab.commands.risk_bounded:region",
+    profile="confide.lab.commands.risk_bayes:profile",
+)
+attacks = listed(
+    "Attack published tables: reconstruct records, identify people, compute.",
+    reconstruct="confide.lab.commands.attack:reconstruct",
+    reidentify="confide.lab.commands.attack_reidentify:reidentify",
+    arithmetic="confide.lab.commands.attack:arithmetic",
+    statistics="confide.lab.commands.attack:statistics",
+    tabulate="confide.lab.commands.attack:tabulate",
+)
+audits = listed(
+    "Audit suppressed tables, the privacy of mechanisms, and the noise of a run.",
+    suppression="confide.lab.commands.audits:suppression",
+    privacy="confide.lab.commands.audits:privacy",
+    noise="confide.cli.audit:noise",
+)
+imports = listed(
+    "Make files of persons and blocks: of published files, or of made-up people.",
+    pl94="confide.lab.commands.people:pl94",
+    made_up="confide.lab.commands.people:made_up",
+)
+ledgers = listed(
+    "The ledger of a data set: open it, show it, reconcile it.",
+    open="confide.cli.ledger:open_",
+    show="confide.cli.ledger:show",
+    history="confide.cli.ledger:history",
+    reconcile="confide.cli.ledger:reconcile",
+    void="confide.cli.ledger:void",
+)
+safetabs = listed(
+    "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
+    validate="confide.cli.safetab:validate",
+    execute="confide.cli.safetab:execute",
+    convert="confide.cli.safetab:convert",
+    tune="confide.cli.safetab_tuning:tune",
+)
+cellkeys = listed(
+    "The cell key method: give keys to records, answer tables on request, and make tables of noise.",
+    keys="confide.cli.cellkey:keys",
+    table="confide.cli.cellkey:table",
+    perturb="confide.cli.cellkey:perturb",
+    ptable="confide.cli.noise:ptable",
+    abs_table="confide.cli.cellkey:abs_noise",
+)
+accounts = listed(
+    "Privacy accounting: convert budgets, compare definitions, and say what noise does.",
+    convert="confide.cli.accounts:convert",
+    release="confide.cli.accounts:release",
+    strategy="confide.cli.accounts:strategy",
+    noise="confide.cli.main:noises",
+)
+noises = listed(
+    "Noise distributions: probabilities, quantiles, noise margins, promises.",
+    pmf="confide.cli.noise:pmf",
+    quantile="confide.cli.noise:quantile",
+    margin="confide.cli.noise:margin",
+    compare="confide.lab.commands.noise_compare:compare",
 )
 
-noises = typer.Typer(
-    cls=Noises, help="Noise distributions: probabilities, quantiles, noise margins, promises.", no_args_is_help=True
+WITH_MANY = "\n\n".join(
+    ["Many commands also take:", *(f"[bold cyan]{name}[/]  {said}" for name, said in COMMON.items())]
 )
-
-risks = typer.Typer(
-    cls=Risks, help="Compute what others could learn from a release. Reads no records.", no_args_is_help=True
-)
-
 app = typer.Typer(
     name="confide",
     cls=Commands,
@@ -319,6 +135,9 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    epilog="\n\n".join(
+        ["Many commands also take:", *(f"[bold cyan]{name}[/]  {said}" for name, said in COMMON.items())]
+    ),
 )
 
 

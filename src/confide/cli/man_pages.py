@@ -13,7 +13,8 @@ from typing import Any
 
 import typer
 
-from confide.cli.main import Later, app
+from confide.cli.commands import Later, name_of
+from confide.cli.main import app
 from confide.version import __version__
 
 EXIT = (
@@ -38,7 +39,8 @@ def _commands(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, 
     if isinstance(command, Later):
         command = command.load()
     yield path, command
-    for name, inner in getattr(command, "commands", {}).items():
+    below = getattr(command, "commands", {}) | getattr(command, "within", {})
+    for name, inner in below.items():
         yield from _commands((*path, name), inner)
 
 
@@ -58,11 +60,16 @@ def _page(path: Sequence[str], command: Any) -> str:
         ".SH DESCRIPTION",
         *(line for part in (command.help or "").split("\n\n") for line in (".PP", _plain(" ".join(part.split())))),
     ]
-    for title, listed in (("ARGUMENTS", arguments), ("OPTIONS", options)):
-        if listed:
+    settings, common = getattr(command, "settings", ()), getattr(command, "common", ())
+    listings = {
+        "ARGUMENTS": {_called(each): each for each in arguments},
+        "OPTIONS": {", ".join(each.opts + each.secondary_opts): each for each in (*options, *common)},
+        "SETTINGS": {f"--set {name_of(each)}=": each for each in settings},
+    }
+    for title, named in listings.items():
+        if named:
             lines.append(f".SH {title}")
-            for each in listed:
-                names = ", ".join(each.opts + each.secondary_opts) if title == "OPTIONS" else _called(each)
+            for names, each in named.items():
                 lines += [".TP", f"\\fB{_plain(names)}\\fR", _plain(" ".join((each.help or "").split()) or "-")]
     if inner:
         lines.append(".SH COMMANDS")

@@ -1,7 +1,7 @@
-"""``confide noise`` and ``confide ptable``: the noise laws, exactly, and perturbation tables. No records are read.
+"""``confide account noise`` and ``confide cellkey ptable``: the noise laws, exactly, and perturbation tables.
 
-The first shows what laws promise side by side; the second makes, checks, converts and shows perturbation tables of the
-cell key method.
+No records are read. The first shows what laws promise side by side; the second makes, checks, converts and shows
+perturbation tables of the cell key method.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, out, show_answer, show_findings, table
 from confide.noise import CountNoise
 from confide.noise.fitting import NoiseKind, noise_law, noise_margin, noise_probabilities, noise_quantile
@@ -99,7 +100,7 @@ def margin(
     show_answer(answer, lambda: out.print(f"{text}; its variance is {answer.variance:.6g}."), as_json=as_json)
 
 
-# ``confide ptable``: make, check, convert and show perturbation tables of the cell key method.
+# ``confide cellkey ptable``: make, check, convert and show perturbation tables of the cell key method.
 
 
 def ptable(
@@ -111,27 +112,25 @@ def ptable(
         typer.Option(metavar="P[,P...]", help="The least probability of no noise; one, or one for each row."),
     ] = None,
     no_mono: Annotated[
-        bool, typer.Option("--no-mono", help="Probabilities need not increase from the most negative noise to zero.")
+        bool, setting("--no-mono", help="Probabilities need not increase from the most negative noise to zero.")
     ] = False,
     no_mono_rows: Annotated[
-        str | None, typer.Option(metavar="I[,I...]", help="The same, but only for these rows, such as 1 or 1,2.")
+        str | None, setting(metavar="I[,I...]", help="The same, but only for these rows, such as 1 or 1,2.")
     ] = None,
-    equality: Annotated[bool, typer.Option("--equality", help="The variance equals V, instead of V at most.")] = False,
+    equality: Annotated[bool, setting("--equality", help="The variance equals V, instead of V at most.")] = False,
     icat: Annotated[
-        str | None, typer.Option(metavar="I[,I...]", help="Rows of a table for magnitudes, such as 1,3,5.")
+        str | None, setting(metavar="I[,I...]", help="Rows of a table for magnitudes, such as 1,3,5.")
     ] = None,
-    step: Annotated[int, typer.Option(help="For magnitudes: noise in steps of 1/STEP.")] = 1,
-    kind: Annotated[
-        str | None, typer.Option("--type", show_default="all", help="For magnitudes: all, even or odd.")
-    ] = None,
+    step: Annotated[int, setting(help="For magnitudes: noise in steps of 1/STEP.")] = 1,
+    kind: Annotated[str | None, setting("--type", show_default="all", help="For magnitudes: all, even or odd.")] = None,
     keys: Annotated[
-        int | None, typer.Option(show_default=f"{DECIMAL}; ons: {ONS_KEYS}", help="How many cell keys there are.")
+        int | None, setting(show_default=f"{DECIMAL}; ons: {ONS_KEYS}", help="How many cell keys there are.")
     ] = None,
     threshold: Annotated[
-        str | None, typer.Option("--modify", metavar="SHARE", help="Cut intervals at this share and shuffle them.")
+        str | None, setting("--modify", metavar="SHARE", help="Cut intervals at this share and shuffle them.")
     ] = None,
     seed: Annotated[
-        str | None, typer.Option(metavar="HEX", help="Decides the shuffle; default: a secret of the system.")
+        str | None, setting(metavar="HEX", help="Decides the shuffle; default: a secret of the system.")
     ] = None,
     imported: Annotated[
         Path | None, typer.Option("--import", metavar="FILE", help="Read and check a table instead of making one.")

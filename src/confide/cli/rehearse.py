@@ -1,4 +1,4 @@
-"""``confide rehearse`` and ``confide replicate``: releases that are made for what they show, and never published.
+"""``confide rehearse`` and ``confide infer replicate``: releases that are made for what they show, and never published.
 
 The first is made of made-up records before anything is spent, the second of the records of a release.
 """
@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 import confide
+from confide.cli.commands import setting
 from confide.cli.show import DONE, REFUSED, Display, Json, Memory, Processes, err, out, print_json, show_answer, table
 from confide.cli.verbs import SpecFile, show_headline
 from confide.inference import Replicates
@@ -27,19 +28,19 @@ def rehearse(
     ] = None,
     margins: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Public counts (CSV) by attributes or areas, to draw from; repeatable."),
+        setting(metavar="FILE", help="Public counts (CSV) by attributes or areas, to draw from; repeatable."),
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="A column of the block table that says how large each block is."),
+        setting(metavar="COLUMN", help="A column of the block table that says how large each block is."),
     ] = None,
     expected: Annotated[
-        int | None, typer.Option(metavar="N", help="How many records you really have, for an estimate of the time.")
+        int | None, setting(metavar="N", help="How many records you really have, for an estimate of the time.")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="The folder of the rehearsal; default: NAME-rehearsal next to the run.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same people and the same noise.")] = 7,
+    seed: Annotated[int, setting(help="The same seed gives the same people and the same noise.")] = 7,
     processes: Processes = None,
     memory: Memory = "4GiB",
     as_json: Json = False,
@@ -105,7 +106,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-# ``confide replicate``: a TopDown release made again from its own records, to learn what its figures are off by.
+# ``confide infer replicate``: a TopDown release made again from its own records, to learn what its figures are off by.
 
 SHOWN = "total"
 """The query that the terminal shows; all of them are in the file."""
@@ -117,10 +118,10 @@ def replicate(
     replicates: Annotated[int, typer.Option("--replicates", metavar="N", help="How many.")] = REPLICATES,
     calibration: Annotated[
         int,
-        typer.Option(metavar="N", help="How many releases of made-up people, for the factors."),
+        setting(metavar="N", help="How many releases of made-up people, for the factors."),
     ] = CALIBRATION,
     spec: Annotated[
-        Path | None, typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
+        Path | None, setting("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
     ] = None,
     processes: Processes = None,
     memory: Memory = "4GiB",

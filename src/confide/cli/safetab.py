@@ -9,14 +9,9 @@ import typer
 from rich.markup import escape
 
 from confide import official_safetab
-from confide.cli.safetab_tuning import tune
 from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings
 from confide.cli.verbs import AcceptLedger
 from confide.exact import fraction_up
-
-app = typer.Typer(
-    help="Run SafeTab-P with the folders and arguments of the Census Bureau's program.", no_args_is_help=True
-)
 
 Parameters = Annotated[
     Path, typer.Argument(metavar="PARAMETERS", help="The folder with config.json and the four code files.")
@@ -28,7 +23,6 @@ LedgerFile = Annotated[
 ]
 
 
-@app.command()
 def validate(
     parameters: Parameters, data: Data, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB"
 ) -> None:
@@ -41,7 +35,6 @@ def validate(
     raise typer.Exit(0 if validation.ok else 1)
 
 
-@app.command()
 def execute(
     parameters: Parameters,
     data: Data,
@@ -99,7 +92,6 @@ def execute(
     out.print(f"kept      {escape(str(execution.private))}  (confidential: key, counts and spec)")
 
 
-@app.command()
 def convert(
     parameters: Parameters,
     data: Data,
@@ -113,6 +105,3 @@ def convert(
         print_json({"ok": True, "spec": str(spec)})
         return
     out.print(escape(f"Wrote {spec}. Then: confide check {spec}"))
-
-
-app.command()(tune)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, out, show_answer, table, write
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact, fraction_up, up
@@ -228,37 +229,29 @@ def tune(
         typer.Option(metavar="REGION:LEVEL=PERSONS", help="A level with its target margin, as STATE:2=3; repeatable."),
     ] = None,
     add: Annotated[
-        bool, typer.Option("--add", help="Change or add these levels; the others stay those of 2020. Budget 0: none.")
+        bool, setting("--add", help="Change or add these levels; the others stay those of 2020. Budget 0: none.")
     ] = False,
     from_targets: Annotated[
-        bool, typer.Option("--from-targets", help="For the levels of 2020: find budgets from the published targets.")
+        bool, setting("--from-targets", help="For the levels of 2020: find budgets from the published targets.")
     ] = False,
     definition: Annotated[
-        str | None, typer.Option(show_default="zcdp", help="zcdp (discrete Gaussian) or pure (two-sided geometric).")
+        str | None, setting(show_default="zcdp", help="zcdp (discrete Gaussian) or pure (two-sided geometric).")
     ] = None,
-    gamma: Annotated[str | None, typer.Option(show_default="0.1", help="The share of stage 1.")] = None,
-    race_codes: Annotated[
-        int | None, typer.Option(show_default="8", help="How many race codes of a person count.")
-    ] = None,
-    stability: Annotated[
-        int | None, typer.Option(help="Groups of a level that a person can be in, if unusual.")
-    ] = None,
+    gamma: Annotated[str | None, setting(show_default="0.1", help="The share of stage 1.")] = None,
+    race_codes: Annotated[int | None, setting(show_default="8", help="How many race codes of a person count.")] = None,
+    stability: Annotated[int | None, setting(help="Groups of a level that a person can be in, if unusual.")] = None,
     suppression: Annotated[
-        str | None, typer.Option(show_default="0.9999", help="The probability of suppressing a true zero.")
+        str | None, setting(show_default="0.9999", help="The probability of suppressing a true zero.")
     ] = None,
-    relative_error: Annotated[
-        str, typer.Option(help="The largest relative error of a cell that is accepted.")
-    ] = "0.05",
-    size: Annotated[list[int] | None, typer.Option(help="A size of a group to look at; repeatable.")] = None,
-    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
+    relative_error: Annotated[str, setting(help="The largest relative error of a cell that is accepted.")] = "0.05",
+    size: Annotated[list[int] | None, setting(help="A size of a group to look at; repeatable.")] = None,
+    delta: Annotated[str, setting(help="The delta at which epsilon is stated.")] = "1e-10",
     rule: Annotated[
-        BudgetRule, typer.Option(help="From target to budget: the paper's formula, or the smallest that holds.")
+        BudgetRule, setting(help="From target to budget: the paper's formula, or the smallest that holds.")
     ] = BudgetRule.formula,
-    decimals: Annotated[int, typer.Option(help="Decimals of a budget that is found.")] = 3,
-    puerto_rico: Annotated[bool, typer.Option("--puerto-rico", help="The Puerto Rico levels of 2020 as well.")] = False,
-    comparison: Annotated[
-        bool, typer.Option("--compare", help="Compare with geometric noise that is as accurate.")
-    ] = False,
+    decimals: Annotated[int, setting(help="Decimals of a budget that is found.")] = 3,
+    puerto_rico: Annotated[bool, setting("--puerto-rico", help="The Puerto Rico levels of 2020 as well.")] = False,
+    comparison: Annotated[bool, setting("--compare", help="Compare with geometric noise that is as accurate.")] = False,
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Draw suppression, bias and margins into this folder (SVG).")
     ] = None,

@@ -1,4 +1,4 @@
-"""``confide new``, ``confide studio`` and ``confide explore``: the first five minutes."""
+"""``confide new``, ``confide studio`` and ``confide studio page``: the first five minutes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from confide import api
+from confide.cli.commands import setting
 from confide.cli.show import Display, Json, out, print_json
 from confide.registry import DEMONSTRATION, named
 
@@ -54,15 +55,15 @@ def new(
     ] = None,
     merged: Annotated[
         list[str] | None,
-        typer.Option(
+        setting(
             metavar="OLD=NEW",
             help="With --from: the old code of an area that merged into another, and the new one. Repeatable.",
         ),
     ] = None,
     household: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --from: the column that identifies households.")
+        str | None, setting(metavar="COLUMN", help="With --from: the column that identifies households.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="With --from: the name of the release.")] = None,
+    name: Annotated[str | None, setting(help="With --from: the name of the release.")] = None,
     ledger_file: Annotated[
         Path | None,
         typer.Option(
@@ -157,7 +158,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return {old.strip(): now.strip() for old, now in (text.split("=") for text in texts)}
 
 
-# ``confide studio`` and ``confide explore``: the library in a browser.
+# ``confide studio`` and ``confide studio page``: the library in a browser.
 
 
 DEMO = "demo"
@@ -192,7 +193,7 @@ def _announce(address: str) -> None:
     out.print("The address lets one browser in, once. Ctrl-C stops the studio.")
 
 
-def explore(
+def page(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder, or the folder of its run.")],
     file: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")] = Path("explore.html"),
     as_json: Json = False,

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 import confide
+from confide.cli.commands import setting
 from confide.cli.show import DONE, REFUSED, Display, Json, err, out, print_json
 
 
@@ -36,30 +37,26 @@ def suppress(
         list[str] | None, typer.Option("--hierarchy", metavar="VARIABLE=FILE", help="A hierarchy of tau-ARGUS (.hrc).")
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="COLUMN", help="A column that is used for nothing.")
+        list[str] | None, setting("--ignore", metavar="COLUMN", help="A column that is used for nothing.")
     ] = None,
-    missing: Annotated[
-        Literal["zero"] | None, typer.Option(help="zero: cells that are not in a file are zero.")
-    ] = None,
+    missing: Annotated[Literal["zero"] | None, setting(help="zero: cells that are not in a file are zero.")] = None,
     zeros: Annotated[
         Literal["published", "secondary", "primary"],
-        typer.Option(help="Zeros are never hidden, may be hidden to protect others, or are always hidden."),
+        setting(help="Zeros are never hidden, may be hidden to protect others, or are always hidden."),
     ] = "secondary",
     singletons: Annotated[
-        bool, typer.Option("--singletons/--no-singletons", help="Whether to protect people who are alone in a cell.")
+        bool, setting("--singletons/--no-singletons", help="Whether to protect people who are alone in a cell.")
     ] = True,
     method: Annotated[
-        Literal["auto", "optimal", "modular", "heuristic"], typer.Option(help="How the other hidden cells are found.")
+        Literal["auto", "optimal", "modular", "heuristic"], setting(help="How the other hidden cells are found.")
     ] = "auto",
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="A margin that is never hidden unless primary, such as total.")
+        list[str] | None, setting("--keep", help="A margin that is never hidden unless primary, such as total.")
     ] = None,
-    title: Annotated[str, typer.Option(help="A title for people.")] = "",
+    title: Annotated[str, setting(help="A title for people.")] = "",
     formats: Annotated[
         list[str] | None,
-        typer.Option(
-            "--format", help="parquet, csv, sdmx-csv, xlsx, csvw, registry or argus; several times for several."
-        ),
+        setting("--format", help="parquet, csv, sdmx-csv, xlsx, csvw, registry or argus; several times for several."),
     ] = None,
     as_json: Json = False,
 ) -> None:

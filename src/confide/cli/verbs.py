@@ -1,5 +1,5 @@
-"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay``, ``seal``, ``schema``; and
-``confide signature``."""
+"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay``, ``seal``, and what
+``confide new signature`` and ``confide new json-schema`` write."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ AcceptLedger = Annotated[
 ]
 Sign = Annotated[
     Path | None,
-    typer.Option(metavar="KEYFILE", help="Sign the sealed release with the office's key: confide signature new."),
+    typer.Option(metavar="KEYFILE", help="Sign the sealed release with the office's key: confide new signature."),
 ]
 
 
@@ -445,11 +445,7 @@ def seal(
         out.print(f"The key is destroyed{in_ledger}. The release is final.")
 
 
-signature = typer.Typer(help="The key that an office signs its releases with.", no_args_is_help=True)
-
-
-@signature.command("new")
-def new_signature(
+def signature(
     key_file: Annotated[
         Path, typer.Argument(metavar="KEYFILE", help="The file for the private key; only you can read it.")
     ],
@@ -465,6 +461,6 @@ def new_signature(
     out.print(f"Its fingerprint:               {key.fingerprint}")
 
 
-def schema() -> None:
+def json_schema() -> None:
     """Print the JSON Schema of the spec, for editors and programs."""
     print_json(confide.json_schema())

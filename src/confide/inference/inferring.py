@@ -449,7 +449,7 @@ class Inference(TypedAnswer):
         if self._otherwise == RECORDS_PLAN and (source.tree is None or self.method == "release"):
             result.append(
                 "Margins of records are those of the noise alone, from the plan. For small counts and for areas off "
-                "the spine they are mostly too wide. `confide replicate` learns better ones."
+                "the spine they are mostly too wide. `confide infer replicate` learns better ones."
             )
         if source.replicates is None and source.tree is not None and self.method == "auto":
             result.append("There are no replicates, so that every margin is that of least squares.")

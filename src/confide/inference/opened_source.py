@@ -234,7 +234,7 @@ def open_source(
         path: A sealed TopDown release or the folder of its run; or a folder of measurements, ours or public.
         totals: Known numbers of records by code, or a CSV file with them: those of the States, which public
             measurement files do not have.
-        replicates: A folder that ``confide replicate`` made of the release.
+        replicates: A folder that ``confide infer replicate`` made of the release.
         spec: The spec of the release, where its strategy does not ship.
         study: Coarser groups for a folder of measurements whose histogram is too large: for each attribute the word of
             its groups, or a TOML file with them.

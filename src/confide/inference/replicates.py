@@ -1,5 +1,5 @@
-"""``confide replicate``: a TopDown release made again and again from its own records, to learn what its figures are
-off by.
+"""``confide infer replicate``: a TopDown release made again and again from its own records, to learn what its figures
+are off by.
 
 The release's records are the input: they are public, so that this is post-processing, costs nothing and asks no
 ledger. Strategy, spine, frame, invariants and noise are those of its plan; the keys follow from the release and the

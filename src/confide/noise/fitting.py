@@ -226,7 +226,7 @@ def _refused(what: str, found: str, expected: str) -> ParameterError:
     return ParameterError("no-such-noise", what, found=found, expected=expected, remedy="correct the limits")
 
 
-# Questions about one law of noise: the answers of ``confide noise pmf``, ``quantile`` and ``margin``.
+# Questions about one law of noise: the answers of ``confide account noise pmf``, ``quantile`` and ``margin``.
 #
 # >>> from confide.noise.fitting import NoiseKind
 # >>> law = noise_law(NoiseKind.GAUSSIAN, sigma2=5)

@@ -111,7 +111,7 @@ class Signer:
             key = None
         if not isinstance(key, Ed25519PrivateKey):
             expected = "an Ed25519 key in PEM (PKCS #8), without a password"
-            remedy = "make one with `confide signature new KEYFILE`"
+            remedy = "make one with `confide new signature KEYFILE`"
             raise _unusable(file, "the file has no signature key", CONFIDENTIAL, expected, remedy)
         return cls(key)
 

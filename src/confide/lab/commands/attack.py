@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from confide.cli.main import Later, LazyGroup
+from confide.cli.commands import setting
 from confide.cli.show import Display, Json, Processes, err, out, print_json, table
 
 # The answers of ``confide attack reconstruct`` on a terminal.
@@ -86,25 +86,6 @@ def _by_size(answer: Reconstruction) -> None:
     table(headings, rows, title="Blocks with one solution alone (solution variability 0)")
 
 
-class Attacks(LazyGroup):
-    """The commands that are loaded when they are called."""
-
-    later = (
-        Later(
-            "reidentify",
-            "confide.lab.commands.attack_reidentify:reidentify",
-            "Match reconstructed records with a file of known people, and count how many would be recognised rightly.",
-        ),
-    )
-
-
-app = typer.Typer(
-    cls=Attacks,
-    help="Attack published tables: reconstruct records, identify people, compute.",
-    no_args_is_help=True,
-)
-
-
 Geography = Annotated[
     Path | None,
     typer.Option(
@@ -114,10 +95,10 @@ Geography = Annotated[
         "where codes do not begin with those of the areas that they lie in.",
     ),
 ]
-Block = Annotated[str, typer.Option("--block", metavar="COLUMN", help="The column with the smallest area's code.")]
+Block = Annotated[str, setting("--block", metavar="COLUMN", help="The column with the smallest area's code.")]
 Levels = Annotated[
     list[str] | None,
-    typer.Option(
+    setting(
         "--geography-level",
         metavar="NAME=COLUMN",
         help="A level above the smallest areas: NAME, NAME=COLUMN of the list, or NAME=DIGITS; repeatable.",
@@ -125,7 +106,6 @@ Levels = Annotated[
 ]
 
 
-@app.command()
 def reconstruct(
     tables: Annotated[
         Path,
@@ -143,18 +123,18 @@ def reconstruct(
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option(min=0, max=10_000, help="Solve again so often with random objectives, to rank records.")
+        int, setting(min=0, max=10_000, help="Solve again so often with random objectives, to rank records.")
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of these.")] = 0,
+    seed: Annotated[int, setting(min=0, help="The seed of these.")] = 0,
     time_limit: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time for one programme; default: 10 or 600.")
+        float | None, setting(min=0.001, metavar="SECONDS", help="The time for one programme; default: 10 or 600.")
     ] = None,
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The schema of a release whose schema does not ship.")
     ] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option(
+        setting(
             "--group", metavar="CODE", help="An iteration code of a safetab release; repeatable. Default: all groups."
         ),
     ] = None,
@@ -193,7 +173,6 @@ def reconstruct(
         out.print(f"Records: {escape(str(file))}")
 
 
-@app.command()
 def arithmetic(
     release: Annotated[
         Path, typer.Argument(metavar="RELEASE", help="A release of the cell key method, or the folder of its run.")
@@ -219,7 +198,6 @@ def arithmetic(
     raise typer.Exit(0 if answer.ok else 1)
 
 
-@app.command()
 def statistics(
     source: Annotated[
         str, typer.Argument(metavar="[FILE]", help="Counts, median and mean ages: a TOML file; default: seven-people.")
@@ -257,7 +235,6 @@ def statistics(
         out.print("  " + ", ".join(f"{name} {value}" for name, value in person.items()), markup=False)
 
 
-@app.command()
 def tabulate(
     records: Annotated[
         Path,
@@ -283,13 +260,11 @@ def tabulate(
     ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="NAME", help="A table, such as P12; repeatable. Default: all."),
+        setting("--table", metavar="NAME", help="A table, such as P12; repeatable. Default: all."),
     ] = None,
     tract_digits: Annotated[
         int,
-        typer.Option(
-            min=0, help="Without --schema: how many digits of a geocode are the tract; 0: no tables of tracts."
-        ),
+        setting(min=0, help="Without --schema: how many digits of a geocode are the tract; 0: no tables of tracts."),
     ] = 11,
     as_json: Json = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, out, print_json, table, write
 from confide.lab.attacks.reidentification import (
     UNITED_STATES,
@@ -307,28 +308,26 @@ def reidentify(
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
+        setting(
             "--columns",
             metavar="OURS=THEIRS",
             help="Another name of a column, in all files or in one (truth:person_id=pik); repeatable.",
         ),
     ] = None,
     age_bins: Annotated[
-        str, typer.Option("--age-bins", metavar="NAME", help="sf1-block, sf1-p12, or first years such as 0,5,18,65.")
+        str, setting("--age-bins", metavar="NAME", help="sf1-block, sf1-p12, or first years such as 0,5,18,65.")
     ] = "sf1-block",
     block_group_digits: Annotated[
-        int, typer.Option("--block-group-digits", min=1, max=40, help="Digits of a geocode that name its block group.")
+        int, setting("--block-group-digits", min=1, max=40, help="Digits of a geocode that name its block group.")
     ] = 12,
     tract_digits: Annotated[
-        int, typer.Option("--tract-digits", min=1, max=40, help="Digits of a geocode that name its tract.")
+        int, setting("--tract-digits", min=1, max=40, help="Digits of a geocode that name its tract.")
     ] = 11,
     divide_by: Annotated[
-        DivideBy, typer.Option("--divide-by", help="Rates over the attacker's records, or over persons of the truth.")
+        DivideBy, setting("--divide-by", help="Rates over the attacker's records, or over persons of the truth.")
     ] = DivideBy.ATTACKER,
-    guess_from: Annotated[
-        GuessFrom, typer.Option("--guess-from", help="Whose blocks the guessers know.")
-    ] = GuessFrom.TRUTH,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Orders records that are alike.")] = 0,
+    guess_from: Annotated[GuessFrom, setting("--guess-from", help="Whose blocks the guessers know.")] = GuessFrom.TRUTH,
+    seed: Annotated[int, setting("--seed", min=0, help="Orders records that are alike.")] = 0,
     matches: Annotated[
         Path | None,
         typer.Option(
@@ -340,7 +339,7 @@ def reidentify(
     ] = None,
     known: Annotated[
         list[str] | None,
-        typer.Option(
+        setting(
             "--known",
             metavar="NAME",
             help="What the attacker knows: a column of codes, age (in years), or a recode such as age:broad; "
@@ -349,7 +348,7 @@ def reidentify(
     ] = None,
     learn: Annotated[
         list[str] | None,
-        typer.Option(
+        setting(
             "--learn",
             metavar="NAME",
             help="What is to be learnt: a column of codes, or a recode; repeatable. Default: cenrace and hispanic.",

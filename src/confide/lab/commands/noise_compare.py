@@ -1,4 +1,4 @@
-"""``confide noise compare``: all distributions for the same programme."""
+"""``confide account noise compare``: all distributions for the same programme."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from confide.cli.commands import setting
 from confide.cli.noise import TITLES
 from confide.cli.show import Json, out, show_answer, table
 from confide.exact import shortened_up
@@ -18,15 +19,15 @@ from confide.privacy import Neighbours
 
 def compare(
     variance: Annotated[str | None, typer.Option("-V", "--variance", help="Utility-driven: the variance.")] = None,
-    margin: Annotated[int | None, typer.Option("--margin", help="Utility-driven: the noise margin instead.")] = None,
-    level: Annotated[str, typer.Option("--level", help="How often the noise keeps within the margin.")] = "0.95",
+    margin: Annotated[int | None, setting("--margin", help="Utility-driven: the noise margin instead.")] = None,
+    level: Annotated[str, setting("--level", help="How often the noise keeps within the margin.")] = "0.95",
     bound: Annotated[int | None, typer.Option("-D", "--bound", help="Utility-driven: the largest noise.")] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="Risk-driven: epsilon of the programme.")] = None,
-    delta: Annotated[str, typer.Option("--delta", help="The delta of the programme.")] = "1e-10",
+    delta: Annotated[str, setting("--delta", help="The delta of the programme.")] = "1e-10",
     measurements: Annotated[
         int, typer.Option("-t", "--measurements", min=1, help="Cross-classifications that each count a record once.")
     ] = 1,
-    neighbours: Annotated[Neighbours, typer.Option(help="What the promise compares.")] = Neighbours.ADD_REMOVE,
+    neighbours: Annotated[Neighbours, setting(help="What the promise compares.")] = Neighbours.ADD_REMOVE,
     as_json: Json = False,
 ) -> None:
     """All distributions for the same static programme: from a variance or margin and a bound, or from epsilon.

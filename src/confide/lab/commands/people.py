@@ -1,4 +1,4 @@
-"""``confide demo``, ``confide import`` and ``confide synthesize``: people who are made up or published already."""
+"""``confide demo``, ``confide import`` and ``confide import made-up``: people who are made up or published already."""
 
 from __future__ import annotations
 
@@ -84,10 +84,6 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator only)")
 
 
-imports = typer.Typer(help="Make files of persons and blocks from published files.", no_args_is_help=True)
-
-
-@imports.command("pl94")
 def pl94(
     file: Annotated[Path, typer.Argument(metavar="ZIP", help="A legacy PL 94-171 zip of the Census Bureau (2010).")],
     folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
@@ -102,7 +98,7 @@ def pl94(
         out.print(escape(str(summary)))
 
 
-def synthesize(
+def made_up(
     folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
     persons: Annotated[int, typer.Option(help="How many persons.")] = 100_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same people.")] = 7,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability, up
@@ -32,14 +33,14 @@ def bayes(
     law: Annotated[BudgetedLaw, typer.Option("--law", help="The noise.")] = BudgetedLaw.DISCRETE_GAUSSIAN,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="The ε of the count; for geometric noise.")] = None,
     neighbours: Annotated[
-        Neighbours, typer.Option("--neighbours", help="What the budget compares; change-one has more noise.")
+        Neighbours, setting("--neighbours", help="What the budget compares; change-one has more noise.")
     ] = Neighbours.ADD_REMOVE,
     known_count: Annotated[
-        int, typer.Option("--known-count", min=0, help="How many others are known to be in the cell.")
+        int, setting("--known-count", min=0, help="How many others are known to be in the cell.")
     ] = 0,
     also_rho: Annotated[
         list[str] | None,
-        typer.Option("--also-rho", help="A further noisy count of the cell: a level, or a release; repeatable."),
+        setting("--also-rho", help="A further noisy count of the cell: a level, or a release; repeatable."),
     ] = None,
     plots: Plots = None,
     as_json: Json = False,

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.lab.risk import areas as answer_areas
@@ -32,18 +33,18 @@ ProgrammeName = Annotated[
     str, typer.Option("--programme", metavar="NAME", help="A programme that ships, or the path of a TOML file.")
 ]
 Country = Annotated[
-    str | None, typer.Option("--country", metavar="CODE", help="Whose areas; default: what the programme says.")
+    str | None, setting("--country", metavar="CODE", help="Whose areas; default: what the programme says.")
 ]
 Areas = Annotated[
-    list[str] | None, typer.Option("--areas", metavar="NAME=NUMBER", help="A number of areas of your own; repeatable.")
+    list[str] | None, setting("--areas", metavar="NAME=NUMBER", help="A number of areas of your own; repeatable.")
 ]
-Unit = Annotated[str | None, typer.Option("--unit", help="What is counted, such as persons.")]
+Unit = Annotated[str | None, setting("--unit", help="What is counted, such as persons.")]
 LeaveOut = Annotated[
-    list[str] | None, typer.Option("--leave-out", metavar="BREAKDOWN", help="Leave a breakdown out; repeatable.")
+    list[str] | None, setting("--leave-out", metavar="BREAKDOWN", help="Leave a breakdown out; repeatable.")
 ]
-Alpha = Annotated[str, typer.Option("--alpha", help="The confidence level.")]
+Alpha = Annotated[str, setting("--alpha", help="The confidence level.")]
 RuleOption = Annotated[
-    BreakdownRule, typer.Option("--rule", help="Count only the finest levels, or also inner levels of breakdowns.")
+    BreakdownRule, setting("--rule", help="Count only the finest levels, or also inner levels of breakdowns.")
 ]
 
 
@@ -57,7 +58,7 @@ def bound(
     unit: Unit = None,
     rule: RuleOption = BreakdownRule.INNER_LEVELS,
     available: Annotated[
-        int | None, typer.Option("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
+        int | None, setting("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
     ] = None,
     plots: Plots = None,
     as_json: Json = False,
@@ -88,15 +89,15 @@ def averaging(
         typer.Option("--target", metavar="LEVELS", help='A statistic, such as "SEX AGE.M" or total; repeatable.'),
     ] = None,
     single: Annotated[
-        Single, typer.Option("--single", help="With the same noise for the same members: levels of one category.")
+        Single, setting("--single", help="With the same noise for the same members: levels of one category.")
     ] = Single.KEEP,
     optimum: Annotated[
-        Optimum, typer.Option("--optimum", help="Which mean the attacker takes, for the order of statistics.")
+        Optimum, setting("--optimum", help="Which mean the attacker takes, for the order of statistics.")
     ] = Optimum.GREEDY,
     unit: Unit = None,
     leave_out: LeaveOut = None,
     alpha: Alpha = str(LEVEL),
-    top: Annotated[int, typer.Option("--top", min=1, help="How many statistics are shown as text.")] = 10,
+    top: Annotated[int, setting("--top", min=1, help="How many statistics are shown as text.")] = 10,
     plots: Plots = None,
     as_json: Json = False,
 ) -> None:
@@ -125,9 +126,9 @@ def areas(
     bound: Annotated[int, typer.Option("-E", "--bound", min=1, help="The noise that no area should exceed.")] = 20,
     programme: ProgrammeName = "eu-2021",
     country: Country = None,
-    number: Annotated[int | None, typer.Option("--number", min=1, help="How many areas there are.")] = None,
+    number: Annotated[int | None, setting("--number", min=1, help="How many areas there are.")] = None,
     populations: Annotated[
-        Path | None, typer.Option("--populations", metavar="FILE", help="Published sizes of areas, one on each line.")
+        Path | None, setting("--populations", metavar="FILE", help="Published sizes of areas, one on each line.")
     ] = None,
     alpha: Alpha = str(LEVEL),
     plots: Plots = None,
@@ -274,20 +275,18 @@ def region(
     unit: Unit = None,
     leave_out: LeaveOut = None,
     rule: RuleOption = BreakdownRule.INNER_LEVELS,
-    optimum: Annotated[Optimum, typer.Option("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
+    optimum: Annotated[Optimum, setting("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
     largest_noise: Annotated[
-        int, typer.Option("--largest-noise", min=1, max=100, help="The largest noise that users accept.")
+        int, setting("--largest-noise", min=1, max=100, help="The largest noise that users accept.")
     ] = 10,
     small_areas: Annotated[
-        int | None, typer.Option("--small-areas", min=1, help="How many small areas; default: the finest geography.")
+        int | None, setting("--small-areas", min=1, help="How many small areas; default: the finest geography.")
     ] = None,
     area_bound: Annotated[
-        int, typer.Option("--area-bound", min=1, help="The noise that no small area should exceed, for ε.")
+        int, setting("--area-bound", min=1, help="The noise that no small area should exceed, for ε.")
     ] = 20,
     alpha: Alpha = "0.68",
-    relaxed: Annotated[
-        str, typer.Option("--relaxed", help="The averaging success that relaxed limits accept.")
-    ] = "0.8",
+    relaxed: Annotated[str, setting("--relaxed", help="The averaging success that relaxed limits accept.")] = "0.8",
     plots: Plots = None,
     as_json: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.errors import ParameterError, Place
 from confide.exact import probability
@@ -50,38 +51,36 @@ def hierarchy(
     ] = None,
     prior: Annotated[str, typer.Option("--prior", help="The belief that the target is in, before.")] = "1/2",
     known_count: Annotated[
-        int, typer.Option("--known-count", min=0, help="How many others are known to be in the cell.")
+        int, setting("--known-count", min=0, help="How many others are known to be in the cell.")
     ] = 0,
     prior_x2: Annotated[
         str,
-        typer.Option(
+        setting(
             "--prior-x2",
             metavar="LAW",
             help="flat, uniform:MOST or point:N for X2; geometric:MEAN, poisson:MEAN for Y.",
         ),
     ] = "flat",
     sibling_noise: Annotated[
-        SiblingNoise, typer.Option("--sibling-noise", help="The law of the noise of the siblings' sum.")
+        SiblingNoise, setting("--sibling-noise", help="The law of the noise of the siblings' sum.")
     ] = SiblingNoise.APPROXIMATE,
-    accuracy: Annotated[
-        bool, typer.Option("--accuracy", help="How often decisions are right, over all releases.")
-    ] = False,
+    accuracy: Annotated[bool, setting("--accuracy", help="How often decisions are right, over all releases.")] = False,
     parents: Annotated[
-        str, typer.Option("--x2", metavar="LIST", help="True parent's counts, target included, for --accuracy.")
+        str, setting("--x2", metavar="LIST", help="True parent's counts, target included, for --accuracy.")
     ] = _DEFAULT_PARENTS,
-    ties: Annotated[Ties, typer.Option("--ties", help="What is decided if both are equally probable.")] = Ties.ZERO,
+    ties: Annotated[Ties, setting("--ties", help="What is decided if both are equally probable.")] = Ties.ZERO,
     post_processed: Annotated[
         str | None,
-        typer.Option("--post-processed", metavar="LIST", help="Risks of post-processed counts, by published parent's."),
+        setting("--post-processed", metavar="LIST", help="Risks of post-processed counts, by published parent's."),
     ] = None,
     rounding: Annotated[
-        HalfRounding, typer.Option("--rounding", help="Where halves go in post-processing.")
+        HalfRounding, setting("--rounding", help="Where halves go in post-processing.")
     ] = HalfRounding.HALF_EVEN,
     tree: Annotated[
         Path | None, typer.Option("--tree", metavar="FILE", help="A whole tree of counts instead, TOML or JSON.")
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option("--node", help="With --tree: another node's posterior; repeatable.")
+        list[str] | None, setting("--node", help="With --tree: another node's posterior; repeatable.")
     ] = None,
     plots: Plots = None,
     as_json: Json = False,

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from confide.cli.commands import setting
 from confide.cli.show import Json, Plots, out, print_json, show_answer, table, write
 from confide.exact import exact_text, fraction_up, positive, shortened_up, up
 from confide.lab.risk import CurveAnswer, EpsilonCurveAnswer, InvariantsAnswer, curve_of_epsilon, shipped_invariants
@@ -34,10 +35,10 @@ def curve(
     ] = None,
     root: Annotated[str | None, typer.Option(help="The root of the strategy.")] = None,
     level: Annotated[
-        list[str] | None, typer.Option("--level", help="The level of the test; repeatable. Default: 0.05.")
+        list[str] | None, setting("--level", help="The level of the test; repeatable. Default: 0.05.")
     ] = None,
     delta: Annotated[
-        list[str] | None, typer.Option("--delta", help="A delta; repeatable. Default: 1e-6, 1e-8, 1e-10, 1e-12.")
+        list[str] | None, setting("--delta", help="A delta; repeatable. Default: 1e-6, 1e-8, 1e-10, 1e-12.")
     ] = None,
     plots: Plots = None,
     as_json: Json = False,

@@ -208,7 +208,7 @@ def simulate(
     layout: str = "us-state",
     progress: Progress | None = None,
 ) -> SimulatedPopulation:
-    """Made-up people, written as a file of persons and a file of blocks (``confide synthesize``).
+    """Made-up people, written as a file of persons and a file of blocks (``confide import made-up``).
 
     Args:
         folder: Where the files go; files of these names are replaced.

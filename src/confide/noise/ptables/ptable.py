@@ -140,7 +140,9 @@ def _signed(value: int, table: PTableLike) -> str:
 
 
 def _finding(code: str, what: str, found: str, expected: str, where: Place) -> Finding:
-    return Finding(code, what, where, found, expected, "correct the table, or make a new one with confide ptable")
+    return Finding(
+        code, what, where, found, expected, "correct the table, or make a new one with confide cellkey ptable"
+    )
 
 
 DECIMAL = 10**8

@@ -1,4 +1,4 @@
-"""A perturbation table that was made or read, as an answer: that of ``confide ptable``."""
+"""A perturbation table that was made or read, as an answer: that of ``confide cellkey ptable``."""
 
 from __future__ import annotations
 
