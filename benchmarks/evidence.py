@@ -29,7 +29,7 @@ from confide.estimation.least_squares import SolveOutcome
 from confide.lab.population import Population, write_population
 from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.descent import descend, estimates_folder, read_statistics
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.noise import ReleaseKey
@@ -209,18 +209,16 @@ def table(rows: Sequence[Compared], mode: str = "tree") -> str:
 
 def expected_totals(problems: dict[str, TopDownProblem]) -> str:
     """What theory expects of totals: mean absolute errors of the noise alone, before non-negativity and rounding."""
-    frame = problems["own"].frame.spine
-    noise = {mode: ReleasedNoise(problem) for mode, problem in problems.items()}
+    noise = {mode: TopDownNoise(problem) for mode, problem in problems.items()}
     lines = ["| totals, by the noise alone | own | tree | ratio |", "|---|---|---|---|"]
-    for level in (*frame.levels, *frame.areas):
-        there = np.unique(level.unit_of_block[problems["own"].spine.rows])
+    for name, areas in areas_there(problems["own"].spine).items():
         errors = {}
         for mode, of_mode in noise.items():
-            variances = of_mode.variances({}, level.unit_of_block, level.units)[there[there >= 0]]
+            variances = of_mode.variances({}, areas)
             errors[mode] = float(np.sqrt(2 / np.pi * np.maximum(variances, 0.0)).mean())
         if errors["own"]:
             ratio = errors["tree"] / errors["own"]
-            lines.append(f"| {level.name} | {errors['own']:.2f} | {errors['tree']:.2f} | {ratio:.3f} |")
+            lines.append(f"| {name} | {errors['own']:.2f} | {errors['tree']:.2f} | {ratio:.3f} |")
     return "\n".join(lines)
 
 

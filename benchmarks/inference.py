@@ -28,11 +28,11 @@ from tests.kits.topdown import write_spec
 
 import confide
 from confide import api
+from confide.estimation.tree_answers import cells_at_once
+from confide.geography import AreaSet
 from confide.inference import InferenceSource, infer, open_source
-from confide.inference.areas import AreaSet
 from confide.inference.inferring import Figures, Inference
 from confide.inference.pooled_errors import SIZES, size_class, size_names
-from confide.inference.tree_answers import cells_at_once
 from confide.lab.population import Population, write_population
 
 LEVEL, HIGHER = 0.9, 0.95

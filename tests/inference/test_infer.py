@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
+from tests.kits.dense_noise import dense_within
 from tests.kits.inferred import measured_release, true_counts
 from tests.kits.public_files import DHC, write_public
 from typer.testing import CliRunner
@@ -22,18 +23,19 @@ from typer.testing import CliRunner
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
+from confide.geography import AreaSet
 from confide.inference import Area, InferenceSource, infer, open_source
-from confide.inference.areas import AreaSet, PlacedAreas, SpineUnits, read_areas
+from confide.inference.areas import read_areas
 from confide.inference.choosing import ClassErrors, choose
 from confide.inference.inferring import MOST_EYES
 from confide.inference.pooled_errors import QUANTILES, SIZES, size_names
 from confide.inference.replicates import ReplicatedRelease
-from confide.inference.tree_answers import TreeAnswers
 from confide.inference.writing import write_inference
-from confide.mechanisms.topdown.evaluate import NoiseTheory
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise, expected_absolute_error
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel, parents_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_totals
+from confide.mechanisms.topdown.output.accuracy import expected_absolute_error
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +71,8 @@ def test_variances_and_estimates_are_those_of_sums_over_cells(source: InferenceS
     for kind in (scattered(source), *(one for one in source.geographies if one.kind in ("tract", "place"))):
         placed = source.placed(kind)
         areas = np.arange(kind.areas)
-        variance = source.answers.variances(placed, areas, asked)
-        figures = source.answers.figures(placed, areas, asked)
+        variance = source.answers.variances(placed, areas, asked.groups)
+        figures = source.answers.figures(placed, areas, asked.groups)
         shape = [variable.size for variable in asked.variables]
         for area in range(0, kind.areas, 2):
             blocks = source.tree_block[kind.block[kind.area == area]]
@@ -179,11 +181,11 @@ def test_variances_of_many_kinds_are_made_when_they_are_asked_for(
     for kind in ("tract", "block"):
         placed = source.placed(next(each for each in source.geographies if each.kind == kind))
         there = np.flatnonzero(placed.pieces > 0)[1::3]
-        kept = TreeAnswers(source.covariances, None).variances(placed, there, query)
+        kept = TreeAnswers(source.covariances, None).variances(placed, there, query.groups)
         with monkeypatch.context() as patched:
-            patched.setattr("confide.inference.tree_answers.MOST_KEPT", 0)
+            patched.setattr("confide.estimation.tree_answers.MOST_KEPT", 0)
             made = TreeAnswers(source.covariances, None)
-            assert made.variances(placed, there, query) == pytest.approx(kept, rel=1e-12)
+            assert made.variances(placed, there, query.groups) == pytest.approx(kept, rel=1e-12)
             assert not made._kinds
 
 
@@ -191,7 +193,7 @@ def test_variances_of_many_kinds_are_made_when_they_are_asked_for(
 
 
 def test_pieces_are_the_fewest_units_that_make_up_an_area(source: InferenceSource) -> None:
-    units, singles = SpineUnits(source.covariances.levels), set()
+    units, singles = SpineUnits(source.covariances.parents), set()
     for kind in (
         scattered(source, 3),
         *(one for one in source.geographies if one.kind in ("place", "block_group", "county", "block")),
@@ -372,18 +374,13 @@ def test_margins_of_least_squares_are_those_of_their_level(source: InferenceSour
 def test_the_noise_of_records_in_sectors_is_that_of_all_cells(source: InferenceSource) -> None:
     assert source.released is not None
     problem = ReplicatedRelease.of(source.released).problem
-    dense, sectors = NoiseTheory(problem), ReleasedNoise(problem)
+    noise = TopDownNoise(problem)
     for query in ("total", "votingage"):
         asked = source.vocabulary.query(query)
-        sets = np.concatenate([np.ones((1, 2016), bool), asked.matrix(source.vocabulary.shape).T.toarray() > 0])
-        v = dense.variances(sets)[:1] if query == "total" else dense.variances(sets)[1:]
-        for kind in source.geographies:
-            if kind.kind in ("tract", "place", "block"):
-                area = np.full(len(source.block_codes), -1)
-                area[kind.block] = kind.area
-                expected = dense.contributions(area, kind.areas, total=query == "total") @ np.nan_to_num(v).T
-                found = sectors.variances(asked.groups, area, kind.areas)
-                np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+        sets = asked.matrix(source.vocabulary.shape).T.toarray() > 0
+        for place, (level, _) in enumerate(problem.levels()):
+            v = dense_within(problem, level, sets, total_known=place == 0)
+            np.testing.assert_allclose(noise.within(asked.groups)[place], v, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize(("size", "sd"), [(0.0, 3.0), (2.0, 3.0), (5.0, 3.0), (50.0, 3.0)])
@@ -915,11 +912,9 @@ def test_accuracy_follows_from_the_plan(run: Path, source: InferenceSource, tmp_
     assert "How far off may a figure be?" in (tmp_path / "accuracy.html").read_text()
     assert {row["size"] for row in rows} == set(size_names())
     assert source.released is not None
-    noise = ReleasedNoise(ReplicatedRelease.of(source.released).problem)
+    noise = TopDownNoise(ReplicatedRelease.of(source.released).problem)
     tract = next(kind for kind in source.geographies if kind.kind == "tract")
-    area = np.full(len(source.block_codes), -1)
-    area[tract.block] = tract.area
-    expected = np.sqrt(noise.variances({}, area, tract.areas).mean())
+    expected = np.sqrt(noise.variances({}, tract).mean())
     (row,) = (r for r in rows if (r["geography"], r["query"], r["size"]) == ("tract", "total", "1000+"))
     assert row["sd"] == pytest.approx(expected, rel=1e-3)  # written to four digits
     assert row["expected_error"] == pytest.approx(np.sqrt(2 / np.pi) * row["sd"], rel=0.02)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,8 +29,8 @@ from confide.mechanisms.cellkey.board import CellKeyBoard, noise_margin
 from confide.mechanisms.safetab.board import SafeTabBoard
 from confide.mechanisms.suppression.board import SuppressionBoard
 from confide.mechanisms.swapping.board import SwappingBoard
-from confide.mechanisms.topdown.board import BoardNoise, TopDownBoard, Z
-from confide.mechanisms.topdown.expected_errors import accuracy_table
+from confide.mechanisms.topdown.board import TopDownBoard, Z
+from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
 from confide.releases.boards import Board, Moving, prepared_without_records, spec_changes
@@ -159,13 +158,8 @@ def test_margins_of_topdown_are_those_that_a_release_states(tmp_path: Path) -> N
         assert plan_problem(problem).loss == board.claim.loss
 
 
-def test_means_over_cells_are_those_of_the_cells_and_a_memo_has_them_side_by_side() -> None:
+def test_a_memo_has_choices_side_by_side() -> None:
     board = opened_board(EXAMPLES / "topdown/spec.toml").start
-    assert isinstance(board, TopDownBoard)
-    model = board.noise._noise(board._parts)
-    means = model.mean_within(board.noise.groups)
-    for query, groups in board.noise.groups.items():
-        np.testing.assert_allclose(means[query], model.within(groups).mean(axis=1), rtol=1e-12)
     memo = entered(EXAMPLES / "topdown").get("/board/memo", params={"spec": "spec.toml", "pin": "-", "at": "budget=3"})
     assert memo.status_code == 400, "a budget is no choice by itself"
     choices = {"spec": "spec.toml", "pin": "-", "at": "part:county:hispanic*cenrace=0.2"}
@@ -210,25 +204,10 @@ def test_a_board_that_has_worked_out_much_says_what_a_new_one_says(boards: dict[
     ]
     for name, text in moves:
         now = board.moved(name, text, Moving())
-        parts = {row: float(part) for row, part in now.budgets.items()}
-        known, anew = (noise.variances(list(parts), parts) for noise in (board.noise, BoardNoise(board.problem)))
+        rows, anew_from = list(now.budgets), TopDownBoard.of(board.problem)
+        known, anew = (each.variances(rows, now.budgets) for each in (board, anew_from))
         for row, variance in anew.items():
             assert known[row] == pytest.approx(variance, rel=1e-8), (name, text, row)
-
-
-def test_areas_that_are_alike_have_the_noise_that_each_of_them_has(boards: dict[str, Any]) -> None:
-    noise, problem, compared = boards["topdown"].noise, boards["topdown"].problem, 0
-    scales = noise.scales({row: float(part) for row, part in boards["topdown"].budgets.items()})
-    assert any(len(set(own)) > 1 for own in scales), "units of several classes"
-    frame = problem.frame.spine
-    for level in (*frame.levels, *frame.areas):
-        for total in (True, False):
-            each = noise.theory.contributions(level.unit_of_block, level.units, total=total)
-            there = np.unique(level.unit_of_block[problem.spine.rows])
-            mean = each[there[there >= 0]].mean(axis=0)
-            assert noise.contributions(level.name, total, scales) == pytest.approx(mean, rel=1e-9, abs=1e-9), level.name
-            compared += 1
-    assert compared >= 10
 
 
 # SafeTab-P.

@@ -16,15 +16,21 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.contract.kit import lay_out
+from tests.kits.dense_noise import cells_of, means_within
 from tests.kits.forged import rehash, remake
 from tests.kits.topdown_evaluation import STRATEGY
 
 import confide
 from confide.geography import build_spine
 from confide.mechanisms.topdown.build_spine import build_topdown_spine
-from confide.mechanisms.topdown.evaluate import NoiseTheory, within_unit
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_lines, accuracy_table
-from confide.mechanisms.topdown.output.accuracy import accuracy_rows, page_of, verify_accuracy
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
+from confide.mechanisms.topdown.output.accuracy import (
+    accuracy_lines,
+    accuracy_rows,
+    accuracy_table,
+    page_of,
+    verify_accuracy,
+)
 from confide.mechanisms.topdown.released_problem import released_problem, released_strategy
 from confide.mechanisms.topdown.strategy import groups_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -190,17 +196,14 @@ def test_the_page_speaks_the_language_of_the_release(seal: Callable[[str], Path]
 def test_histograms_that_are_too_large_have_means_of_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the same by sets of cells, which shares no code with it, and against least squares, which is smaller."""
     problem = small_problem(tmp_path / "small.toml")
-    best = ReleasedNoise(problem)
+    best = TopDownNoise(problem)
+    assert best.method == "least-squares"
     monkeypatch.setattr("confide.estimation.sectors.MOST_CORE_CELLS", 0)
-    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
-    simple = ReleasedNoise(problem)
-    assert (best.method, simple.method) == ("least-squares", "means-of-queries")
-    theory = NoiseTheory(problem)
+    simple = TopDownNoise(problem)
+    assert simple.method == "means-of-queries"
     for line in accuracy_lines(problem):
-        groups = problem.groups(line.query) if line.groups else np.zeros(6, np.int64)
-        sets = groups[None, :] == np.arange(line.cells)[:, None]
         for place, (level, _) in enumerate(problem.levels()):
-            expected = within_unit(problem, level, sets, total_known=theory.known(place))
+            expected = means_within(problem, level, cells_of(problem, line.query), total_known=place == 0)
             np.testing.assert_allclose(simple.within(line.groups)[place], expected, rtol=1e-12)
         assert (simple.within(line.groups) >= best.within(line.groups) * (1 - 1e-9)).all()
 

@@ -16,12 +16,14 @@ from tests.kits.crossed_topdown import CrossedProject
 from tests.kits.random_specs.project import toml
 
 from confide.engines import LocalEngine
+from confide.geography import AreaSet
 from confide.inference.tuning import tune_topdown
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.board import TopDownBoard, Z
 from confide.mechanisms.topdown.characteristics import geographies
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_table
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.mechanism import TopDown
+from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy_file import with_tree_evidence
 from confide.mechanisms.topdown.whole_tree import grouping_of
@@ -59,7 +61,8 @@ def deviations(problem: TopDownProblem, kind: str, query: str) -> Any:
     there = np.unique(geography.unit_of_block[problem.spine.rows])
     names = [attribute.name for attribute in problem.strategy.schema.attributes]
     groups = grouping_of(names, problem.strategy.query(query))
-    variances = ReleasedNoise(problem).variances(groups, geography.unit_of_block, geography.units)
+    areas = AreaSet.partition(kind, geography.codes, geography.unit_of_block)
+    variances = TopDownNoise(problem).variances(groups, areas)
     return np.sqrt(variances[there[there >= 0]])
 
 
@@ -84,6 +87,7 @@ def test_a_board_with_other_parts_is_that_of_the_release_with_them(spec: Path, t
     problem = problem_of(spec, tmp_path / "scratch")
     board = TopDownBoard.of(problem)
     row = next(iter(board.budgets))
+    board.noise.mean_variance({}, next(iter(board.kinds.values())))  # what was asked before does not matter
     moved = board.with_row(row, budget=board.budgets[row] / 2)
     values = moved.tuned(load_spec(spec, SPECS), "moved")
     for file, text in values.files.items():

@@ -19,7 +19,7 @@ from tests.kits.topdown import KEY, released, rows_of, sql
 
 from confide import api
 from confide.engines import LocalEngine
-from confide.mechanisms.topdown.evaluate import NoiseTheory
+from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -119,10 +119,9 @@ def mean_error(found: list[dict[str, Any]], kind: str, among: set[str] | None = 
 
 def noise_alone(question: TopDownProblem, kind: str) -> dict[str, float]:
     """The mean absolute error of the total of each area that the noise alone would make (of a normal: σ·√(2/π))."""
-    theory, level = NoiseTheory(question), question.frame.spine.level(kind)
-    shares = theory.contributions(level.unit_of_block, level.units, total=True)
-    variance = np.nansum(shares * theory.variances(np.ones((1, question.cells), np.bool_))[0], axis=1)
-    return dict(zip(level.codes, np.sqrt(2 * variance / np.pi).tolist(), strict=True))
+    areas = areas_there(question.spine)[kind]
+    variance = TopDownNoise(question).variances({}, areas)[:, 0]
+    return dict(zip(areas.codes, np.sqrt(2 * variance / np.pi).tolist(), strict=True))
 
 
 def cut(question: TopDownProblem, kind: str) -> set[str]:

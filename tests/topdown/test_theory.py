@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kits.dense_noise import dense_within
 from tests.kits.topdown_evaluation import STRATEGY
 
-from confide.geography import build_spine
+from confide.geography import AreaSet, build_spine
 from confide.mechanisms.topdown.build_spine import build_topdown_spine
-from confide.mechanisms.topdown.evaluate import NoiseTheory, within_unit
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.strategy import groups_of, law_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 
@@ -120,13 +121,26 @@ def effects(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[tuple[f
     return question, effects_of(question)
 
 
-SETS = {
-    "total": [0, 1, 2, 3, 4, 5],
-    "some work": [3, 4, 5],
-    "tongue B": [1, 4],
-    "one cell": [2],
+QUERIES = {
+    "total": {},
+    "some work": {0: np.array([-1, 0])},
+    "tongue B": {1: np.array([-1, 0, -1])},
+    "one cell": {0: np.array([0, -1]), 1: np.array([-1, -1, 0])},
 }
-AREAS = {"a county": [0, 1, 2], "a block": [1], "the lone block": [3], "across": [0, 3, 5], "land": [0, 1, 2, 3, 4, 5]}
+SETS = {"total": [0, 1, 2, 3, 4, 5], "some work": [3, 4, 5], "tongue B": [1, 4], "one cell": [2]}
+AREAS = {
+    "a county": [0, 1, 2],
+    "a block": [1],
+    "the lone block": [3],
+    "across": [0, 3, 5],
+    "most": [0, 2, 3, 4],
+    "land": [0, 1, 2, 3, 4, 5],
+}
+
+
+def area_of(blocks: list[int]) -> AreaSet:
+    """One area of these rows of the frame."""
+    return AreaSet("area", ("A",), np.array(blocks), np.zeros(len(blocks), np.int64))
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -134,54 +148,33 @@ AREAS = {"a county": [0, 1, 2], "a block": [1], "the lone block": [3], "across":
 def test_the_variance_is_that_of_the_descent(effects: Any, name: str, area: str) -> None:
     """Σ over all measured counts of (effect on the area's count)² · variance."""
     question, measured = effects
-    theory = NoiseTheory(question)
     assert question.spine.rows.tolist() == list(range(6))
-    chosen, units = np.zeros(6, bool), np.full(6, -1)
-    chosen[SETS[name]], units[AREAS[area]] = True, 0
+    chosen = np.zeros(6, bool)
+    chosen[SETS[name]] = True
     expected = sum(variance * effect[AREAS[area]][:, chosen].sum() ** 2 for variance, effect in measured)
-    k = theory.contributions(units, 1, total=name == "total")
-    v = theory.variances(np.vstack([np.ones(6, bool), chosen]))[1]
-    assert float(k[0] @ v) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    found = TopDownNoise(question).variances(QUERIES[name], area_of(AREAS[area]))
+    assert found.shape == (1, 1)
+    assert float(found[0, 0]) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    if name == "total" and area == "land":
+        assert float(found[0, 0]) == 0, "what is known has no noise"
 
 
-def test_what_is_known_has_no_noise(tmp_path: Path) -> None:
-    theory = NoiseTheory(question_of(tmp_path / "small.toml"))
-    k = theory.contributions(np.zeros(6, np.int64), 1, total=True)
-    assert float(k[0] @ theory.variances(np.ones((1, 6), bool))[0]) == 0
+def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confide.estimation.sectors.MOST_CORE_CELLS", 0)
 
 
 def test_what_is_known_has_no_noise_in_a_histogram_too_large_to_invert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = question_of(tmp_path / "small.toml")
-    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
-    theory = NoiseTheory(question)
-    everything = np.ones((1, 6), bool)
-    k = theory.contributions(np.zeros(6, np.int64), 1, total=True)
-    assert float(k[0] @ theory.variances(everything)[0]) == 0
+    too_large(monkeypatch)
+    noise = TopDownNoise(question)
+    assert noise.method == "means-of-queries"
+    assert float(noise.variances({}, area_of(AREAS["land"]))[0, 0]) == 0
     # In a county the total has a pass of its own, and the noise of its own measurement.
     county = question.strategy.level("county")
     own = law_of(question.strategy, county, county.query("total")).variance()
-    assert within_unit(question, county, everything, total_known=False)[0] == pytest.approx(own)
-
-
-@pytest.mark.parametrize("level", ["land", "county", "block"])
-def test_with_a_known_total_too_the_simple_variance_is_no_smaller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
-) -> None:
-    question = question_of(tmp_path / "small.toml")
-    asked, sets = question.strategy.level(level), np.zeros((len(SETS), 6), bool)
-    for number, cells in enumerate(SETS.values()):
-        sets[number, cells] = True
-    best = within_unit(question, asked, sets, total_known=True)
-    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
-    simple = within_unit(question, asked, sets, total_known=True)
-    free = within_unit(question, asked, sets, total_known=False)
-    assert best[0] == simple[0] == 0
-    assert (simple[1:] >= best[1:] * (1 - 1e-12)).all()
-    assert (simple[1:] < free[1:]).all(), "what is known helps"
-    detailed = law_of(question.strategy, asked, asked.query("detailed")).variance()
-    assert simple[3] == pytest.approx(detailed * 5 / 6)
+    assert noise.within({})[1] == pytest.approx(own)
 
 
 def test_a_histogram_of_two_cells_by_hand() -> None:
@@ -189,46 +182,55 @@ def test_a_histogram_of_two_cells_by_hand() -> None:
     question = question_for(strategy)
     tract = strategy.level("tract")
     variance = law_of(strategy, tract, tract.queries[0]).variance()
-    occupied = np.array([[False, True]])
-    assert within_unit(question, tract, occupied, total_known=False)[0] == pytest.approx(variance)
-    assert within_unit(question, tract, occupied, total_known=True)[0] == pytest.approx(variance / 2)
+    sets = np.array([[False, True]])
+    assert dense_within(question, tract, sets, total_known=False)[0] == pytest.approx(variance)
+    assert dense_within(question, tract, sets, total_known=True)[0] == pytest.approx(variance / 2)
 
 
-def test_a_total_with_a_pass_of_its_own_has_the_noise_of_its_own_measurement() -> None:
-    strategy = load_strategy("pl94-persons", root="state")
-    question = question_for(strategy)
-    tract = strategy.level("tract")
-    found = within_unit(question, tract, np.ones((1, 2_016), bool), total_known=False)
-    assert found[0] == pytest.approx(law_of(strategy, tract, tract.query("total")).variance())
-
-
+@pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_histogram_too_large_to_invert_has_a_variance_no_smaller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     question = question_of(tmp_path / "small.toml")
-    block = question.strategy.level("block")
-    sets = np.zeros((len(SETS), 6), bool)
-    for number, cells in enumerate(SETS.values()):
-        sets[number, cells] = True
-    best = within_unit(question, block, sets, total_known=False)
-    monkeypatch.setattr("confide.mechanisms.topdown.evaluate.MOST_CELLS", 1)
-    simple = within_unit(question, block, sets, total_known=False)
-    assert (simple >= best * (1 - 1e-12)).all()
-    variance = {query.name: law_of(question.strategy, block, query).variance() for query in block.queries}
-    assert simple[0] == pytest.approx(
-        1 / (1 / variance["total"] + 1 / (2 * variance["work"]) + 1 / (6 * variance["detailed"]))
-    )
-    assert simple[1] == pytest.approx(1 / (1 / variance["work"] + 1 / (3 * variance["detailed"])))
-    assert simple[3] == pytest.approx(variance["detailed"])
+    level = question.levels()[place][0]
+    best = [float(TopDownNoise(question).within(query)[place, 0]) for query in QUERIES.values()]
+    too_large(monkeypatch)
+    noise = TopDownNoise(question)
+    simple = [float(noise.within(query)[place, 0]) for query in QUERIES.values()]
+    assert all(one >= other * (1 - 1e-12) for one, other in zip(simple, best, strict=True))
+    variance = {query.name: law_of(question.strategy, level, query).variance() for query in level.queries}
+    if place == 0:  # its total is known
+        assert best[0] == simple[0] == 0
+        assert simple[3] == pytest.approx(variance["detailed"] * 5 / 6)
+    if place == 2:
+        detailed = variance["detailed"]
+        assert simple[0] == pytest.approx(1 / (1 / variance["total"] + 1 / (2 * variance["work"]) + 1 / (6 * detailed)))
+        assert simple[1] == pytest.approx(1 / (1 / variance["work"] + 1 / (3 * detailed)))
+        assert simple[3] == pytest.approx(detailed)
 
 
 def test_a_unit_that_took_over_a_share_has_less_noise(tmp_path: Path) -> None:
     question = question_of(tmp_path / "small.toml")
     county = question.spine.level("county")
     assert [county.shares[unit] for unit in range(3)] == [Fraction(2, 5), Fraction(4, 5), Fraction(2, 5)]
-    k = NoiseTheory(question).contributions(np.array([0, 0, 0, 1, 2, 2]), 3, total=False)
+    counties = AreaSet.partition("county", ("01", "02", "03"), np.array([0, 0, 0, 1, 2, 2]))
+    k = TopDownNoise(question).contributions(counties)
     assert k[1, 1] < k[0, 1]
     assert (k[:, 2] == 0).all(), "no county is cut, so blocks add nothing"
+
+
+def test_areas_that_have_a_block_in_common_have_the_noise_that_each_has_alone(tmp_path: Path) -> None:
+    """Areas may overlap, be empty, or be alike: none changes another."""
+    noise = TopDownNoise(question_of(tmp_path / "small.toml"))
+    listed = [*AREAS.values(), [0], [2], [0, 2], [4], [4, 5], []]
+    block, area = zip(*((b, number) for number, blocks in enumerate(listed) for b in blocks), strict=True)
+    together = AreaSet("all", tuple(map(str, range(len(listed)))), np.array(block), np.array(area))
+    for query in QUERIES.values():
+        found = noise.variances(query, together)
+        for number, blocks in enumerate(listed):
+            alone = noise.variances(query, area_of(blocks))[0] if blocks else np.zeros(1)
+            assert found[number] == pytest.approx(alone, rel=1e-12, abs=1e-12)
+    assert noise.parts(together, total=False).kind.max() < len(listed) - 1, "blocks of one county are alike"
 
 
 def test_totals_that_are_known_together_are_exact_together_and_noisy_apart(tmp_path: Path) -> None:
@@ -238,16 +240,11 @@ def test_totals_that_are_known_together_are_exact_together_and_noisy_apart(tmp_p
     question = question_of(tmp_path / "split.toml", text, [True, False, False, False, False, False])
     together = question.spine.level("county").official
     assert sorted(together.tolist()) == [0, 0, 1, 2]
-    measured = effects_of(question, together)
-    theory = NoiseTheory(question)
-    v = theory.variances(np.ones((1, 6), bool))[0]
+    measured, noise = effects_of(question, together), TopDownNoise(question)
     rows = question.spine.rows.tolist()
     for area in AREAS.values():
-        units = np.full(6, -1)
-        units[area] = 0
         blocks = [position for position, row in enumerate(rows) if row in area]
         expected = sum(variance * effect[blocks].sum() ** 2 for variance, effect in measured)
-        k = theory.contributions(units, 1, total=True)[0]
-        assert float(k[k > 0] @ v[k > 0]) == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    assert float(theory.contributions(np.array([0, 0, 0, -1, -1, -1]), 1, total=True).sum()) == 0
-    assert float(theory.contributions(np.array([0, -1, -1, -1, -1, -1]), 1, total=True).sum()) > 0
+        assert float(noise.variances({}, area_of(area))[0, 0]) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert float(noise.contributions(area_of([0, 1, 2]), total=True).sum()) == 0
+    assert float(noise.contributions(area_of([0]), total=True).sum()) > 0

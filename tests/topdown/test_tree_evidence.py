@@ -20,14 +20,16 @@ from confide.errors import ParameterError
 from confide.estimation.least_squares import SolveOutcome, SolveReport, solve
 from confide.estimation.node_problem import NodeProblem
 from confide.estimation.sectors import Sectors
+from confide.geography import AreaSet
 from confide.mechanisms.topdown import from_below, node
 from confide.mechanisms.topdown.descent import estimates_folder
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_table
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, worth_of_blocks
 from confide.mechanisms.topdown.measurements.layout import words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown
 from confide.mechanisms.topdown.node import EstimationNode, NodeRules, UnitLaws, expected_cells
+from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.released_plan import open_release
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -401,8 +403,8 @@ def test_expected_errors_are_those_of_the_estimator_in_use(tmp_path: Path) -> No
     people = [[5, 3], [0, 2], [4, 4], [9, 1], [2, 2], [3, 3], [1, 0]]
     spec = with_tree(lay_out(tmp_path, people, {"houses": [1] * 7}, ""))
     problem = problem_of(spec)
-    tree = ReleasedNoise(problem)
-    own = ReleasedNoise(replace(problem, strategy=replace(problem.strategy, evidence="own")))
+    tree = TopDownNoise(problem)
+    own = TopDownNoise(replace(problem, strategy=replace(problem.strategy, evidence="own")))
     assert (tree.method, own.method) == ("least-squares-on-the-tree", "least-squares")
     covariances = planned_tree(problem.strategy, problem.spine, plan_problem(problem), problem.columns).covariances
     kind = {0: np.arange(2)}
@@ -416,10 +418,12 @@ def test_expected_errors_are_those_of_the_estimator_in_use(tmp_path: Path) -> No
         number, inside = int(area.max()) + 1, np.flatnonzero(area >= 0)
         counts = [covariances.sectors.count({0: np.arange(2) == k}) for k in range(2)]
         exact = covariances.area_covariances(inside, area[inside], number, counts)
-        found = tree.variances(kind, area, number)
+        areas = AreaSet.partition("area", [str(each) for each in range(number)], area)
+        found = tree.variances(kind, areas)
         assert found == pytest.approx(np.einsum("akk->ak", exact))
-        assert (found <= own.variances(kind, area, number) + 1e-9).all()
-    assert tree.variances(kind, np.zeros(7, int), 1).max() < 0.9 * own.variances(kind, np.zeros(7, int), 1).max()
+        assert (found <= own.variances(kind, areas) + 1e-9).all()
+    everything = AreaSet.partition("area", ["0"], np.zeros(7, int))
+    assert tree.variances(kind, everything).max() < 0.9 * own.variances(kind, everything).max()
 
 
 def test_kinds_of_blocks_count_as_often_as_there_are_blocks(tmp_path: Path) -> None:
@@ -428,14 +432,13 @@ def test_kinds_of_blocks_count_as_often_as_there_are_blocks(tmp_path: Path) -> N
         lay_out(tmp_path, [[5, 3], [0, 2], [4, 4], [9, 1], [2, 2], [3, 3], [1, 0]], {"houses": [1] * 7}, "")
     )
     problem = problem_of(spec)
-    noise, rows = ReleasedNoise(problem), accuracy_table(problem).to_pylist()
+    noise, rows = TopDownNoise(problem), accuracy_table(problem).to_pylist()
     blocks = problem.frame.spine.blocks
     stated = {row["query"]: row["sd"] for row in rows if row["geography"] == blocks.name}
     names = [attribute.name for attribute in problem.strategy.schema.attributes]
     for query, sd in stated.items():
-        variances = noise.variances(
-            grouping_of(names, problem.strategy.query(query)), blocks.unit_of_block, blocks.units
-        )
+        areas = AreaSet.partition(blocks.name, blocks.codes, blocks.unit_of_block)
+        variances = noise.variances(grouping_of(names, problem.strategy.query(query)), areas)
         assert sd == pytest.approx(np.sqrt(variances.mean()), rel=1e-3)
         assert np.ptp(variances.mean(axis=1)) > 0.01 * variances.mean()
 

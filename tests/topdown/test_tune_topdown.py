@@ -20,17 +20,19 @@ from tests.kits.topdown import write_small_state, write_spec
 
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, ParameterError
+from confide.geography import AreaSet
 from confide.inference.tuning import tune_topdown
 from confide.inference.tuning_people import copied, refuse_confidential
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.characteristics import characteristic, geographies
-from confide.mechanisms.topdown.evaluate import LeastSquaresNoise, NoiseTheory
+from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.strategy import BY_QUERY, account_of
 from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies, with_tree_evidence
 from confide.mechanisms.topdown.targets import parse_target
 from confide.mechanisms.topdown.tuned_strategy import rounded_parts
+from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan
 from confide.releases.spec import load_spec
@@ -141,11 +143,8 @@ def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Pat
     problem = problem_of(spec, tmp_path)
     assert problem.strategy.evidence == evidence
     exact = replace(problem, strategy=problem.strategy.with_budget(Fraction(rho)))
-    asked = [characteristic(exact.strategy.schema, name, exact.strategy.query(name)) for name in ("total", "hispanic")]
-    sets = np.concatenate([one.groups[None, :] == np.arange(one.cells)[:, None] for one in asked])
-    theory, on_the_tree = NoiseTheory(exact), LeastSquaresNoise(exact, asked)
-    within = dict(zip(("total", "hispanic"), np.split(theory.variances(sets), [1]), strict=True))
-    largest = []
+    names = [attribute.name for attribute in exact.strategy.schema.attributes]
+    noise, largest = TopDownNoise(exact), []
     for kind, query, limit, chance in (
         ("tract", "total", 60, 0.9),
         ("block_group", "total", 60, 0.9),
@@ -153,11 +152,8 @@ def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Pat
     ):
         (geography,) = (each for each in geographies(exact) if each.name == kind)
         z = NormalDist().inv_cdf((1 + chance) / 2)
-        if evidence == "tree":
-            variances = on_the_tree.variances(geography)[query]
-        else:
-            parts = theory.contributions(geography.unit_of_block, geography.units, total=query == "total")
-            variances = parts @ within[query].T
+        areas = AreaSet.partition(kind, geography.codes, geography.unit_of_block)
+        variances = noise.variances(grouping_of(names, exact.strategy.query(query)), areas)
         largest.append(float(np.nanmax(z * np.sqrt(variances)) / limit))
     # The exact variance of discrete noise is a little below its parameter, which the closed form takes.
     assert max(largest) == pytest.approx(1.0, abs=2e-3)

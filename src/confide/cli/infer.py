@@ -11,10 +11,11 @@ from rich.markup import escape
 from confide.cli.commands import setting
 from confide.cli.show import Json, Plots, out, print_json, table, write
 from confide.errors import ParameterError, Place
+from confide.geography import AreaSet
 from confide.inference import infer as answer_of
 from confide.inference import open_source
 from confide.inference.accuracy import expected_accuracy
-from confide.inference.areas import AreaSet, read_areas
+from confide.inference.areas import read_areas
 from confide.inference.inferring import NOT_COVERED, Inference
 from confide.inference.writing import FORMATS, interval_chart, margin_map, write_inference
 

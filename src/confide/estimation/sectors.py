@@ -24,7 +24,7 @@ Derivation: ``docs/proofs/whole-tree.md``, sections 2 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -41,6 +41,12 @@ from confide.errors import ParameterError
 
 Grouping = Mapping[int, Integers]
 """A query: for each axis that it does not sum out, the group of each level (−1: in none)."""
+
+
+def grouping_key(query: Grouping) -> Hashable:
+    """The same for queries that are the same."""
+    return tuple((axis, query[axis].tobytes()) for axis in sorted(query))
+
 
 UNITS_AT_ONCE = 1_024
 """How many units are brought into sector coordinates at once."""

@@ -174,6 +174,11 @@ class TreeCovariances:
                 remedy="measure the root or what is below",
             )
 
+    @property
+    def parents(self) -> list[Integers]:
+        """For each level the parent of each unit, the root first."""
+        return [level.parent for level in self.levels]
+
     @cached_property
     def downward(self) -> list[Downward]:
         """Kinds of units given everything, level by level."""

@@ -14,7 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
+from confide.arrays import Integers
 from confide.errors import Finding, InputError, Place
 from confide.schema.schema import as_read
 
@@ -168,3 +170,31 @@ def _first_split_unit(child: Geolevel, parent: Geolevel) -> int | None:
     some_parent[child.unit_of_block] = parent.unit_of_block
     split = child.unit_of_block[some_parent[child.unit_of_block] != parent.unit_of_block]
     return int(split.min()) if len(split) else None
+
+
+@dataclass(frozen=True, eq=False)
+class AreaSet:
+    """The areas of one kind, over the blocks of a source."""
+
+    kind: str
+    codes: tuple[str, ...]
+    block: Integers
+    """Blocks by their number in the source, one entry for each block and area."""
+    area: Integers
+    """The area of each entry."""
+
+    @classmethod
+    def partition(cls, kind: str, codes: Sequence[str], area_of_block: Integers) -> AreaSet:
+        """Areas of which a block is in one at most: −1 for none."""
+        inside = np.flatnonzero(area_of_block >= 0)
+        return cls(kind, tuple(codes), inside, area_of_block[inside])
+
+    @property
+    def areas(self) -> int:
+        """How many there are."""
+        return len(self.codes)
+
+    def members(self, blocks: int) -> csr_matrix:
+        """Areas x blocks, ones and zeros."""
+        ones = np.ones(len(self.block), np.int64)
+        return csr_matrix((ones, (self.area, self.block)), shape=(self.areas, blocks))

@@ -19,8 +19,8 @@ from confide.answers import TypedAnswer
 from confide.engines.protocol import write_parquet, write_text
 from confide.errors import ParameterError, Place
 from confide.inference.replicates import ReplicatedRelease
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise, accuracy_table
-from confide.mechanisms.topdown.output.accuracy import PAGE, page_of
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
+from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_table, page_of
 from confide.mechanisms.topdown.released_plan import open_release
 
 FILES = ("accuracy.parquet", "accuracy.csv", PAGE)
@@ -32,7 +32,7 @@ class Accuracy(TypedAnswer):
 
     manifest: Mapping[str, Any]
     table: pa.Table
-    """The columns of :data:`confide.mechanisms.topdown.expected_errors.ACCURACY`."""
+    """The columns of :data:`confide.mechanisms.topdown.output.accuracy.ACCURACY_COLUMNS`."""
     method: str
     """How they were worked out."""
 
@@ -78,4 +78,4 @@ def expected_accuracy(release: str | Path, spec: str | Path | None = None) -> Ac
     """
     released = open_release(Path(release), None if spec is None else Path(spec))
     problem = ReplicatedRelease.of(released).problem
-    return Accuracy(released.manifest, accuracy_table(problem, problem.output), ReleasedNoise(problem).method)
+    return Accuracy(released.manifest, accuracy_table(problem, problem.output), TopDownNoise(problem).method)

@@ -26,7 +26,7 @@ from confide.estimation.linear_statements import (
     rank_probabilities,
     share_intervals,
 )
-from confide.inference.areas import AreaSet
+from confide.geography import AreaSet
 from confide.inference.asked import AskedQuery
 from confide.inference.opened_source import NOT_TOLD, InferenceSource, no_measurements
 from confide.releases.tabular import masked
@@ -145,7 +145,7 @@ class AreaStatements:
         """The ranks that areas may have among those of their kind, 1 for the largest, cell by cell; and how strongly
         the estimates say that an area has the most."""
         self._estimated()
-        figures = self.source.answers.figures(self.source.placed(self.kind), np.arange(self.kind.areas), query)
+        figures = self.source.answers.figures(self.source.placed(self.kind), np.arange(self.kind.areas), query.groups)
         covariance = self.covariances(query)
         for cell, words in enumerate(query.in_words()):
             of_cell = covariance[:, :, cell]
@@ -183,14 +183,14 @@ class AreaStatements:
         Raises where areas overlap, or are too many."""
         self.require_pairs()
         kind, answers = self.kind, self.source.answers
-        own = answers.variances(self.source.placed(kind), np.arange(kind.areas), query)
+        own = answers.variances(self.source.placed(kind), np.arange(kind.areas), query.groups)
         result = np.zeros((kind.areas, kind.areas, query.cells))
         place = np.arange(kind.areas)
         result[place, place] = own
         for pairs in self._pairs():
             parts = [np.concatenate([self.blocks[i], self.blocks[j]]) for i, j in pairs]
             pair = np.repeat(np.arange(len(pairs)), [len(part) for part in parts])
-            both = answers.of_blocks(np.concatenate(parts), pair, len(pairs), query)
+            both = answers.of_blocks(np.concatenate(parts), pair, len(pairs), query.groups)
             for (i, j), together in zip(pairs, both, strict=True):
                 result[i, j] = result[j, i] = (together - own[i] - own[j]) / 2
         result[np.abs(result) > NOT_TOLD] = np.nan

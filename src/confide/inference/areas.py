@@ -1,16 +1,10 @@
-"""Areas of any shape as sets of blocks, and how the spine of a release sees them.
-
-An area is a list of blocks. Kinds of area are the official levels of a frame, areas beside them, units of the spine
-itself, or whatever a file with a block code and an area code in each line says. On the spine an area is a *unit*, if it
-has exactly its blocks; or it is made of *pieces*, the largest units that lie within it. Few pieces are known well; many
-blocks are many errors.
-"""
+"""The areas that are asked for: official levels of a frame, areas beside them, units of the spine, or whatever a file
+with a block code and an area code in each line says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +13,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from confide.arrays import Booleans, Integers
 from confide.errors import Finding, InputError, Place
-from confide.estimation.tree_covariances import TreeLevel
+from confide.geography import AreaSet
 
-MOSTLY = 0.9
-"""A kind of area is taken for what so many of its areas are."""
 MOST_PIECES = 9
 """An area of at most so many units is followed by the spine, unless the settings of the release say otherwise."""
 
@@ -42,108 +33,6 @@ class Area:
     def from_blocks(cls, blocks: Iterable[str], name: str = "area") -> Area:
         """An area of these blocks."""
         return cls(name, tuple(blocks))
-
-
-@dataclass(frozen=True, eq=False)
-class AreaSet:
-    """The areas of one kind, over the blocks of a source."""
-
-    kind: str
-    codes: tuple[str, ...]
-    block: Integers
-    """Blocks by their number in the source, one entry for each block and area."""
-    area: Integers
-    """The area of each entry."""
-
-    @classmethod
-    def partition(cls, kind: str, codes: Sequence[str], area_of_block: Integers) -> AreaSet:
-        """Areas of which a block is in one at most: −1 for none."""
-        inside = np.flatnonzero(area_of_block >= 0)
-        return cls(kind, tuple(codes), inside, area_of_block[inside])
-
-    @property
-    def areas(self) -> int:
-        """How many there are."""
-        return len(self.codes)
-
-    def members(self, blocks: int) -> csr_matrix:
-        """Areas x blocks, ones and zeros."""
-        ones = np.ones(len(self.block), np.int64)
-        return csr_matrix((ones, (self.area, self.block)), shape=(self.areas, blocks))
-
-
-class SpineUnits:
-    """The units of a tree as sets of its blocks."""
-
-    def __init__(self, levels: Sequence[TreeLevel]):
-        self.of_block: list[Integers] = [np.arange(levels[-1].units)]
-        """For each level the unit of each block, the root first."""
-        self.parents = [level.parent for level in levels]
-        for level in reversed(levels[1:]):
-            self.of_block.insert(0, level.parent[self.of_block[0]])
-
-    @cached_property
-    def sizes(self) -> list[Integers]:
-        """For each level the number of blocks of each unit."""
-        return [np.bincount(units) for units in self.of_block]
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedAreas:
-    """Areas on a tree of units."""
-
-    areas: AreaSet
-    block: Integers
-    """Blocks of the tree; those that it does not have are left out, as nobody can be there."""
-    area: Integers
-    level: Integers
-    """For each area the level of the unit that it is; −1 where it is none."""
-    unit: Integers
-    pieces: Integers
-    """How many of the largest units that lie within it make up each area."""
-
-    @classmethod
-    def on(cls, areas: AreaSet, tree_block: Integers, units: SpineUnits) -> PlacedAreas:
-        """The areas on a tree; ``tree_block`` has for each block of the source its number there, or −1."""
-        inside = tree_block[areas.block] >= 0
-        block, area = tree_block[areas.block[inside]], areas.area[inside]
-        number = areas.areas
-        size = np.bincount(area, minlength=number)
-        level, unit, pieces = np.full(number, -1), np.full(number, -1), np.zeros(number, np.int64)
-        whole_above = np.zeros(0, np.int64)
-        for position, of_block in enumerate(units.of_block):
-            width = len(units.sizes[position])
-            pair, together = np.unique(area * width + of_block[block], return_counts=True)
-            inner = pair[together == units.sizes[position][pair % width]]
-            of_area, of_unit = np.divmod(inner, width)
-            same = size[of_area] == units.sizes[position][of_unit]
-            first = same & (level[of_area] < 0)
-            level[of_area[first]], unit[of_area[first]] = position, of_unit[first]
-            if position:
-                above = of_area * len(units.sizes[position - 1]) + units.parents[position][of_unit]
-                largest = ~np.isin(above, whole_above)
-            else:
-                largest = np.ones(len(inner), bool)
-            np.add.at(pieces, of_area[largest], 1)
-            whole_above = inner
-        return cls(areas, block, area, level, unit, pieces)
-
-    def followed(self, most: int, last: int) -> bool:
-        """Whether the spine follows this kind of area: nearly all have few pieces, and are not single blocks.
-
-        Args:
-            most: How many pieces are few.
-            last: The level of the blocks, which hardly anything but their cells is measured of.
-        """
-        there = self.pieces > 0
-        near = (self.pieces[there] <= most) & (self.level[there] != last)
-        return bool(there.any() and near.mean() >= MOSTLY)
-
-    @property
-    def on_spine(self) -> bool:
-        """Whether nearly all areas are units."""
-        there = self.pieces > 0
-        return bool(there.any() and (self.level[there] >= 0).mean() >= MOSTLY)
 
 
 def read_areas(file: Path, block_codes: NDArray[np.str_]) -> list[AreaSet]:

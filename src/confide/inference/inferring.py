@@ -22,10 +22,12 @@ from confide.answers import TypedAnswer
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError, Place
 from confide.estimation.linear_statements import bonferroni_level
+from confide.estimation.tree_answers import PlacedAreas, cells_at_once
 from confide.estimation.tree_gls import QueryFit
 from confide.estimation.unified_intervals import checked_level, count_intervals, normal_quantile
+from confide.geography import AreaSet
 from confide.inference.area_statements import AreaStatements
-from confide.inference.areas import Area, AreaSet, PlacedAreas, chosen
+from confide.inference.areas import Area, chosen
 from confide.inference.asked import AskedQuery
 from confide.inference.choosing import (
     EXACT,
@@ -44,8 +46,7 @@ from confide.inference.choosing import (
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
 from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_class
 from confide.inference.replicates import ReplicatedRelease
-from confide.inference.tree_answers import cells_at_once
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
 from confide.releases.tabular import masked
 
@@ -286,12 +287,12 @@ class Inference(TypedAnswer):
     def figures(self, kind: AreaSet, areas: Integers, query: AskedQuery) -> Figures:
         """What is known of a query in some areas of a kind, with what the rule says of each figure."""
         source, placed = self.source, self._placed(kind)
-        variance = source.answers.variances(placed, areas, query)
+        variance = source.answers.variances(placed, areas, query.groups)
         variance[variance > NOT_TOLD] = np.nan
         gls_sd = np.sqrt(variance)
         exact = gls_sd < KNOWN_SD
         gls_sd[exact] = 0.0
-        gls = None if source.tree is None else source.answers.figures(placed, areas, query)
+        gls = None if source.tree is None else source.answers.figures(placed, areas, query.groups)
         if gls is None:
             # Without the measurements, what is known is known from the records, which keep it.
             exact &= source.released is not None
@@ -360,7 +361,7 @@ class Inference(TypedAnswer):
         if not len(there):
             return None
         some = there[:: max(1, len(there) // MOST_TYPICAL)]
-        variance = self.source.answers.variances(placed, some, query)
+        variance = self.source.answers.variances(placed, some, query.groups)
         used = variance[(variance > KNOWN_SD**2) & (variance < NOT_TOLD)]
         return float(np.sqrt(used.mean())) if len(used) else 0.0
 
@@ -395,10 +396,7 @@ class Inference(TypedAnswer):
         """The variance of released figures if noise alone moved them: areas x cells, from the plan."""
         key = (kind.kind, query.name)
         if key not in self._noise:
-            result = np.zeros((kind.areas, query.cells))
-            for area_of_block in _layers(kind, len(self.source.block_codes)):
-                result += self._theory.variances(query.groups, area_of_block, kind.areas)
-            self._noise[key] = result
+            self._noise[key] = self._theory.variances(query.groups, kind)
         return self._noise[key]
 
     @cached_property
@@ -406,9 +404,9 @@ class Inference(TypedAnswer):
         return {}
 
     @cached_property
-    def _theory(self) -> ReleasedNoise:
+    def _theory(self) -> TopDownNoise:
         assert self.source.released is not None
-        return ReleasedNoise(ReplicatedRelease.of(self.source.released).problem)
+        return TopDownNoise(ReplicatedRelease.of(self.source.released).problem)
 
     # What else is asked of areas, by least squares.
 
@@ -492,7 +490,7 @@ class Inference(TypedAnswer):
         if source.released is not None or states is None:
             return []
         total = source.vocabulary.query("total")
-        variance = source.answers.variances(self._placed(states), np.arange(states.areas), total)[:, 0]
+        variance = source.answers.variances(self._placed(states), np.arange(states.areas), total.groups)[:, 0]
         codes = [states.codes[area] for area in np.flatnonzero(variance > KNOWN_SD**2).tolist()]
         if not codes:
             return []
@@ -657,17 +655,6 @@ def _share(text: str) -> tuple[str, str]:
 def _area_set(source: InferenceSource, area: Area) -> AreaSet:
     blocks = np.flatnonzero(np.isin(source.block_codes, np.array(area.blocks, np.str_)))
     return AreaSet(area.name, (area.name,), blocks, np.zeros(len(blocks), np.int64))
-
-
-def _layers(kind: AreaSet, blocks: int) -> Iterator[Integers]:
-    """Areas that may overlap as partitions: of each block one area at a time, −1 for none."""
-    entries = np.arange(len(kind.block))
-    while len(entries):
-        _, first = np.unique(kind.block[entries], return_index=True)
-        result = np.full(blocks, -1, np.int64)
-        result[kind.block[entries[first]]] = kind.area[entries[first]]
-        yield result
-        entries = np.delete(entries, first)
 
 
 CODES = [EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE]

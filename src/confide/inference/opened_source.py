@@ -19,16 +19,14 @@ from scipy.sparse import csr_matrix
 
 from confide.arrays import Floats, Integers
 from confide.errors import InputError, ParameterError, Place, ReleaseError
-from confide.estimation.linear_statements import (
-    quantile_intervals,
-    share_intervals,
-)
+from confide.estimation.linear_statements import quantile_intervals, share_intervals
 from confide.estimation.sectors import Study
+from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
 from confide.estimation.unified_intervals import count_intervals
-from confide.inference.areas import MOST_PIECES, Area, AreaSet, PlacedAreas, SpineUnits, outside
+from confide.geography import AreaSet
+from confide.inference.areas import MOST_PIECES, Area, outside
 from confide.inference.asked import AskedQuery, Vocabulary, read_study, shipped_tables
 from confide.inference.replicates import ReplicatedRelease, Replicates
-from confide.inference.tree_answers import TreeAnswers
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.measurements.folder import find_product
 from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
@@ -92,7 +90,7 @@ class InferenceSource:
     @cached_property
     def units(self) -> SpineUnits:
         """The units of the spine as sets of blocks."""
-        return SpineUnits(self.covariances.levels)
+        return SpineUnits(self.covariances.parents)
 
     @cached_property
     def answers(self) -> TreeAnswers:
@@ -356,7 +354,7 @@ def _of_folder(
 
 def _official_levels(tree: MeasuredTree) -> list[AreaSet]:
     """Official units by the codes of the file, or by those of the blocks; otherwise units of the spine by their ids."""
-    units, result = SpineUnits(tree.covariances.levels), []
+    units, result = SpineUnits(tree.covariances.parents), []
     codes = tree.block_codes
     public = bool((np.strings.str_len(codes) == BLOCK_DIGITS).all()) and bool(np.char.isdigit(codes).all())
     for level, position in zip(tree.units[:-1], tree.position[:-1], strict=True):
@@ -380,7 +378,7 @@ def _spine_levels(
     names: Sequence[str],
 ) -> list[AreaSet]:
     """The units of the spine by their ids, but for the blocks."""
-    units, result = SpineUnits(covariances.levels), []
+    units, result = SpineUnits(covariances.parents), []
     for name, position in zip(names[:-1], positions[:-1], strict=True):
         area = np.where(tree_block >= 0, units.of_block[position][tree_block], -1)
         result.append(AreaSet.partition(f"{SPINE}{name}", ids[name].tolist(), area))

@@ -33,6 +33,7 @@ from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place
 from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
+from confide.geography import AreaSet
 from confide.geography.spine import OUTSIDE
 from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_answer import (
@@ -47,7 +48,7 @@ from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTun
 from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -302,7 +303,7 @@ class _Tuner:
         axes = [attribute.name for attribute in schema.attributes]
         queries = {name: self.problem.strategy.query(name) for name in names}
         groups = {name: grouping_of(axes, query) for name, query in queries.items() if query.cells <= MOST_CELLS}
-        noise = {key: ReleasedNoise(problem) for key, problem in problems.items()}
+        noise = {key: TopDownNoise(problem) for key, problem in problems.items()}
         for geography in geographies(self.problem):
             area = geography.unit_of_block[self.problem.spine.rows]
             there = np.unique(area[area != OUTSIDE])
@@ -311,11 +312,10 @@ class _Tuner:
             some = there[np.unique(np.linspace(0, len(there) - 1, MOST_AREAS).round().astype(np.int64))]
             place = np.full(geography.units + 1, OUTSIDE, np.int64)  # the last entry is what OUTSIDE finds
             place[some] = np.arange(len(some))
+            codes = [geography.codes[number] for number in some.tolist()]
+            areas = AreaSet.partition(geography.name, codes, place[geography.unit_of_block])
             for name, grouping in groups.items():
-                expected = {
-                    key: _expected(each.variances(grouping, place[geography.unit_of_block], len(some)))
-                    for key, each in noise.items()
-                }
+                expected = {key: _expected(each.variances(grouping, areas)) for key, each in noise.items()}
                 if isfinite(expected["now"]):
                     yield ExpectedChange(
                         geography.name, len(there), name, expected["now"], expected["present"], expected.get("best")

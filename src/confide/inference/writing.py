@@ -28,7 +28,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.errors import ParameterError, Place
-from confide.inference.areas import AreaSet
+from confide.geography import AreaSet
 from confide.inference.choosing import METHODS
 from confide.inference.inferring import Inference
 from confide.report.charts import Chart, chart

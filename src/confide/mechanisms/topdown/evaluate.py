@@ -12,24 +12,22 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Engine, Source
 from confide.engines.protocol import Format, cell_index, private_folder, write_parquet, write_text
-from confide.errors import ParameterError, Place, ReleaseError, RunError
-from confide.estimation.sectors import SectorCount, Sectors
+from confide.errors import Place, ReleaseError, RunError
+from confide.geography import AreaSet
 from confide.geography.spine import OUTSIDE
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.characteristics import (
@@ -45,340 +43,25 @@ from confide.mechanisms.topdown.characteristics import (
     measures_of,
     pooled,
 )
-from confide.mechanisms.topdown.constraints import invariant_level, known_together
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements.folder import find_measurements
 from confide.mechanisms.topdown.measurements.layout import DP_QUERY, FOLDER, level_folder, query_layout
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
-from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
-from confide.mechanisms.topdown.whole_tree import PlannedTree, grouping_of, planned_tree, sectors_of
-from confide.noise import NoiseDistribution, ReleaseKey
+from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy
+from confide.mechanisms.topdown.whole_tree import grouping_of
+from confide.noise import ReleaseKey
 from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import Job, NoiseSource, Residuals
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report.certificate import LoneFigures
-from confide.schema import DETAILED, TOTAL
+from confide.schema import DETAILED
 from confide.utility import LargestGroup, LargestGroups
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of
-
-if TYPE_CHECKING:
-    from confide.mechanisms.topdown.expected_errors import ReleasedNoise
-
-# The noise alone: the variance of a count if estimates were least squares and nothing else.
-#
-# Without non-negativity, bounds and rounding, the best linear estimate of any count of any area is least squares on the
-# whole tree (``confide.estimation.tree_covariances``), and its variance follows from the plan alone.
-#
-# A histogram with too many cells that are not alike is not inverted. There it is the variance of least squares that go
-# down the spine and learn nothing from below, in two steps.
-#
-# **Within a unit.** Measured queries q with variances σ_q² and matrices M_q give the histogram the covariance
-# C = (Σ_q M_qᵀM_q / σ_q²)⁻¹. A characteristic is a sum over a set of cells, with indicator s. Its variance is
-#
-#     v = sᵀCs;   v = v⊥ = sᵀCs − (sᵀC1)² / 1ᵀC1   where the total is known;   v = v⊥ + (sᵀC1 / 1ᵀC1)² σ_T²
-#
-# where the total is estimated in a pass of its own, from a measurement with variance σ_T². Of a histogram that is too
-# large even for that, the variance is that of the inverse-variance mean of all queries q that determine the
-# characteristic, by n_q of their N_q cells each: 1 / Σ_q 1 / (n_q σ_q²), which is no smaller than that of one fit to
-# all. Where the total is known, n_q (N_q − n_q) / N_q stands for n_q; a total with a pass of its own has σ_T².
-#
-# **Along the spine.** The children c of a unit u add up to it. Their covariances are alike but for a factor λ_c (units
-# that took over the share of an only child have less noise), so that, with Λ = Σ_c λ_c, the error of a child is
-# E_c = ε_c + (λ_c / Λ)(E_u − Σ ε), ε_c of variance λ_c v. The error of an area A within u is a_u E_u + η_u, where
-#
-#     a_u = Σ_c a_c λ_c / Λ,   Var η_u = Σ_c Var η_c + v · (Σ_c a_c² λ_c − (Σ_c a_c λ_c)² / Λ),
-#
-# with a = 1 in the blocks of A and 0 in others. So the variance of A is Σ_ℓ k_ℓ(A) v_ℓ over the levels ℓ, and k does
-# not depend on the characteristic. Proof and limits: ``docs/concepts/evaluation.md``.
-
-
-MOST_CELLS = 4_096
-"""The largest histogram that is inverted."""
-
-ROUNDING = 1e-9
-"""A contribution below this, of at least one where a unit is cut at all, is a rounding error."""
-
-SMALLEST = 1e-12
-"""Stands for the variance of noise that is always zero."""
-
-
-class LeastSquaresNoise:
-    """The variances of least squares: on the whole tree, or down the spine where the histogram is too large for it."""
-
-    def __init__(self, problem: TopDownProblem, characteristics: Sequence[Characteristic]):
-        self._problem, self._characteristics = problem, characteristics
-        self._sectors: Sectors | None = None
-        try:
-            self._sectors = sectors_of(problem.strategy)[0]
-        except ParameterError:
-            self._theory = NoiseTheory(problem)
-
-    def variances(self, geography: EvaluationGeography) -> Mapping[str, Floats]:
-        """For each characteristic the variances of its cells: cells x areas; NaN where nothing tells a count."""
-        return self._down_the_spine(geography) if self._sectors is None else self._on_the_tree(geography)
-
-    @cached_property
-    def _plan(self) -> Plan:
-        return plan_problem(self._problem)
-
-    @cached_property
-    def _tree(self) -> PlannedTree:
-        problem = self._problem
-        return planned_tree(problem.strategy, problem.spine, self._plan, problem.columns, variance=_variance)
-
-    @cached_property
-    def _counts(self) -> dict[str, list[SectorCount]]:
-        """For each characteristic its cells, each a product of sets of levels."""
-        assert self._sectors is not None
-        names = [attribute.name for attribute in self._problem.strategy.schema.attributes]
-        result = {}
-        for one in self._characteristics:
-            groups = grouping_of(names, self._problem.strategy.query(one.name))
-            listed = product(*([(axis, g == k) for k in range(int(g.max()) + 1)] for axis, g in groups.items()))
-            result[one.name] = [self._sectors.count(dict(cell)) for cell in listed]
-        return result
-
-    def _on_the_tree(self, geography: EvaluationGeography) -> dict[str, Floats]:
-        assert self._sectors is not None
-        spine, sectors = self._problem.spine, self._sectors
-        area = geography.unit_of_block[spine.rows]
-        block = np.flatnonzero(area != OUTSIDE)
-        vectors: dict[bytes, Floats] = {}  # gᵀVg by sector, for each core vector g that is asked for
-
-        of_spine = _level_of(spine, area)
-
-        def forms(core: Floats) -> Floats:
-            key = core.tobytes()
-            if key not in vectors:
-                by_sector = np.zeros((geography.units, len(sectors.sectors)))
-                if of_spine is None:
-                    of_areas = self._tree.covariances.area_forms(block, area[block], geography.units, core[None])
-                    by_sector = of_areas[:, :, 0, 0]
-                else:  # units of one level are alike by the thousand
-                    position, area_of_unit = of_spine
-                    inside = area_of_unit != OUTSIDE
-                    of_units = self._tree.covariances.unit_forms(self._tree.position[position], core)
-                    by_sector[area_of_unit[inside]] = of_units[inside]
-                vectors[key] = np.maximum(by_sector, 0)
-            return vectors[key]
-
-        result = {
-            name: np.stack([forms(count.core) @ sectors.weights(count) for count in counts])
-            for name, counts in self._counts.items()
-        }
-        smallest = min(_variance(measure.unbounded) for measure in self._plan.measures)
-        return {name: np.where(each < ROUNDING * smallest, 0.0, each) for name, each in result.items()}
-
-    def _down_the_spine(self, geography: EvaluationGeography) -> dict[str, Floats]:
-        parts = {
-            total: self._theory.contributions(geography.unit_of_block, geography.units, total=total)
-            for total in (True, False)
-        }
-        return {
-            name: np.stack([_noise(parts[name == "total"], variance) for variance in within])
-            for name, within in self._within.items()
-        }
-
-    @cached_property
-    def _within(self) -> dict[str, Floats]:
-        """For each query the variances of its cells within a unit of each level: cells x levels."""
-        sets = [one.groups[None, :] == np.arange(one.cells)[:, None] for one in self._characteristics]
-        stacked = self._theory.variances(np.concatenate(sets))
-        parts = np.split(stacked, np.cumsum([len(part) for part in sets])[:-1])
-        return {one.name: part for one, part in zip(self._characteristics, parts, strict=True)}
-
-
-def _level_of(spine: TopDownSpine, area: Integers) -> tuple[int, Integers] | None:
-    """The level of the spine whose units are the areas of these blocks, and the area of each of its units; None if the
-    areas are not units of one level."""
-    for position, level in enumerate(spine.levels):
-        area_of_unit = area[level.first_block[:-1]]
-        inside = area_of_unit[area_of_unit != OUTSIDE]
-        if len(np.unique(inside)) == len(inside) and (area_of_unit[spine.unit_of_block(level.name)] == area).all():
-            return position, area_of_unit
-    return None
-
-
-def _variance(law: NoiseDistribution) -> float:
-    return max(law.variance(), SMALLEST)
-
-
-class NoiseTheory:
-    """The noise-only variances of one plan, without what lower levels tell of upper ones."""
-
-    def __init__(self, problem: TopDownProblem):
-        self._problem = problem
-        self._scales = [_scales(level_strategy, level) for level_strategy, level in problem.levels()]
-        strategy = problem.strategy
-        names = list(strategy.level_names)
-        total_of_frame = any(i.query == "total" and i.frame for i in strategy.constraints.invariants)
-        lowest = invariant_level(strategy)
-        last = len(names) if total_of_frame else 0 if lowest is None else names.index(lowest) + 1
-        self._known = [position < last for position in range(len(names))]
-        split = not total_of_frame and lowest is not None and problem.spine.split is not None and last > 1
-        self._together = known_together(strategy, problem.spine.levels[last - 1]) if split else None
-
-    def known(self, level: int) -> bool:
-        """Whether the totals of the units of a level are published as they are."""
-        return self._known[level]
-
-    @property
-    def together(self) -> bool:
-        """Whether parts of units are known together only."""
-        return self._together is not None
-
-    def contributions(self, unit_of_row: NDArray[np.int64], units: int, *, total: bool) -> Floats:
-        """k of each unit of a partition of the frame's rows: units x levels."""
-        spine = self._problem.spine
-        return contributions(spine, self._scales, unit_of_row[spine.rows], units, self.known_with(total=total))
-
-    def known_with(self, *, total: bool) -> tuple[int, NDArray[np.int64]] | None:
-        """The level on which groups of units have a known sum, and the group of each unit; for totals alone."""
-        if not total or self._together is None:
-            return None
-        return (self._known.index(False) - 1 if False in self._known else len(self._known) - 1, self._together)
-
-    def variances(self, sets: NDArray[np.bool_]) -> Floats:
-        """v of each characteristic on each level: characteristics x levels. ``sets`` is characteristics x cells, and
-        the first is the total."""
-        columns = []
-        for (level_strategy, _), total_known in zip(self._problem.levels(), self._known, strict=True):
-            v = within_unit(self._problem, level_strategy, sets, total_known=total_known)
-            if total_known and self._together is not None:
-                v[:1] = within_unit(self._problem, level_strategy, sets[:1], total_known=False)
-            columns.append(v)
-        return np.stack(columns, axis=1)
-
-
-def contributions(
-    spine: TopDownSpine,
-    scales: Sequence[Floats],
-    area_of_block: NDArray[np.int64],
-    areas: int,
-    together: tuple[int, NDArray[np.int64]] | None = None,
-) -> Floats:
-    """k of each area and level, from the blocks up.
-
-    ``scales`` gives λ of the units of each level; ``area_of_block`` the area of each block of the spine. ``together``
-    is a level on which groups of units, rather than the children of a unit, have a known sum; nothing above matters.
-    """
-    result = np.zeros((areas, len(spine.levels)))
-    inside = area_of_block != OUTSIDE
-    unit, area = np.flatnonzero(inside), area_of_block[inside]
-    part = np.ones(len(unit))
-    for position in range(len(spine.levels) - 1, -1, -1):
-        level, scale = spine.levels[position], scales[position]
-        stops = together is not None and together[0] == position
-        if position == 0 and not stops:
-            np.add.at(result[:, 0], area, part * part * scale[unit])
-            break
-        group = together[1] if together is not None and stops else level.parent
-        group_scale = np.bincount(group, scale)
-        key, pair = np.unique(group[unit] * areas + area, return_inverse=True)
-        first = np.bincount(pair, part * scale[unit])
-        second = np.bincount(pair, part * part * scale[unit])
-        unit, area = np.divmod(key, areas)
-        np.add.at(result[:, position], area, second - first * first / group_scale[unit])
-        if stops:
-            break
-        part = first / group_scale[unit]
-    # What is left of a difference of equal numbers is nothing.
-    result[result < ROUNDING] = 0
-    return result
-
-
-def within_unit(
-    problem: TopDownProblem, level_strategy: LevelStrategy, sets: NDArray[np.bool_], *, total_known: bool
-) -> Floats:
-    """v of each characteristic (a row of ``sets``) in a unit with the share of its level; NaN where not determined."""
-    if not level_strategy.share:
-        return np.full(len(sets), np.nan)
-    variances = {
-        query.name: max(law_of(problem.strategy, level_strategy, query).variance(), SMALLEST)
-        for query in level_strategy.queries
-    }
-    own_pass = level_strategy.estimation.least_squares[0]
-    alone = own_pass.queries == own_pass.constrain == ("total",) and "total" in variances
-    of_total = variances.pop("total") if alone else None
-    possible = ~problem.strategy.constraints.zero_cells(problem.strategy.schema)
-    groups = {name: problem.groups(name) for name in variances}
-    covariance = _covariance(groups, variances, sets, possible)
-    if covariance is None:
-        means = _inverse_variance_means(groups, variances, sets, possible, total_known=total_known)
-        if of_total is not None and not total_known:
-            means[sets[:, possible].all(axis=1)] = of_total
-        return means
-    own, with_total, total = covariance
-    beside_total = own - with_total**2 / total
-    beside_total[beside_total < ROUNDING * own] = 0
-    if total_known:
-        return beside_total
-    return own if of_total is None else beside_total + (with_total / total) ** 2 * of_total
-
-
-def _covariance(
-    groups: dict[str, NDArray[np.int64]],
-    variances: dict[str, float],
-    sets: NDArray[np.bool_],
-    possible: NDArray[np.bool_],
-) -> tuple[Floats, Floats, float] | None:
-    """sᵀCs and sᵀC1 of each characteristic, and 1ᵀC1; None where C is too large or the queries do not determine it."""
-    if len(possible) > MOST_CELLS or not variances:
-        return None
-    smallest = min(variances.values())
-    information = np.zeros((int(possible.sum()),) * 2)
-    for name, variance in variances.items():
-        group = groups[name][possible]
-        information[group[:, None] == group[None, :]] += smallest / variance
-    try:
-        factor = cho_factor(information, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    wanted = np.vstack([sets[:, possible], np.ones(int(possible.sum()), bool)]).astype(float)
-    solved = smallest * cho_solve(factor, wanted.T)
-    own = np.einsum("cs,sc->c", wanted, solved)
-    return own[:-1], wanted[:-1] @ solved[:, -1], float(own[-1])
-
-
-def _inverse_variance_means(
-    groups: dict[str, NDArray[np.int64]],
-    variances: dict[str, float],
-    sets: NDArray[np.bool_],
-    possible: NDArray[np.bool_],
-    *,
-    total_known: bool,
-) -> Floats:
-    """The variance of the mean of all queries that determine a characteristic; NaN where none does.
-
-    The sum of n of the N cells of a query has n times the variance of a cell; where the sum of all N is known, the
-    difference is divided among them, and n (N − n) / N times is left: nothing for the total itself.
-    """
-    weights = np.zeros(len(sets))
-    for name, variance in variances.items():
-        group = groups[name][possible]
-        sizes = np.bincount(group)
-        cells = int((sizes > 0).sum())
-        for number, chosen in enumerate(sets[:, possible]):
-            inside = np.bincount(group, chosen, minlength=len(sizes))
-            if ((inside == 0) | (inside == sizes)).all():
-                summed = int((inside > 0).sum())
-                times = summed * (cells - summed) / cells if total_known else summed
-                weights[number] += 1 / (times * variance) if times else np.inf
-    with np.errstate(divide="ignore"):
-        return np.where(weights > 0, 1 / weights, np.nan)
-
-
-def _scales(level_strategy: LevelStrategy, level: TopDownLevel) -> Floats:
-    """λ of each unit: the share of the level by the unit's. An only child without a share follows its parent."""
-    table = [
-        float(level_strategy.share / share) if share and level_strategy.share else 1.0 for share in level.shares.table
-    ]
-    return np.array(table)[level.shares.index]
-
 
 FIXED = frozenset(
     {
@@ -548,26 +231,20 @@ class TruthComparison:
         self.measures = measures_of(problem.strategy.schema)
         also = (*self.measures.queries, *self.measures.largest_group)
         self.characteristics = characteristics(problem.strategy, also)
-        self.noise = LeastSquaresNoise(problem, self.characteristics)
+        names = [attribute.name for attribute in problem.strategy.schema.attributes]
+        self._groups = {one.name: grouping_of(names, problem.strategy.query(one.name)) for one in self.characteristics}
+        self._best, self._in_use = TopDownNoise(problem, TREE), TopDownNoise(problem)
 
-    @cached_property
-    def _down_the_spine(self) -> ReleasedNoise:
-        from confide.mechanisms.topdown.expected_errors import ReleasedNoise
-
-        return ReleasedNoise(self.problem)
-
-    def noise_of_estimator(self, geography: EvaluationGeography, best: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """The variances that the estimator in use has without constraints: cells x areas. With tree evidence they are
-        the best there are; with own measurements, those of least squares that go down the spine."""
-        strategy = self.problem.strategy
-        if strategy.evidence == TREE:
-            return best
-        from confide.mechanisms.topdown.expected_errors import combined
-
-        noise, names = self._down_the_spine, [attribute.name for attribute in strategy.schema.attributes]
-        parts = {total: noise.parts(geography.unit_of_block, geography.units, total=total) for total in (True, False)}
-        groups = {one.name: grouping_of(names, strategy.query(one.name)) for one in self.characteristics}
-        return {name: combined(parts[name == TOTAL], noise.within(each)).T for name, each in groups.items()}
+    def noise(self, geography: EvaluationGeography) -> Mapping[str, tuple[Floats, Floats]]:
+        """For each characteristic the variances of its cells without constraints, of the best linear estimates and of
+        the estimator in use: cells x areas each."""
+        areas = AreaSet.partition(geography.name, geography.codes, geography.unit_of_block)
+        result = {}
+        for name, groups in self._groups.items():
+            in_use = self._in_use.variances(groups, areas).T
+            same = self._best.method == self._in_use.method
+            result[name] = in_use if same else self._best.variances(groups, areas).T, in_use
+        return result
 
 
 def evaluate(
@@ -608,8 +285,7 @@ def evaluate(
     totals: dict[str, AreaTotals] = {}
     for number, geography in enumerate(comparison.geographies):
         counts = _counts(engine, pairs, places, number, geography)
-        noise = comparison.noise.variances(geography)
-        of_estimator = comparison.noise_of_estimator(geography, noise)
+        noise = comparison.noise(geography)
         ((true_total, total),) = counts.cells_of(looked_at[0])
         if geography.name in totals_of:
             totals[geography.name] = AreaTotals(geography.codes, true_total, total)
@@ -618,8 +294,7 @@ def evaluate(
         population = bin_of(POPULATION_BINS, true_total)
         for one in looked_at:
             sums = None if made_up is None else made_up.sums[geography.name, one.name]
-            variances = (noise[one.name], of_estimator[one.name])
-            accuracies, largest = _look_at(one, geography, counts, population, variances, sums)
+            accuracies, largest = _look_at(one, geography, counts, population, noise[one.name], sums)
             rows += accuracies
             shares += _shares(one, geography, largest, measures)
         advance(1)
@@ -765,13 +440,6 @@ def _shares(
         LargestGroupShare(geography.name, characteristic.name, least, largest.result(least))
         for least in (0, LEAST_PEOPLE)
     ]
-
-
-def _noise(contributions: Floats, variances: Floats) -> Floats:
-    """Σ_ℓ k_ℓ v_ℓ for each area; a level that adds nothing need not have a variance."""
-    needed = (contributions > 0).any(axis=0)
-    result: Floats = contributions[:, needed] @ variances[needed]
-    return result
 
 
 def _write_places(comparison: TruthComparison, folder: Path) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -129,6 +130,29 @@ class TopDownProblem:
     def levels(self) -> list[tuple[LevelStrategy, TopDownLevel]]:
         """Strategy and spine, level by level, the root first."""
         return [(self.strategy.level(level.name), level) for level in self.spine.levels]
+
+    @cached_property
+    def share_runs(self) -> dict[str, list[tuple[int, int] | None]]:
+        """For each class of units of each level the levels whose shares it has, from one to another; None where it has
+        none."""
+        result = {}
+        for first, level in enumerate(self.spine.levels):
+            ends, total = {}, Fraction(0)
+            for last, own in enumerate(self.strategy.levels[first:], start=first + 1):
+                total += own.share
+                ends[total] = last
+            result[level.name] = [(first, ends[share]) if share else None for share in level.shares.table]
+        return result
+
+    def with_parts(self, parts: Mapping[tuple[str, ...], Fraction]) -> TopDownProblem:
+        """The problem of a strategy with other parts of the budget: units that took over shares have those of it."""
+        strategy, levels = self.strategy.with_parts(parts), []
+        for level in self.spine.levels:
+            runs = self.share_runs[level.name]
+            sums = (sum((own.share for own in strategy.levels[slice(*run)]), Fraction(0)) if run else 0 for run in runs)
+            table = tuple(Fraction(share) for share in sums)
+            levels.append(replace(level, shares=replace(level.shares, table=table)))
+        return replace(self, strategy=strategy, spine=replace(self.spine, levels=tuple(levels)))
 
 
 def plan_problem(problem: TopDownProblem) -> Plan:

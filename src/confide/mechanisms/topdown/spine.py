@@ -258,6 +258,11 @@ class TopDownSpine:
         """The names of the levels, root first."""
         return [level.name for level in self.levels]
 
+    @property
+    def parents(self) -> list[NDArray[np.int64]]:
+        """For each level the parent of each unit, root first."""
+        return [level.parent for level in self.levels]
+
     def level(self, name: str) -> TopDownLevel:
         """The level of that name."""
         return self.levels[self.names.index(name)]

@@ -181,6 +181,25 @@ class Strategy:
         """The same shares of another budget."""
         return replace(self, budget=positive(budget, "budget"))
 
+    @property
+    def parts(self) -> dict[tuple[str, ...], Fraction]:
+        """Of each query on each level, by the names of both, its part of the budget."""
+        return {
+            (level.name, query.name): self.budget * level.share * query.share
+            for level in self.levels
+            for query in level.queries
+        }
+
+    def with_parts(self, parts: Mapping[tuple[str, ...], Fraction]) -> Strategy:
+        """The strategy with other :attr:`parts`: their sum is its budget."""
+        total = sum(parts.values(), Fraction(0))
+        levels = []
+        for level in self.levels:
+            own = sum((parts[level.name, query.name] for query in level.queries), Fraction(0))
+            queries = tuple(replace(query, share=parts[level.name, query.name] / own) for query in level.queries)
+            levels.append(replace(level, share=own / total, queries=queries))
+        return replace(self, levels=tuple(levels), budget=total)
+
     def with_smallest(self, name: str) -> Strategy:
         """The same with the office's word for the smallest places, which strategy files call ``block``."""
         *above, last = self.levels

@@ -30,8 +30,8 @@ from confide.estimation.tree_design import (
     TreeDesign,
     best_shares,
 )
-from confide.mechanisms.topdown.evaluate import NoiseTheory
-from confide.mechanisms.topdown.expected_errors import InSectors
+from confide.geography import AreaSet
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, TREE, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.targets import LimitedCounts
@@ -94,7 +94,8 @@ class ShareDesign:
         for position, level in zip(self.tree.position, self.problem.spine.levels, strict=True):
             own = strategy.level(level.name)
             rows = []
-            for share in self._class_shares(strategy, level.name, level.shares.table):
+            for first, last in self._runs(level.name):
+                share = sum((each.share for each in strategy.levels[first:last]), Fraction(0))
                 parts = unit_shares(strategy, own, share)
                 rows.append([float(parts.get(name, 0)) for name in names])
             result[position] = np.array(rows).reshape(-1, len(names))
@@ -104,15 +105,9 @@ class ShareDesign:
     def _levels(self) -> Sequence[Any]:
         return self.tree.covariances.levels
 
-    def _class_shares(self, strategy: Strategy, name: str, table: Sequence[Fraction]) -> list[Fraction]:
-        """The shares of the classes of a level that are measured, of a strategy with other shares: runs of levels."""
-        return [sum((level.share for level in strategy.levels[a:b]), Fraction(0)) for a, b in self._runs(name, table)]
-
-    def _runs(self, name: str, table: Sequence[Fraction]) -> list[tuple[int, int]]:
-        """For each class of units that is measured, the levels whose shares it has: from one to another."""
-        strategy = self.problem.strategy
-        runs = share_runs(strategy, strategy.level_names.index(name), table)
-        return [run for run in runs if run is not None]
+    def _runs(self, name: str) -> list[tuple[int, int]]:
+        """For each class of units of a level that is measured, the levels whose shares it has: from one to another."""
+        return [run for run in self.problem.share_runs[name] if run is not None]
 
     @cached_property
     def linear(self) -> LinearPrecisions:
@@ -120,7 +115,7 @@ class ShareDesign:
         names, strategy = list(self.tree.queries), self.problem.strategy
         loads = [np.zeros((0, len(names), len(self.unknowns))) for _ in self._levels]
         for position, level in zip(self.tree.position, self.problem.spine.levels, strict=True):
-            runs = self._runs(level.name, level.shares.table)
+            runs = self._runs(level.name)
             load = np.zeros((len(runs), len(names), len(self.unknowns)))
             own = [query.name for query in strategy.level(level.name).queries]
             for row, (first, last) in enumerate(runs):
@@ -159,38 +154,12 @@ class ShareDesign:
         return replace(strategy, levels=tuple(levels), budget=budget, bypass=BY_QUERY, evidence=TREE)
 
 
-def with_shares_of(problem: TopDownProblem, strategy: Strategy) -> TopDownProblem:
-    """The problem with another strategy of the same levels: units that took over shares have those of the new one."""
-    levels = []
-    for position, level in enumerate(problem.spine.levels):
-        runs = share_runs(problem.strategy, position, level.shares.table)
-        shares = [sum((own.share for own in strategy.levels[slice(*run)]), Fraction(0)) if run else 0 for run in runs]
-        table = tuple(Fraction(share) for share in shares)
-        levels.append(replace(level, shares=replace(level.shares, table=table)))
-    return replace(problem, strategy=strategy, spine=replace(problem.spine, levels=tuple(levels)))
-
-
-def share_runs(strategy: Strategy, first: int, table: Sequence[Fraction]) -> list[tuple[int, int] | None]:
-    """For each class of units of a level the levels whose shares it has, from one to another; None where it has none.
-
-    Args:
-        strategy: What the shares are of.
-        first: The place of the level.
-        table: The shares of its classes of units.
-    """
-    ends, total = {}, Fraction(0)
-    for last, level in enumerate(strategy.levels[first:], start=first + 1):
-        total += level.share
-        ends[total] = last
-    return [(first, ends[share]) if share else None for share in table]
-
-
 @dataclass(frozen=True, eq=False)
 class OwnDesign:
     """The variances of what a strategy publishes if every unit is estimated from its own measurements, by its budget.
 
     It stands where a :class:`ShareDesign` does for a strategy with ``evidence = "own"``, whose figures are not least
-    squares on the whole tree: its numbers are those of :class:`~.expected_errors.ReleasedNoise`.
+    squares on the whole tree: its numbers are those of :class:`~.figure_noise.TopDownNoise`.
 
     Args:
         problem: Strategy, frame and spine. No record is looked at.
@@ -199,22 +168,14 @@ class OwnDesign:
     problem: TopDownProblem
 
     @cached_property
-    def _small(self) -> TopDownProblem:
-        """The same with so small a budget that the variance of noise is its parameter, and goes by one over it."""
-        return replace(self.problem, strategy=self.problem.strategy.with_budget(SMALL))
-
-    @cached_property
-    def _theory(self) -> NoiseTheory:
-        return NoiseTheory(self._small)
-
-    @cached_property
-    def _model(self) -> InSectors:
-        return InSectors(self._small, self._theory)
+    def _noise(self) -> TopDownNoise:
+        """With so small a budget that the variance of noise is its parameter, and goes by one over it."""
+        return TopDownNoise(replace(self.problem, strategy=self.problem.strategy.with_budget(SMALL)))
 
     @property
     def sectors(self) -> Sectors:
         """Core and free axes."""
-        return self._model.sectors
+        return self._noise.sectors
 
     def area_counts(self, _area_of_block: Integers, vectors: Floats) -> AreaFunctions:
         """Functions of areas by their vectors alone: which units an area has is a matter of its noise by level."""
@@ -223,11 +184,9 @@ class OwnDesign:
     def variances(self, limited: LimitedCounts) -> Floats:
         """The variances of what a target limits, with a budget of one; infinite where nothing determines it."""
         total = not limited.target.of_share and limited.target.query == TOTAL
-        geography = limited.geography
-        parts = self._theory.contributions(geography.unit_of_block, geography.units, total=total)[limited.areas]
-        within = self._model.of_functions(limited.counts.vectors, total=total).T
-        noise = np.where(parts > 0, parts * np.where(np.isnan(within), np.inf, within), 0.0)
-        return np.asarray(noise.sum(axis=1) * float(SMALL), np.float64)
+        kind = limited.geography
+        areas = AreaSet.partition(kind.name, kind.codes, kind.unit_of_block)
+        return self._noise.of_functions(limited.counts.vectors, areas, limited.areas, total=total) * float(SMALL)
 
 
 def rounded_parts(shares: Floats, parts: int = PARTS) -> list[Fraction]:

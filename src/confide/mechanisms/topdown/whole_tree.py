@@ -15,7 +15,7 @@ import numpy as np
 from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.sectors import Grouping, SectorQuery, Sectors, check_core
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
-from confide.mechanisms.topdown.constraints import invariant_level, known_together
+from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.noise import NoiseDistribution
@@ -160,17 +160,19 @@ def with_known_totals(
         at_hand: For each level whether its numbers are at hand; without it, all are.
     """
     at_hand = [True] * len(levels) if at_hand is None else at_hand
-    known = _totals_known(strategy, spine)[: len(levels)]
+    last, together = known_levels(strategy, spine)
+    at = last - 1
     with_totals = [
-        TreeLevel(level.parent, level.measured, level.information, known[position] & at_hand[position])
-        for position, level in enumerate(levels)
+        TreeLevel(
+            level.parent,
+            level.measured,
+            level.information,
+            np.full(level.units, at_hand[place] and place < last and not (place == at and together is not None)),
+        )
+        for place, level in enumerate(levels)
     ]
-    at = _lowest(strategy, spine)
-    if not (_split(strategy, spine) and at < len(levels) and at_hand[at]):
+    if together is None or at >= len(levels) or not at_hand[at]:
         return KnownTotalsTree(with_totals, tuple(range(len(levels))), None, None)
-    official = spine.levels[at].official
-    assert official is not None, "checked before the run"
-    together = np.unique(official, return_inverse=True)[1].reshape(-1).astype(np.int64)
     between = with_level_between(with_totals, at, together, sectors)
     position_of = tuple(position + (position >= at) for position in range(len(levels)))
     return KnownTotalsTree(between, position_of, at, together)
@@ -202,26 +204,14 @@ def _nothing(sectors: Sectors) -> Floats:
     return np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
 
 
-def _lowest(strategy: Strategy, spine: TopDownSpine) -> int:
-    """The place of the lowest level whose totals are taken from the records and published, or −1."""
-    lowest = invariant_level(strategy)
-    return -1 if lowest is None else spine.names.index(lowest)
-
-
-def _split(strategy: Strategy, spine: TopDownSpine) -> bool:
-    """Whether parts of official units are known together only."""
+def known_levels(strategy: Strategy, spine: TopDownSpine) -> tuple[int, Integers | None]:
+    """On how many levels, from the root down, the numbers of records are published as they are; and for each unit of
+    the last of them the number of its group, where parts of official units are known together only."""
     if any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants):
-        return False
-    at = _lowest(strategy, spine)
-    together = known_together(strategy, spine.levels[at]) if at > 0 else None
-    return together is not None and len(np.unique(together)) < len(together)
-
-
-def _totals_known(strategy: Strategy, spine: TopDownSpine) -> list[Booleans]:
-    """For each level the units whose totals are published, each by itself."""
-    everywhere = any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants)
-    last = len(spine.levels) - 1 if everywhere else _lowest(strategy, spine)
-    known = [np.full(level.units, position <= last) for position, level in enumerate(spine.levels)]
-    if _split(strategy, spine):
-        known[last][:] = False
-    return known
+        return len(spine.levels), None
+    lowest = invariant_level(strategy)
+    last = 0 if lowest is None else spine.names.index(lowest) + 1
+    official = spine.levels[last - 1].official if last > 1 else None
+    if official is None or len(np.unique(official)) == len(official):
+        return last, None
+    return last, np.unique(official, return_inverse=True)[1].reshape(-1).astype(np.int64)

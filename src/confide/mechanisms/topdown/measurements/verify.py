@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from confide.arrays import Floats, Integers
 from confide.errors import Finding, Place, RunError
+from confide.geography import AreaSet
 from confide.mechanisms.topdown.descent import Evidence, estimates_folder
-from confide.mechanisms.topdown.expected_errors import ReleasedNoise
+from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
     DP_QUERY,
@@ -288,7 +289,7 @@ class Watchdog:
     def __init__(self, problem: TopDownProblem, counts: Any):
         """``counts``: the released histograms, blocks of the spine x cells."""
         self._problem, self._counts = problem, counts
-        self._noise = ReleasedNoise(problem)
+        self._noise = TopDownNoise(problem)
         zero = problem.strategy.constraints.zero_cells(problem.strategy.schema)
         self._possible = np.flatnonzero(~zero)
         self.distances: dict[tuple[str, str], Distance] = {}
@@ -339,10 +340,10 @@ class Watchdog:
         level = problem.spine.levels[place]
         members = sp.csr_matrix((np.ones(len(groups), np.int64), (np.arange(len(groups)), groups)))
         names = [attribute.name for attribute in problem.strategy.schema.attributes]
-        areas = np.full(len(problem.frame.spine.blocks.unit_of_block), -1, np.int64)
-        areas[problem.spine.rows] = problem.spine.unit_of_block(level.name)
+        codes = [str(unit) for unit in range(level.units)]
+        areas = AreaSet(level.name, tuple(codes), problem.spine.rows, problem.spine.unit_of_block(level.name))
         asked = grouping_of(names, problem.strategy.query(query))
-        estimate = np.sqrt(self._noise.variances(asked, areas, level.units))
+        estimate = np.sqrt(self._noise.variances(asked, areas))
         zeros, rounding = self._zeros_of(place)[:, None], self._rounding(place, query, groups)
 
         def allowed(noise: Floats, units: Integers) -> Floats:

@@ -1,46 +1,38 @@
 """``accuracy.*`` and ``accuracy.html`` of a release: how far off its figures may be, from the plan alone.
 
-The numbers are :func:`~confide.mechanisms.topdown.expected_errors.accuracy_table`. They are written when a release is,
-made again from its public files when it is verified, and become a page for people who decide.
+The numbers are :func:`accuracy_table`, by :class:`~confide.mechanisms.topdown.figure_noise.TopDownNoise`. They are
+written when a release is, made again from its public files when it is verified, and become a page for people who
+decide. Figures are never below zero, which takes errors away where people are few. So for figures of a size the
+expected error is that of max(0, n + E), E normal with the variance of the figure: ``docs/concepts/inference.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, log10
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from scipy.special import ndtr
 
+from confide.arrays import Floats, Integers
 from confide.errors import ConfideError
-from confide.mechanisms.topdown.expected_errors import (
-    ACCURACY as COLUMNS,
-)
-from confide.mechanisms.topdown.expected_errors import (
-    IN_SECTORS,
-    MEANS_OF_QUERIES,
-    ON_THE_TREE,
-    ReleasedNoise,
-    accuracy_table,
-    size_classes,
-)
+from confide.estimation.sectors import Grouping
+from confide.mechanisms.topdown.figure_noise import IN_SECTORS, MEANS_OF_QUERIES, ON_THE_TREE, TopDownNoise, areas_there
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.released_problem import (
-    ACCURACY,
-    SPINE,
-    recodes_of,
-    released_problem,
-    released_table,
-)
+from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes_of, released_problem, released_table
+from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.messages import Messages
 from confide.releases.companions import DescribedColumn, DescribedFile
 from confide.releases.folder import ReleaseWriter, rehearsal_banner
 from confide.releases.mechanism import Check
 from confide.report.certificate import messages_of
 from confide.report.render import render
-from confide.schema import TOTAL
+from confide.schema import NO_GROUP, TOTAL
 
 PAGE = "accuracy.html"
 WORDS = {IN_SECTORS: "least_squares", MEANS_OF_QUERIES: "means_of_queries", ON_THE_TREE: "on_the_tree"}
@@ -56,10 +48,173 @@ EXAMPLE = "20-99"
 """The class of figures that the page takes for its example."""
 
 
+def expected_absolute_error(size: Floats | float, sd: Floats | float) -> Floats:
+    """E|max(0, n + E) − n| for E ~ N(0, sd²): how far a figure that cannot be below zero is off on average.
+
+    Args:
+        size: The true figure n.
+        sd: The standard deviation of its noise.
+
+    >>> expected_absolute_error(np.array([0.0, 1000.0]), 2.0).round(3)
+    array([0.798, 1.596])
+    """
+    n, s = np.broadcast_arrays(np.asarray(size, np.float64), np.asarray(sd, np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(s > 0, n / s, np.inf)
+    density = np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+    # The upper half, the part down to zero, and everything below zero, which is off by n.
+    upper, middle = s / np.sqrt(2 * np.pi), s * (1 / np.sqrt(2 * np.pi) - density)
+    return np.asarray(upper + middle + np.where(s > 0, n * ndtr(-t), 0.0), np.float64)
+
+
+SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
+"""Classes of figures, from and to."""
+MOST_ACCURACY_CELLS = 300
+MARGIN = 1.6448536269514722
+"""Half the width of a 90 % interval, in standard deviations."""
+AT_ONCE = 1 << 16
+"""Expected errors of so many areas and cells are worked out together."""
+DIGITS = 4
+"""To so many digits figures are written: the same on every machine, whatever the last bits of its arithmetic."""
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyLine:
+    """What expected errors are given for: a query, with all its cells, or one line of a table of the product."""
+
+    query: str
+    groups: Grouping
+    cells: int
+    line: str = ""
+    label: str = ""
+
+
+def accuracy_lines(problem: TopDownProblem, output: Output | None = None) -> Iterator[AccuracyLine]:
+    """The queries of at most 300 cells that are measured on some level, and the lines of the tables of the product."""
+    strategy = problem.strategy
+    names = [attribute.name for attribute in strategy.schema.attributes]
+    measured = (share.name for level in strategy.levels for share in level.queries)
+    for name in dict.fromkeys((TOTAL, *measured)):
+        query = strategy.query(name)
+        if query.cells <= MOST_ACCURACY_CELLS:
+            yield AccuracyLine(name, grouping_of(names, query), query.cells)
+    for table in () if output is None else output.tables:
+        for column, label, levels in zip(table.columns, table.labels, table.levels, strict=True):
+            sets = enumerate(zip(levels, strategy.schema.attributes, strict=True))
+            groups = {axis: _one_group(some, a.size) for axis, (some, a) in sets if len(some) < a.size}
+            if all(len(some) for some in levels):
+                yield AccuracyLine(table.name, groups, 1, column, label)
+
+
+def _one_group(levels: Integers, size: int) -> Integers:
+    groups = np.full(size, NO_GROUP, np.int64)
+    groups[levels] = 0
+    return groups
+
+
+def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.Table:
+    """Expected errors of released figures, by kind of area, query or line and size of the figure: from the plan alone.
+
+    Args:
+        problem: Strategy, frame and spine; no record is looked at.
+        output: What is written: the tables of the product, whose lines have rows of their own.
+
+    Returns:
+        One row for each query or line, official level or kind of area, and class of figures, with the columns of
+        :data:`ACCURACY_COLUMNS`.
+    """
+    noise, kinds = TopDownNoise(problem), areas_there(problem.spine)
+    # Of the smallest places, the noise of their own level is what an area has of single ones.
+    loose = {name: float(noise.contributions(areas)[:, -1].mean()) for name, areas in kinds.items()}
+    loose[problem.frame.spine.blocks.name] = 0.0
+    columns: dict[str, list[Any]] = {name: [] for name in ACCURACY_COLUMNS.names}
+    known: dict[tuple[str, bool, Hashable], dict[str, list[Any]]] = {}
+    for asked in accuracy_lines(problem, output):
+        for name, areas in kinds.items():
+            key = (name, not asked.groups, noise.alike(asked.groups))
+            if key not in known:
+                variance, kind = noise.by_kind(asked.groups, areas)
+                share = np.bincount(kind, minlength=len(variance))[:, None] / (areas.areas * variance.shape[1])
+                known[key] = _expected(variance, np.broadcast_to(share, variance.shape))
+            same: dict[str, Any] = {"geography": name, "areas": areas.areas, "loose_blocks": _written(loose[name])}
+            same |= {"query": asked.query, "line": asked.line, "label": asked.label, "cells": asked.cells}
+            for column, value in same.items():
+                columns[column] += [value] * len(known[key]["size"])
+            for column, values in known[key].items():
+                columns[column] += values
+    return pa.Table.from_pydict(columns, schema=ACCURACY_COLUMNS)
+
+
+def size_classes() -> Iterator[tuple[str, float]]:
+    """The names of the classes of figures, and the figure that stands for each."""
+    for low, high in SIZES:
+        name = f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}"
+        yield name, float(low) if high is None else float(np.sqrt(max(low, 1) * high)) if high else 0.0
+
+
+def _expected(variance: Floats, weights: Floats) -> dict[str, list[Any]]:
+    """What the table has of figures of each class, over areas and cells: root mean variance and expected errors."""
+    mean = float((variance * weights).sum())
+    sd = float(np.sqrt(mean))
+    # Figures whose variances differ in no more than the last bits are alike.
+    unit = 1e-10 * mean if mean > 0 else 1.0
+    alike, place = np.unique(np.round(variance.ravel() / unit), return_inverse=True)
+    each, share = np.sqrt(alike * unit), np.bincount(place.reshape(-1), weights.ravel())
+    sizes, figures = zip(*size_classes(), strict=True)
+    errors = np.zeros(len(sizes))
+    for begin in range(0, len(each), AT_ONCE):
+        some = slice(begin, begin + AT_ONCE)
+        errors += (expected_absolute_error(np.array(figures)[:, None], each[some]) * share[some]).sum(axis=1)
+    columns: dict[str, list[Any]] = {}
+    for size, figure, error in zip(sizes, figures, errors.tolist(), strict=True):
+        row = {
+            "size": size,
+            "figure": _written(figure),
+            "sd": _written(sd),
+            "margin_90": _written(MARGIN * sd),
+            "expected_error": _written(error),
+            "expected_percent": _written(100 * error / figure) if figure else None,
+        }
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return columns
+
+
+def _written(value: float) -> float | None:
+    """A figure to some digits; none where nothing determines it."""
+    return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
+ACCURACY_COLUMNS = pa.schema(
+    [
+        _column("geography", pa.string(), "level or kind of area"),
+        _column("areas", pa.int64(), "how many there are"),
+        _column(
+            "loose_blocks", pa.float64(), "of how many single smallest places an area has the own noise, on average"
+        ),
+        _column("query", pa.string(), "what is counted: a query, or a table of the product"),
+        _column("line", pa.string(), "line of that table; empty for all cells of a query"),
+        _column("label", pa.string(), "whom the line counts"),
+        _column("cells", pa.int64(), "figures of an area"),
+        _column("size", pa.string(), "class of figures"),
+        _column("figure", pa.float64(), "the figure that stands for the class"),
+        _column("sd", pa.float64(), "root of the mean variance of the noise alone"),
+        _column("margin_90", pa.float64(), "90 per cent of such noise is within this of zero"),
+        _column("expected_error", pa.float64(), "expected absolute error of a figure that cannot be below zero"),
+        _column("expected_percent", pa.float64(), "the same in per cent of the figure"),
+    ]
+)
+"""The columns of :func:`accuracy_table`."""
+
+
 def accuracy_entry(problem: TopDownProblem) -> dict[str, Any]:
     """What a manifest says of the expected errors: how they are worked out, and the recodes of the schema, which the
     plan has by their fingerprint alone."""
-    return {ACCURACY: {"method": ReleasedNoise(problem).method, "recodes": recodes_of(problem.strategy.schema)}}
+    return {ACCURACY: {"method": TopDownNoise(problem).method, "recodes": recodes_of(problem.strategy.schema)}}
 
 
 def accuracy_stated(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +225,7 @@ def accuracy_stated(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def publish_accuracy(problem: TopDownProblem, release: ReleaseWriter, formats: Sequence[str]) -> None:
     """Writes the table, in the formats of records and tables."""
     table = accuracy_table(problem, problem.output)
-    release.table(ACCURACY, COLUMNS, table.to_batches(), formats, TITLE, folder="")
+    release.table(ACCURACY, ACCURACY_COLUMNS, table.to_batches(), formats, TITLE, folder="")
 
 
 def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
@@ -80,7 +235,7 @@ def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
     kinds = {pa.string(): "string", pa.int64(): "integer", pa.float64(): "number"}
     columns = tuple(
         DescribedColumn(column.name, kinds[column.type], "figure", gaps=column.name in GAPS)  # type: ignore[arg-type]
-        for column in COLUMNS
+        for column in ACCURACY_COLUMNS
     )
     yield DescribedFile(ACCURACY, TITLE, columns, ("geography", "query", "line", "size"))
     if not manifest["plan"]["measures"]:
@@ -99,7 +254,7 @@ def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check
     except (ConfideError, ValueError, LookupError, OSError):
         yield Check("accuracy: follows from the plan", False, "schema, frame or spine are not those of the plan")
         return
-    method = ReleasedNoise(problem).method
+    method = TopDownNoise(problem).method
     yield Check("accuracy: the method is named", manifest[ACCURACY]["method"] == method, method)
     expected = accuracy_table(problem, problem.output)
     files = [file["path"] for file in manifest["files"] if file["path"].startswith(f"{ACCURACY}.") and "rows" in file]
@@ -112,9 +267,11 @@ def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check
 
 def accuracy_rows(folder: Path, manifest: Mapping[str, Any]) -> pa.Table:
     """The table as a release has it, in whichever format."""
-    texts = [column.name for column in COLUMNS if pa.types.is_string(column.type)]
+    texts = [column.name for column in ACCURACY_COLUMNS if pa.types.is_string(column.type)]
     table = released_table(folder, manifest, ACCURACY, texts)
-    return table.select(COLUMNS.names).cast(pa.schema([pa.field(column.name, column.type) for column in COLUMNS]))
+    return table.select(ACCURACY_COLUMNS.names).cast(
+        pa.schema([pa.field(column.name, column.type) for column in ACCURACY_COLUMNS])
+    )
 
 
 # The page.
