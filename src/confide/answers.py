@@ -3,21 +3,17 @@
 Every question that a command asks is a function of the library, and what the function returns is a
 :class:`TypedAnswer`: a frozen dataclass whose fields are exact where the numbers are. :meth:`TypedAnswer.as_dict` has
 plain values, the JSON that the command prints; a notebook shows the same values as tables.
-
-An argument of such a function that has another name now is understood by its old one for a while.
 """
 
 from __future__ import annotations
 
 import json
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from html import escape
 from itertools import islice
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 MOST_ROWS = 200
 """A table in a notebook has at most so many rows; how many are left out is said."""
@@ -143,46 +139,3 @@ def _cell(value: Any) -> str:
     else:
         text = json.dumps(value, ensure_ascii=False, default=str)
     return f"<td>{escape(text)}</td>"
-
-
-# Arguments that have another name now: the old one is understood for a while, and says what it is called.
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Lets a function take arguments by their old names, with a :class:`DeprecationWarning` that has the new one.
-
-    Args:
-        names: For each old name the new one.
-
-    Returns:
-        A decorator; the signature of the function is that of the new names.
-
-    >>> @renamed(p_stay="pstay")
-    ... def chance(pstay: str) -> str:
-    ...     return pstay
-    >>> with warnings.catch_warnings(record=True) as said:
-    ...     warnings.simplefilter("always")
-    ...     chance(p_stay="1/2"), str(said[0].message)
-    ('1/2', 'chance: the argument p_stay is called pstay')
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        name = getattr(function, "__name__", "function")
-
-        @wraps(function)
-        def call(*args: P.args, **given: P.kwargs) -> R:
-            taken: dict[str, Any] = given
-            for old in [each for each in names if each in taken]:
-                if names[old] in taken:
-                    raise TypeError(f"{name}: {old} and {names[old]} are one argument, and both are given")
-                warnings.warn(f"{name}: the argument {old} is called {names[old]}", DeprecationWarning, stacklevel=2)
-                taken[names[old]] = taken.pop(old)
-            return function(*args, **given)
-
-        return call
-
-    return decorate

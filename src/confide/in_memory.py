@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from confide.answers import html_tables, renamed
+from confide.answers import html_tables
 from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
@@ -517,7 +517,6 @@ class ProtectedTable:
         return html_tables(self.statement, {"counts": self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()})
 
 
-@renamed(bound="D", variance="V")
 def protect(
     people: Any,
     by: Mapping[str, Sequence[Any]] | Sequence[str],

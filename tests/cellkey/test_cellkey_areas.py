@@ -162,7 +162,6 @@ def test_the_dossier_and_the_audit_know_areas(spec: Path) -> None:
         ('"country", "region"', '"country", "street"', "unknown-level"),
         ('"country", "region"', '"country", "country"', "repeated-level"),
         ('blocks = "blocks.csv"', "", "no-blocks"),
-        ('formats = ["parquet", "csv", "sdmx-csv"]', "layout = 1", "layout"),
     ],
 )
 def test_a_geography_that_cannot_be(tmp_path: Path, old: str, new: str, code: str) -> None:

@@ -194,11 +194,11 @@ def test_a_table_file_gives_the_release_that_its_parameters_give(tmp_path: Path)
         (["sex", "height"], "unknown-variable"),
         (["age", "age:broad"], "repeated-attribute"),
         (["count"], "reserved-name"),
-        (["Dataflow"], "reserved-name"),
+        (["Weighted"], "reserved-name"),
     ],
 )
 def test_a_table_that_cannot_be(tmp_path: Path, variables: list[str], code: str) -> None:
-    more = "".join(f'\n[attributes.{name}]\nlevels = [[1, "one"]]\n' for name in ("count", "Dataflow"))
+    more = "".join(f'\n[attributes.{name}]\nlevels = [[1, "one"]]\n' for name in ("count", "Weighted"))
     spec = write_project(tmp_path, schema=SCHEMA + more, tables=(("fine", ["sex"]), ("wrong", variables)))
     (finding,) = findings_of(spec)
     assert finding.code == code

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from typer.testing import CliRunner
 
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError
-from confide.mechanisms.cellkey.cellkey_answers import make_abs_table
-from confide.noise.ptables import count_settings, magnitude_settings
 from confide.noise.ptables.ptable_answer import perturbation_table
 
 
@@ -24,35 +20,6 @@ def test_names_are_those_of_the_spec_and_of_the_command() -> None:
         app, ["ptable", "-D", "4", "-V", "3/2", "--js", "1", "--pstay", "1/5", "--no-mono", "--json"]
     )
     assert answer.table.fingerprint in shown.stdout
-
-
-COUNTS = {"bound": "D", "variance": "V", "p_stay": "pstay", "monotone": "mono"}
-
-
-@pytest.mark.parametrize(
-    ("call", "old", "names"),
-    [
-        (count_settings, {"bound": 5, "variance": 2, "p_stay": "1/5", "monotone": False}, COUNTS),
-        (magnitude_settings, {"bound": 5, "variance": 2, "step": 2, "icat": [1, 5]}, COUNTS),
-    ],
-)
-def test_old_names_are_understood_and_say_the_new_one(call: Any, old: dict[str, Any], names: dict[str, str]) -> None:
-    with pytest.warns(DeprecationWarning, match="is called"):
-        assert call(**old) == call(**{names.get(name, name): value for name, value in old.items()})
-
-
-def test_old_names_of_the_verbs(tmp_path: Any) -> None:
-    with pytest.warns(DeprecationWarning, match="max_noise is called D"):
-        answer = perturbation_table(max_noise=2, V=1)  # type: ignore[call-arg]
-    assert answer.table.fingerprint == perturbation_table(2, 1).table.fingerprint
-    with pytest.warns(DeprecationWarning, match="variance is called V"):
-        make_abs_table(2, variance=1, out=tmp_path / "x")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="one argument"):
-        perturbation_table(D=2, max_noise=2, V=1)  # type: ignore[call-arg]
-    people = {"sex": ["f"] * 9, "record_key": list(range(9))}
-    with pytest.warns(DeprecationWarning, match="bound is called D"):
-        old = confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", bound=3)  # type: ignore[call-arg]
-    assert old.as_dict() == confide.protect(people, {"sex": ["f", "m"]}, method="cellkey", D=3).as_dict()
 
 
 def test_python_shuffles_as_a_spec_does() -> None:

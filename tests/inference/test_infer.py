@@ -270,15 +270,11 @@ def test_intervals_of_records_come_from_their_class() -> None:
     assert table.intervals(np.array([0]), 0.97).high.tolist() == [1]  # the next level that is tabulated
     assert table.intervals(np.array([50]), 0.999).high[0] > table.intervals(np.array([50]), 0.99).high[0]
     assert list(QUANTILES) == [0.9, 0.95, 0.99]
-    row = {"mse_shown": 4.0, "bias": 0.5, "rmse_p95": 1.9, "high": 0, "factor": 1.2}
-    row |= {f"p{round(100 * q)}_shown": 0 for q in QUANTILES} | {"size": size_names()[0]}
+    row = {"mse_shown": 4.0, "bias": 0.5, "factor": 1.2, "size": size_names()[3]}
+    row |= {f"{side}_{round(100 * q)}": end for q in QUANTILES for side, end in (("below", 4), ("above", 2))}
     learnt = ClassErrors.of([row])
     assert learnt is not None
-    assert learnt.intervals(np.array([0]), 0.9).high.tolist() == [3]  # zeros have a floor, and areas off it a factor
-    assert learnt.rmse[3] == 2.4  # a class that no replicate shows has what the class below has
-    row |= {f"{side}_{round(100 * q)}": end for q in QUANTILES for side, end in (("below", 4), ("above", 2))}
-    learnt = ClassErrors.of([row | {"size": size_names()[3], "low": 20, "high": 99}])
-    assert learnt is not None
+    assert learnt.rmse[-1] == 2.4  # a class that no replicate shows has what the class below has
     ends = learnt.intervals(np.array([50]), 0.9)
     assert (ends.low[0], ends.high[0]) == (46, 52)  # the factor is in these margins already
 

@@ -24,9 +24,7 @@ def write_people(folder: Path, persons: int = 6_000) -> None:
 
 
 def release_of(people: Path, folder: Path, key: str | None = None, **changes: str) -> Path:
-    """A run over the people, with tables of the first layout unless told; every change is a line of the spec, by its
-    name, and what it becomes; empty: gone."""
-    changes = {"layout": "1"} | changes
+    """A run over the people; every change is a line of the spec, by its name, and what it becomes; empty: gone."""
     spec = official_safetab.convert(people / "parameters", people / "data", folder)
     lines = spec.read_text().split("\n")
     for name, value in changes.items():

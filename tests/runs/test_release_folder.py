@@ -379,7 +379,6 @@ def test_a_unit_with_two_names_is_a_finding(tmp_path: Path) -> None:
     ("old", "new", "code"),
     [
         ('formats = ["parquet", "csv"]', 'formats = ["xlsx"]', "no-tables"),
-        ('formats = ["parquet", "csv"]', 'formats = ["csv", "xlsx"]\nlayout = 1', "layout"),
         ('formats = ["parquet", "csv"]', 'formats = ["csv", "csv"]', "repeated-format"),
     ],
 )
@@ -394,16 +393,34 @@ def test_formats_that_do_not_go_together_are_findings(tmp_path: Path, old: str, 
     assert [finding.code for finding in raised.value.findings] == [code]
 
 
-def test_names_that_a_layout_does_not_publish_are_a_finding(tmp_path: Path) -> None:
-    project = lay_out("topdown", tmp_path / "p")
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("tables", ["layout"]),
+        ("cellkey", ["layout"]),
+        ("swapping", ["layout"]),
+        ("suppression", ["layout"]),
+        ("safetab", ["layout"]),
+        ("topdown", ["release_layout", "measurement_layout"]),
+    ],
+)
+def test_there_is_one_layout(tmp_path: Path, name: str, keys: list[str]) -> None:
+    project = lay_out(name, tmp_path / "p")
     spec = project.folder / SPEC
-    text = spec.read_text(encoding="utf-8").replace("[output]\n", "[output]\nrelease_layout = 1\n")
-    named = re.sub(r"digits = (\d+)", r'digits = \1, names = "name"', text, count=1)
-    assert named != text
-    spec.write_text(named, encoding="utf-8")
+    text = spec.read_text(encoding="utf-8")
+    spec.write_text(
+        text.replace("[output]\n", "[output]\n" + "".join(f"{key} = 2\n" for key in keys)), encoding="utf-8"
+    )
+    assert not confide.check(spec).errors
+    spec.write_text(
+        text.replace("[output]\n", "[output]\n" + "".join(f"{key} = 1\n" for key in keys)), encoding="utf-8"
+    )
     with pytest.raises(ConfideError) as raised:
         confide.check(spec)
-    assert [finding.code for finding in raised.value.findings] == ["layout"]
+    findings = raised.value.findings
+    assert [(each.where.path, each.found, each.expected) for each in findings if each.where] == [
+        (f"output.{key}", "1", "2") for key in keys
+    ]
 
 
 def test_swapped_records_are_read_by_stata_and_spss(tmp_path: Path) -> None:

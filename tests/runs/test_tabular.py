@@ -15,11 +15,9 @@ import pytest
 from confide.errors import ReleaseError
 from confide.releases import tabular
 from confide.releases.tabular import (
-    ALL,
     COUNT,
-    OBSERVATION,
     SDMX,
-    TOTAL_CODE,
+    CodedColumns,
     Margin,
     Table,
     TableRows,
@@ -27,14 +25,13 @@ from confide.releases.tabular import (
     UnlikePlanError,
     projected,
     read_plain,
-    read_sdmx,
 )
 
-SEX = TableVariable("sex", "sex", ("male", "female"), "sex")
-AGE = TableVariable("age:broad", "age", ("young", "middle", "old"), "age:broad")
+SEX = TableVariable("sex", ("male", "female"), ("1", "2"), "sex")
+AGE = TableVariable("age:broad", ("young", "middle", "old"), ("a", "b", "c"), "age")
 MARGINS = (Margin(()), Margin((AGE,)), Margin((SEX,)), Margin((SEX, AGE)))
-PLAIN = Table("people", "People", (SEX, AGE), MARGINS, (), TOTAL_CODE)
-PLACES = Table("people", "People", (SEX, AGE), MARGINS, ("county", "tract"), ALL)
+PLAIN = Table("people", "People", (SEX, AGE), MARGINS)
+PLACES = Table("people", "People", (SEX, AGE), MARGINS, ("county", "tract"))
 FIGURES = {COUNT: pa.int64()}
 
 
@@ -53,29 +50,30 @@ def every_row(table: Table) -> pa.Table:
     labels = table.labels(table.unit_places)
     geography = [tabular.repeated(text, table.cells) for text in (("tract", "01") if table.levels else ())]
     batch = tabular.plain_rows(schema, [*geography, *labels], [pa.array(np.arange(table.cells))])
-    return pa.Table.from_batches([batch])
+    columns = CodedColumns.of(table)
+    return pa.Table.from_batches([columns.coded(batch, None, columns.schema([schema.field(COUNT)]))])
 
 
 @pytest.mark.parametrize("table", [PLAIN, PLACES])
 def test_a_plan_describes_a_table_completely(table: Table) -> None:
     again = Table.read(json.loads(json.dumps(table.as_dict())))
-    assert (again.name, again.title, again.levels, again.total_label) == (
-        table.name, table.title, table.levels, table.total_label,
-    )  # fmt: skip
+    assert (again.name, again.title, again.levels) == (table.name, table.title, table.levels)
     assert again.variables == table.variables
     assert again.margins == table.margins
 
 
-def test_tables_of_a_geography_name_the_measurements_of_their_margins() -> None:
-    named = PLACES.as_dict({"total": "people/total"})["margins"]
-    assert named == {"total": "people/total", "age:broad": "age:broad", "sex": "sex", "sex*age:broad": "sex*age:broad"}
-    assert PLAIN.as_dict()["margins"] == ["sex*age:broad", "sex", "age:broad", "total"]
+def test_a_plan_names_the_measurements_of_margins() -> None:
+    measurements = {margin.name: f"people/{margin.name}" for margin in MARGINS}
+    said = PLACES.as_dict(measurements)
+    assert said["margins"] == ["total", "age:broad", "sex", "sex*age:broad"]
+    assert Table.measurements(said) == measurements
+    assert "measurements" not in PLAIN.as_dict()
 
 
 def test_the_labels_of_an_area_are_those_of_its_margins_in_order() -> None:
     sex, age = (column.to_pylist() for column in PLACES.labels(PLACES.unit_places))
-    assert sex == ["all"] * 4 + ["male", "female"] + ["male"] * 3 + ["female"] * 3
-    assert age == ["all", "young", "middle", "old", "all", "all"] + ["young", "middle", "old"] * 2
+    assert sex == ["_T"] * 4 + ["male", "female"] + ["male"] * 3 + ["female"] * 3
+    assert age == ["_T", "young", "middle", "old", "_T", "_T"] + ["young", "middle", "old"] * 2
     margin = np.repeat(np.arange(4), [each.cells for each in MARGINS])
     cell = np.concatenate([np.arange(each.cells) for each in MARGINS])
     for one, other in zip(PLACES.mixed_places(margin, cell), PLACES.unit_places, strict=True):
@@ -101,18 +99,17 @@ def test_rows_come_back_as_they_were_written(table: Table, ending: str, tmp_path
         assert not len(rows.on_level(0).cell)
 
 
-def test_sdmx_rows_come_back_and_bear_the_name_of_the_table(tmp_path: Path) -> None:
-    labels = PLAIN.labels(PLAIN.unit_places)
-    schema = tabular.sdmx_schema(PLAIN.columns, tabular.figure_column(OBSERVATION))
-    figures = [pa.array(np.arange(PLAIN.cells))]
-    columns = {COUNT: (OBSERVATION, pa.int64())}
-    batch = tabular.sdmx_rows(schema, "OFFICE", "people", labels, figures)
-    assert batch.column("DATAFLOW").unique().to_pylist() == ["OFFICE:PEOPLE(1.0)"]
-    file = written(tmp_path / "people.csv", pa.Table.from_batches([batch]))
-    assert read_sdmx(file, PLAIN, columns).count.tolist() == list(range(PLAIN.cells))
-    other = tabular.sdmx_rows(schema, "OFFICE", "animals", labels, figures)
+def test_observations_come_back_and_bear_the_name_of_the_table(tmp_path: Path) -> None:
+    columns = CodedColumns.of(PLAIN)
+    rows = columns.labelled(every_row(PLAIN)).to_batches()
+    schema = tabular.sdmx_columns(columns, [tabular.figure_column(COUNT)])
+    batches = [*tabular.sdmx_batches(iter(rows), columns, schema, "OFFICE", "people", None)]
+    assert batches[0].column("STRUCTURE_ID").unique().to_pylist() == ["OFFICE:PEOPLE(1.0)"]
+    file = written(tmp_path / "people.csv", pa.Table.from_batches(batches))
+    read = tabular.read_observations(file, "people", columns, FIGURES)
+    assert tabular.placed_rows(read, PLAIN, [COUNT]).count.tolist() == list(range(PLAIN.cells))
     with pytest.raises(UnlikePlanError, match="data flow"):
-        read_sdmx(written(tmp_path / "other.csv", pa.Table.from_batches([other])), PLAIN, columns)
+        tabular.read_observations(file, "animals", columns, FIGURES)
 
 
 def replaced(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Table:
@@ -123,11 +120,11 @@ def replaced(name: str, values: list[Any], kind: pa.DataType | None = None) -> p
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (every_row(PLAIN).rename_columns(["gender", "age", COUNT]), "columns are not those"),
-        (every_row(PLAIN).select(["age", "sex", COUNT]), "columns are not those"),
+        (every_row(PLAIN).rename_columns(["margins", *every_row(PLAIN).column_names[1:]]), "columns are not those"),
+        (every_row(PLAIN).drop_columns(["sex_label"]), "columns are not those"),
         (every_row(PLAIN).append_column("true_count", pa.array(range(12))), "columns are not those"),
         (replaced(COUNT, [0.5] * 12), "not of their types|not all numbers"),
-        (replaced("sex", ["nobody"] * 12), "sex has a label that the plan lacks"),
+        (replaced("sex", ["nobody"] * 12), "sex has a code or a label that the plan lacks"),
     ],
 )
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -142,7 +139,7 @@ def test_a_missing_figure_and_a_margin_that_nobody_planned_are_refused(tmp_path:
     gap = written(tmp_path / "gap.parquet", replaced(COUNT, [None, *range(11)], pa.int64()))
     with pytest.raises(UnlikePlanError, match="missing"):
         read_plain(gap, PLAIN, FIGURES)
-    inner_alone = Table("people", "People", (SEX, AGE), MARGINS[-1:], (), TOTAL_CODE)
+    inner_alone = Table("people", "People", (SEX, AGE), MARGINS[-1:])
     with pytest.raises(UnlikePlanError, match="margin that the plan lacks"):
         read_plain(written(tmp_path / "more.csv", every_row(PLAIN)), inner_alone, FIGURES)
 
@@ -211,7 +208,9 @@ def test_formats_are_read_one_by_one_and_compared(tmp_path: Path) -> None:
     contents, _ = tabular.read_formats(tmp_path, "people", files, read)
     assert not tabular.same_formats("people", contents, TableRows.equals).ok
     written(tmp_path / files[1], replaced("sex", ["nobody"] * 12))
-    assert tabular.read_formats(tmp_path, "people", files, read)[1] == "csv: sex has a label that the plan lacks"
+    assert (
+        tabular.read_formats(tmp_path, "people", files, read)[1] == "csv: sex has a code or a label that the plan lacks"
+    )
     assert "no file" in tabular.read_formats(tmp_path, "people", [], read)[1]
 
 

@@ -1,4 +1,4 @@
-"""Releases of SafeTab-P in the second layout: tables for people with codes, labels and intervals, and their readers."""
+"""Releases of SafeTab-P: tables for people with codes, labels and intervals, and their readers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def release(folder: Path) -> Callable[[str], Path]:
 
     @cache
     def of(name: str) -> Path:
-        return release_of(folder / "people", folder / name, KEY, layout="2", **VARIANTS[name]) / "release"
+        return release_of(folder / "people", folder / name, KEY, **VARIANTS[name]) / "release"
 
     return of
 
@@ -311,12 +311,9 @@ def test_where_errors_do_not_average_out_no_margin_is_given(release: Callable[[s
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"layout": "1", "formats": '["csv", "xlsx"]'}, "layout"),
-        ({"layout": "1", "formats": '["csv", "sdmx-csv"]'}, "layout"),
-        ({"layout": "1", "area_names": '"../people/names.txt"'}, "layout"),
-        ({"layout": "2", "formats": '["sdmx-csv"]'}, "no-tables"),
-        ({"layout": "2", "area_names": '"../people/twice.txt"'}, "area-names"),
-        ({"layout": "2", "area_names": '"../people/data/GRF-C.txt"'}, "area-names"),
+        ({"formats": '["sdmx-csv"]'}, "no-tables"),
+        ({"area_names": '"../people/twice.txt"'}, "area-names"),
+        ({"area_names": '"../people/data/GRF-C.txt"'}, "area-names"),
     ],
 )
 def test_what_cannot_be_is_refused(folder: Path, tmp_path: Path, changes: dict[str, str], code: str) -> None:

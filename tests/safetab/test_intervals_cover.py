@@ -133,7 +133,7 @@ def test_in_every_class_of_true_counts(
     write_people(tmp_path / "people", 200_000)
     totals, cells, below = Held(), Held(), Held()
     for key in range(4):
-        root = release_of(tmp_path / "people", tmp_path / f"run-{key}", f"{key + 7:064x}", layout="2", **settings)
+        root = release_of(tmp_path / "people", tmp_path / f"run-{key}", f"{key + 7:064x}", **settings)
         add_release(root, totals, cells, below)
     for name, held in (("totals", totals), ("totals alone below the states", below), ("cells", cells)):
         for first, number, share in held.report():

@@ -256,24 +256,6 @@ def test_verify_finds_what_a_forger_changes_in_one_file(made: Path, tmp_path: Pa
     assert check in {each.name for each in confide.verify(release).checks if not each.ok}
 
 
-def test_the_first_layout_is_read_by_all_that_read_the_second(made: Path, tmp_path: Path) -> None:
-    folder = made.parent.parent
-    for name in ("firms.csv", "blocks.csv", "schema.toml"):
-        shutil.copy(folder / name, tmp_path / name)
-    text = SPEC.replace(f"formats = {EVERYTHING}", 'formats = ["parquet", "csv", "sdmx-csv"]\nlayout = 1')
-    (tmp_path / "spec.toml").write_text(text.replace('block_names = "name"\n', ""))
-    release = confide.run(tmp_path / "spec.toml", processes=1).release
-    assert confide.verify(release).ok
-    first, second = (confide.audit_suppression(each).as_dict() for each in (release, made))
-    assert {key: first[key] for key in ("cells", "suppressed", "disclosed")} == {
-        key: second[key] for key in ("cells", "suppressed", "disclosed")
-    }
-    opened = confide.open_release(release)
-    assert opened.sum(opened.tables["branch"].rows(status="suppressed")).value is None
-    accuracy = [confide.evaluate(each.parent).accuracy.reveal("a test")["suppressed"] for each in (release, made)]
-    assert accuracy[0] == accuracy[1]
-
-
 # tau-ARGUS: what is written is read again, and protects and audits as the release itself.
 
 
@@ -400,9 +382,7 @@ def test_records_that_do_not_fit_their_metadata_are_a_finding(
         ),
     ],
 )
-def test_what_the_second_layout_cannot_have_is_a_finding(
-    made: Path, tmp_path: Path, old: str, new: str, code: str
-) -> None:
+def test_what_tables_cannot_have_is_a_finding(made: Path, tmp_path: Path, old: str, new: str, code: str) -> None:
     for name in ("firms.csv", "blocks.csv"):
         shutil.copy(made.parent.parent / name, tmp_path / name)
     schema = SCHEMA.replace(old, new).replace('"45"', '"_T"' if code else '"45"')
@@ -419,31 +399,6 @@ def test_a_remade_release_is_consistent(made: Path, tmp_path: Path) -> None:
     release = Path(shutil.copytree(made, tmp_path / "release"))
     remake(release)
     assert "pages as the manifest has them" not in {each.name for each in confide.verify(release).checks if not each.ok}
-
-
-def test_given_tables_of_the_first_layout_are_as_before(tmp_path: Path) -> None:
-    """Labels alone, totals as the file calls them, and none of the files that explain."""
-    lines = ["region,sex,count", "Total,Total,30", "Total,f,12", "Total,m,18", "N,Total,11", "N,f,2", "N,m,9"]
-    (tmp_path / "jobs.csv").write_text("\n".join([*lines, "S,Total,19", "S,f,10", "S,m,9"]) + "\n")
-    done = confide.suppress(
-        tmp_path / "jobs.csv", rule="threshold=3", out=tmp_path / "out", formats=["csv", "sdmx-csv"]
-    )
-    second = confide.audit_suppression(done.release).as_dict()
-    spec = done.spec.read_text().replace('folder = "."', 'folder = "first"\nlayout = 1')
-    done.spec.write_text(spec)
-    release = confide.run(done.spec, processes=1).release
-    assert confide.verify(release).ok
-    names = {str(path.relative_to(release)) for path in release.rglob("*") if path.is_file()}
-    assert names == {"manifest.json", "statement.html", "tables/jobs.csv", "sdmx/jobs.csv"}
-    assert (release / "tables/jobs.csv").read_text().splitlines()[:2] == [
-        '"region","sex","count","status"',
-        '"Total","Total",30,"published"',
-    ]
-    assert (release / "sdmx/jobs.csv").read_text().startswith('"DATAFLOW","REGION","SEX","OBS_VALUE","OBS_STATUS"')
-    assert confide.audit_suppression(release).as_dict()["suppressed"] == second["suppressed"] == 4
-    assert (
-        "published" not in json.loads((release / "manifest.json").read_text())["plan"]["question"]["variables"]["sex"]
-    )
 
 
 def test_a_variable_along_which_nothing_adds_up_has_no_total(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def posed(levels=("state", "county", "tract")):
         {"name": "ages", "title": "Ages", "variables": {"sex": ["sex"], "age": ["age"]}},
     ]
     variables = {"area": AREA | {"groupings": groupings}, "sex": SEX, "age": AGE}
-    programme = described({"variables": variables, "tables": tables})
+    programme = described({"variables": variables, "tables": tables, "area_names": None})
     places, ages = np.zeros((5, 3), np.int64), np.zeros((3, 3), np.int64)
     places[2:, 1], places[2:, 2] = [6, 2, 5], [9, 7, 0]
     ages[1, 1:], ages[2, 1:] = [10, 3], [8, 8]

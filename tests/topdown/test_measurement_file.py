@@ -26,7 +26,7 @@ from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
 from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
-from confide.mechanisms.topdown.measurements.layout import level_folder, plain, query_layout, words_of
+from confide.mechanisms.topdown.measurements.layout import FileLayout, level_folder, plain, query_layout, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
 from confide.mechanisms.topdown.strategy import groups_of, normal_name, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
@@ -87,14 +87,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
     folder = tmp_path_factory.mktemp("measured")
     text = PERSONS.format(levels=LEVELS, areas=AREAS, budget=STATE_BUDGET, root="state")
     return api.run(lay_out(folder, few, text), insecure_key=KEY, processes=1)
-
-
-@pytest.fixture(scope="module")
-def first_words(tmp_path_factory: pytest.TempPathFactory, few: Path) -> RunResult:
-    """The same with measurements in the words of first releases."""
-    text = PERSONS.format(levels=LEVELS, areas=AREAS, budget=STATE_BUDGET, root="state")
-    text = text.replace("measurements = true", "measurements = true\nmeasurement_layout = 1")
-    return api.run(lay_out(tmp_path_factory.mktemp("first"), few, text), insecure_key=KEY, processes=1)
 
 
 def part(release: Path, level: str, kind: str) -> str:
@@ -195,33 +187,12 @@ def test_a_program_for_the_public_files_takes_our_constraints_for_what_they_are(
     assert constrained_query(["detailed", "*", "*", "*"], [8, 1, 1, 1], [5, 0, 0, 0, 0, 0, 0, 0])[0] == "detailed"
 
 
-def test_files_say_which_layout_they_have(measured: RunResult, first_words: RunResult) -> None:
+def test_files_say_which_layout_they_have(measured: RunResult) -> None:
     for kind in ("DPQuery", "Constraint", "Unit"):
-        for release, expected in ((measured.release, b"2"), (first_words.release, None)):
-            file = next(release.glob(f"measurements/Block.parquet/{kind}/**/*.parquet"))
-            assert (pq.read_schema(file).metadata or {}).get(b"measurement_layout") == expected
+        file = next(measured.release.glob(f"measurements/Block.parquet/{kind}/**/*.parquet"))
+        assert (pq.read_schema(file).metadata or {})[b"measurement_layout"] == b"2"
     question = json.loads((measured.release / "manifest.json").read_text())["plan"]["question"]
     assert question["measurements"] == {"layout": 2, "words": {"hhgq:residence": "hhinstlevels"}}
-
-
-def test_files_of_the_first_layout_have_the_same_numbers_and_are_read(
-    measured: RunResult, first_words: RunResult, tmp_path: Path
-) -> None:
-    assert first_words.plan.measured_hash == measured.plan.measured_hash
-    assert api.verify(first_words.release).ok
-    rows = part(first_words.release, "county", "DPQuery")
-    words = sql(f"SELECT DISTINCT hispanic, cenrace FROM {rows} WHERE query_name = 'hispanic * cenrace_dpq'")
-    assert words == [("detailed", "detailed")]
-    assert sql(f"SELECT count(*) FROM {rows} WHERE query_name = 'hhgq:residence_dpq'")[0][0] > 0
-    zeros = sql(
-        f"SELECT DISTINCT hhgq, votingage FROM {part(first_words.release, 'county', 'Constraint')} "
-        "WHERE query_name = 'nursing_home_minors_0_con'"
-    )
-    assert zeros == [("3", "0")]
-    # The key is bound to the plan that a run began with, and so are the numbers.
-    assert table(api.run(again(tmp_path, first_words), processes=1).release, "records") == table(
-        first_words.release, "records"
-    )
 
 
 def test_the_noise_has_the_variance_that_stands_beside_it(measured: RunResult) -> None:
@@ -265,7 +236,7 @@ def test_attributes_stand_in_the_order_of_the_schema_whatever_the_query_says() -
     schema = load_strategy("pl94-persons").schema
     query = resolve(schema, "cenrace*hispanic")
     assert query.name == normal_name(schema, "cenrace*hispanic") == "hispanic*cenrace"
-    assert query_layout(schema, query.name, query).shape == (1, 1, 2, 63)
+    assert query_layout(schema, query.name, query, FileLayout()).shape == (1, 1, 2, 63)
     assert plain("cenrace * hispanic_dpq") == "cenrace*hispanic"
 
 
@@ -299,15 +270,12 @@ def _seal_again(release: Path) -> None:
 # --- least squares on the whole tree, from the file ---
 
 
-def test_least_squares_from_the_file_has_the_covariances_of_the_plan(
-    measured: RunResult, first_words: RunResult
-) -> None:
-    """Read with the strategy, as a bare folder in the public layout, and in the words of first releases."""
+def test_least_squares_from_the_file_has_the_covariances_of_the_plan(measured: RunResult) -> None:
+    """Read with the strategy, and as a bare folder in the public layout."""
     opened = open_release(measured.release)
     planned = planned_tree(opened.strategy, opened.spine, opened.plan, opened.columns)
     tree = read_tree(measured.release / "measurements", words=words_of(opened.strategy))
     bare = read_tree(measured.release / "measurements")
-    first = read_tree(first_words.release / "measurements", words=words_of(opened.strategy))
     assert tree.names == bare.names == tuple(opened.spine.names)
     assert tree.constraints.used == ("hhgq_total_ub_con", "nurse_nva_0_con", "total_con")
     counts = [
@@ -316,13 +284,12 @@ def test_least_squares_from_the_file_has_the_covariances_of_the_plan(
     ]
     for position, (one, other) in enumerate(zip(planned.position, tree.position, strict=True)):
         expected = planned.covariances.variances(one, counts)
-        for found in (tree, bare, first):
+        for found in (tree, bare):
             assert np.abs(found.covariances.variances(other, counts) - expected).max() < 1e-8
         cells = tree.estimates.histogram(position)
         assert np.abs(bare.estimates.histogram(position) - cells).max() < 1e-9
     assert tree.estimates.histogram(0).sum() == pytest.approx(12_000)
     assert tree.fit().worst is None
-    assert first.fit().worst is None
 
 
 # --- what is made of it ---

@@ -20,7 +20,6 @@ from tests.kits.forged import rehash
 from tests.kits.own_country import KEY, MUNICIPALITIES, open_ledger, people, topdown_spec, write_country
 
 import confide
-from confide.errors import ConfideError
 from confide.mechanisms.topdown.output import crossed
 
 LABELS = {
@@ -378,21 +377,6 @@ def test_a_workbook_that_would_be_too_large_is_left_out_and_readme_says_so(
     folder = sealed(tmp_path / "country", 'formats = ["csv", "xlsx"]\n')
     assert not (folder / "tables.xlsx").exists()
     assert re.search(r"tables.xlsx +is left out", (folder / "README.txt").read_text(encoding="utf-8"))
-
-
-def test_the_first_layout_has_no_more_than_it_had(tmp_path: Path) -> None:
-    spec = norland(tmp_path / "country")
-    text = spec.read_text(encoding="utf-8")
-    for words in ('block_names = "navn"\n', ""):
-        spec.write_text(text.replace('block_names = "navn"\n', words) + "release_layout = 1\n", encoding="utf-8")
-        if words:
-            with pytest.raises(ConfideError, match="names of areas belong to the second layout"):
-                confide.run(spec, insecure_key=KEY, processes=1)
-    folder = confide.run(spec, insecure_key=KEY, processes=1).release
-    assert sorted(path.name.split(".")[0] for path in (folder / "tables").glob("*.csv")) == ["records", "units"]
-    assert not (folder / "README.txt").exists()
-    assert confide.verify(folder).ok
-    assert {*confide.open_release(folder).tables} == {"records", "units"}
 
 
 def test_an_attribute_that_is_called_as_a_column_of_tables_is_a_finding(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ class ClassErrors:
                 continue
             rmse[number] = row["factor"] * float(np.sqrt(row["mse_shown"]))
             bias[number] = float(row["bias"] or 0.0)
-            below[number], above[number] = _ends(row)
+            for ends, side in ((below, "below"), (above, "above")):
+                ends[number] = [float(row[f"{side}_{round(100 * q)}"]) for q in QUANTILES]
         return cls(rmse, bias, below, above)
 
     def intervals(self, released: Integers, level: float) -> WholeIntervals:
@@ -90,18 +91,6 @@ class ClassErrors:
         below, above = ends[:, size_class(released)]
         low = np.maximum(np.floor(released - below), 0).astype(np.int64)
         return WholeIntervals(low, np.ceil(released + above).astype(np.int64))
-
-
-def _ends(row: Mapping[str, Any]) -> tuple[list[float], list[float]]:
-    """How far below and above the truth may be, for each of ``QUANTILES``."""
-    if row.get("below_90") is not None:
-        first, second = ([float(row[f"{side}_{round(100 * q)}"]) for q in QUANTILES] for side in ("below", "above"))
-        return first, second
-    # Replicates that were pooled by an earlier version.
-    half = [float(row[f"p{round(100 * q)}_shown"]) for q in QUANTILES]
-    if row["high"] == 0:
-        half = [max(one, row["rmse_p95"] or 0.0) for one in half]
-    return [row["factor"] * one for one in half], [row["factor"] * one for one in half]
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,7 @@ class Mechanism(ABC, Generic[P]):
 
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:  # noqa: ARG002
         """What the tables hold, for the files that explain a release to its readers: from the manifest alone. None
-        where a release has none, as those of the first layout."""
+        where a release has none."""
         return None
 
     def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:  # noqa: ARG002

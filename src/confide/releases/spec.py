@@ -281,14 +281,10 @@ class ExplainedOutput(OutputPart):
         """The same as a plan has it, with what it depends on."""
         return {"formats": self.companions, "agency": self.agency}
 
-    LAYOUT: ClassVar[str] = "layout"
-    """The key that says which layout the release has."""
     TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv", "sdmx-csv")
     """The formats of which one must be there."""
-    IN_FIRST: ClassVar[tuple[str, ...]] = TABLES
-    """The formats that the first layout has."""
 
-    def problems(self, geography: GeographyPart) -> list[Problem]:
+    def problems(self, geography: GeographyPart) -> list[Problem]:  # noqa: ARG002 - names and outlines may be there
         problems = []
         if len(set(self.formats)) < len(self.formats):
             what = "a format stands twice"
@@ -301,21 +297,6 @@ class ExplainedOutput(OutputPart):
         if "argus" in self.formats and not set(self.formats) & {"parquet", "csv"}:
             what, expected = "files of tau-ARGUS are made of the tables", "parquet or csv among the formats"
             problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
-        key = self.LAYOUT
-        if getattr(self, key) == 1:
-            only_second = [name for name in self.formats if name not in self.IN_FIRST]
-            if only_second:
-                what = f"the format {only_second[0]} belongs to the second layout"
-                problems.append(Problem(("output", "formats"), "layout", what, f"{key} = 2", f"{key} = 1"))
-            if geography.has_names:
-                what = "names of areas belong to the second layout"
-                problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no names", f"{key} = 1"))
-            if geography.outlines:
-                what = "files with geometry belong to the second layout"
-                problems.append(Problem(("output", key), "layout", what, f"{key} = 2, or no geometry", f"{key} = 1"))
-            if self.explore:
-                what = "the page explore.html belongs to the second layout"
-                problems.append(Problem(("output", "explore"), "layout", what, f"{key} = 2, or no page", f"{key} = 1"))
         if self.explore and not set(self.formats) & {"parquet", "csv"}:
             what, expected = "the page explore.html is made of the tables", "parquet or csv among the formats"
             problems.append(Problem(("output", "explore"), "no-tables", what, expected, ", ".join(self.formats)))
@@ -325,10 +306,8 @@ class ExplainedOutput(OutputPart):
 class TabularOutput(ExplainedOutput):
     """The same for mechanisms whose releases are tables."""
 
-    layout: Literal[1, 2] = Field(
-        2,
-        description="2: codes and labels, cells apart from margins, and files that explain the release; 1: labels "
-        "alone, as first releases had them.",
+    layout: Literal[2] = Field(
+        2, description="Codes and labels, cells apart from margins, and files that explain the release."
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -224,15 +224,10 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
     )
     older = _is_older(version)
     wrong = [path for path in _differences(json.loads(json.dumps(anew)), stated) if not (older and path in WORDS)]
-    overstated = _overstated(plan, wrong) if older else []
-    wrong = [path for path in wrong if path not in overstated]
     if not wrong and [*anew] != [*stated]:
         wrong = ["the order of its entries"]
-    yield Check(
-        "what is promised follows from the plan",
-        not wrong,
-        _said(wrong, version, _but(overstated, "recomputed from the plan, all of it")),
-    )
+    recomputed = _said(wrong, version, "recomputed from the plan, all of it")
+    yield Check("what is promised follows from the plan", not wrong, recomputed)
     stamp = dict([stamp_document(stated)]) if manifest.get("stamp") == STAMP else {}
     texts = dict(mechanism.documents(stated)) | stamp
     pages = {page: text.encode() for page, text in texts.items()}
@@ -249,20 +244,6 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
             wrong, version, f"{', '.join(sorted(pages))}: written again from the manifest, identical byte for byte"
         )
     yield Check("pages as the manifest has them", not wrong, detail)
-
-
-def _overstated(plan: Plan, wrong: Iterable[str]) -> list[str]:
-    """Of what differs, the losses that an older version stated for parts of a record that invariants give away."""
-    remaining = plan.left_by_invariants
-    above = dict(zip(plan.spine[1:], plan.spine, strict=False))
-    away = {f"privacy.by_attribute.{name}" for name, part in remaining.attributes.items() if not part.claimed}
-    away |= {f"privacy.by_move_within.{above[name]}" for name, part in remaining.places.items() if not part.claimed}
-    return [path for path in wrong if path in away or path == "privacy.left_by_invariants"]
-
-
-def _but(overstated: Sequence[str], otherwise: str) -> str:
-    stated = [path for path in overstated if path != "privacy.left_by_invariants"]
-    return f"{otherwise}, but for {', '.join(stated)}: invariants give it away" if stated else otherwise
 
 
 def _publication(manifest: Mapping[str, Any]) -> dict[str, str]:

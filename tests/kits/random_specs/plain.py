@@ -90,8 +90,6 @@ def cellkey(draw: Draw, folder: Path) -> Path:
     levels = {"levels": project.of_levels} if areal else {}
     project.spec["tables"] = project.tables(margins=lambda: draw(st.sampled_from(["all", "none"])), **levels)
     project.output("parquet", "csv", "sdmx-csv", "argus")
-    if not areal and not magnitude and project.sometimes(4):
-        project.spec["output"]["layout"] = 1
     return project.write()
 
 
@@ -177,7 +175,7 @@ def suppression(draw: Draw, folder: Path) -> Path:
     part["keep"] = project.some(["total", *project.codes], ["nobody"], 0, 1) if project.sometimes(3) else []
     project.spec["suppression"] = part
     project.spec["tables"] = project.tables(levels=lambda: project.some(project.levels, ["nowhere"], 0, 2))
-    project.output("parquet", "csv", "sdmx-csv", "argus", "csvw", layout=project.choose([2, 1]))
+    project.output("parquet", "csv", "sdmx-csv", "argus", "csvw")
     return project.write()
 
 

@@ -58,7 +58,6 @@ from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published
 from confide.releases.run import DEFAULT_MEMORY, choose_engine, run
 from confide.releases.spec import load_spec
-from confide.releases.tabular import FIRST
 
 SPEC, LEDGER, RUN, STRATEGY = "spec.toml", "comparison.ledger", "run", "strategy.toml"
 KEYED, KEY_COLUMN = "keyed.parquet", "record_key"
@@ -273,7 +272,7 @@ def _cellkey(part: CellKeyProtection, job: ProtectionJob) -> ProtectedFigures:
                 for table in population.programme.tables
                 for level in population.programme.levels
             ],
-            "output": {"formats": ["parquet"], "layout": FIRST},
+            "output": {"formats": ["parquet"]},
         },
         population.folder / AREAS_SCHEMA,
         keyed=False,
@@ -320,7 +319,7 @@ def _tables(part: TablesProtection, job: ProtectionJob) -> ProtectedFigures:
             "geography": {"block": "geocode", "levels": job.levels},
             "privacy": {"ledger": job.ledger(part.budget), "budget": part.budget, "definition": "zcdp"},
             "tables": job.tables,
-            "output": {"formats": ["parquet"], "layout": FIRST},
+            "output": {"formats": ["parquet"]},
         },
         population.folder / SCHEMA,
     )

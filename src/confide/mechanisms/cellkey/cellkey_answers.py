@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from confide.answers import TypedAnswer, renamed
+from confide.answers import TypedAnswer
 from confide.engines import Engine, LocalEngine, Source, format_of
 from confide.engines.protocol import private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
@@ -31,7 +31,7 @@ from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.noise.ptables.ptable import key_of
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import SECOND, QueryTable
+from confide.releases.tabular import QueryTable
 from confide.schema import Query, Recode, Schema
 
 READABLE = 0o644
@@ -195,7 +195,6 @@ def table_on_request(
     return RequestedTable(tuple(variables), labels, rows, target)
 
 
-@renamed(max_noise="D", variance="V")
 def make_abs_table(
     D: int,
     V: Exact,
@@ -284,7 +283,6 @@ def understand(
     margins: Literal["all", "none"] = "all",
     levels: Sequence[str] = (),
     known: Sequence[str] = (),
-    layout: int = SECOND,
 ) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
     findings: list[Finding] = [
@@ -302,7 +300,7 @@ def understand(
     table = None
     try:
         part = CellKeyTable(name=NAME, variables=list(variables), margins=margins, levels=list(levels))
-        table = build(part, schema, layout)
+        table = build(part, schema)
     except ConfideError as error:
         findings += [replace(finding, where=Place(path="variables")) for finding in error.findings]
     chosen = []
@@ -348,8 +346,7 @@ def build_table(
     """
     assert problem.schema is not None
     known = [] if problem.frame is None else problem.spine.names
-    layout = problem.spec.output.layout
-    request = understand(problem.schema, variables, where, margins, levels, known, layout)
+    request = understand(problem.schema, variables, where, margins, levels, known)
     # A table without margins is coded, and never counted: the variables of the filter.
     only = QueryTable("where", "where", Query(tuple(variable for variable, _ in request.where)), ())
     coded = replace(problem, tables=(request.table, only), frame=problem.frame if levels else None)

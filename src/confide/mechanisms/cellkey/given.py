@@ -45,13 +45,14 @@ from confide.mechanisms.cellkey.keys import CellSums, lower_parts, uneven
 from confide.mechanisms.cellkey.spec import ORDER, WEIGHT_UNIT, CellKeySpec, new_order
 from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import SDMX, SECOND, TOTAL_CODE, Table, TableVariable
+from confide.releases.tabular import SDMX
 from confide.report.render import render
 from confide.schema.schema import as_read
 
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
 """Columns of ours: no column of labels has a name with such a sign."""
 MOST_COUNT = 1 << 52
+_NO_SDMX = re.compile(r"[^A-Z0-9_-]")
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,7 @@ def _bad_names(loaded: LoadedSpec, spec: CellKeySpec, position: int) -> Iterator
     reserved = {"count", "weighted", "dataflow", "obs_value", "obs_value_weighted"}
     folded = [name.lower() for name in names]
     if SDMX in spec.output.formats:
-        variables = tuple(TableVariable(name, name, (), name) for name in names)
-        columns = Table("", "", variables, (), (), TOTAL_CODE, SECOND).sdmx_columns
-        folded = [column.lower() for column in columns]
+        folded = [column.lower() for column in sdmx_names(names)]
     times = Counter(folded)
     wrong = [
         name
@@ -118,6 +117,15 @@ def _bad_names(loaded: LoadedSpec, spec: CellKeySpec, position: int) -> Iterator
         remedy = "rename the column in the file, or map another name to it in [data] columns"
         place = loaded.place("tables", position, "variables")
         yield Finding("reserved-name", what, place, ", ".join(wrong) or "no variables", expected, remedy)
+
+
+def sdmx_names(names: Sequence[str]) -> list[str]:
+    """The columns in SDMX-CSV, whose names are of letters, digits, hyphens and low lines.
+
+    >>> sdmx_names(["age class"])
+    ['AGE_CLASS']
+    """
+    return [_NO_SDMX.sub("_", name.upper()) for name in names]
 
 
 def given_fingerprint(tables: Sequence[GivenTable]) -> str:

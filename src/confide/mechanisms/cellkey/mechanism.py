@@ -30,14 +30,7 @@ from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb_cells
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
 from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
-from confide.mechanisms.cellkey.output import (
-    batches,
-    figure_columns,
-    plain_rows,
-    plain_schema,
-    sdmx_rows,
-    sdmx_schema,
-)
+from confide.mechanisms.cellkey.output import figure_columns, plain_rows, publish_given
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
 from confide.mechanisms.cellkey.spec import DERIVED, ORDER, UNSHUFFLED, CellKeySpec, cellkey_spec, new_order
@@ -61,7 +54,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Resid
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import FIRST, CodedColumns, CodedTable, publish, publish_areas
+from confide.releases.tabular import CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -153,26 +146,19 @@ class CellKey(Mechanism[CellKeyProblem]):
             for table in problem.tables:
                 names = [counted.name for counted in replace(problem, tables=(table,)).counted()]
                 figures = {name: _recall(job.workspace, name) for name in names}
-                if output.layout == FIRST:
-                    plain = plain_schema(table, columns), plain_rows(problem, table, figures)
-                    sdmx = sdmx_schema(table, columns), sdmx_rows(problem, table, figures, output.agency)
-                    publish(release, table.name, table.title, output.formats, plain, sdmx)
-                else:
-                    coded = CodedColumns.of(table.layout)
-                    rows_of = partial(plain_rows, problem, table, figures)
-                    CodedTable(table.name, table.title, coded, tuple(columns.plain()), rows_of).publish(
-                        release, output.formats, problem.area_names, output.agency
-                    )
+                coded = CodedColumns.of(table.layout)
+                rows_of = partial(plain_rows, problem, table, figures)
+                CodedTable(table.name, table.title, coded, tuple(columns.plain()), rows_of).publish(
+                    release, output.formats, problem.area_names, output.agency
+                )
                 advance(1)
             levels = dict.fromkeys(name for table in problem.tables for name in table.levels)
             if levels:
                 areas = [(name, problem.spine.level(name).codes) for name in levels]
                 publish_areas(release, areas, problem.area_names)
             for given in problem.given:
-                rows = batches(
-                    given, _labels(job.workspace, given), _recall(job.workspace, given.name), columns, output.agency
-                )
-                publish(release, given.name, given.title, output.formats, *rows)
+                labels, of_cells = _labels(job.workspace, given), _recall(job.workspace, given.name)
+                publish_given(release, output.formats, output.agency, given, labels, of_cells, columns)
                 advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:

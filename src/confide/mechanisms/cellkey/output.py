@@ -1,5 +1,4 @@
-"""The tables of a release, of records or of given cells: every cell that is not zero, plain or in SDMX-CSV, with all
-margins.
+"""The tables of a release, of records or of given cells: every cell that is not zero, with all margins.
 
 A cell that is not listed is published as zero, whether nobody is in it or noise made it so: which of the two cannot be
 seen. Figures do not add up: each cell has noise of its own members.
@@ -24,22 +23,19 @@ import pyarrow.compute as pc
 from confide.arrays import Integers
 from confide.geography import Geolevel
 from confide.mechanisms.cellkey.counting import PerturbedFigures
-from confide.mechanisms.cellkey.given import GivenTable
+from confide.mechanisms.cellkey.given import GivenTable, sdmx_names
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, counted_name
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.releases import tabular
+from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check
 from confide.releases.tabular import (
     COUNT,
-    DATAFLOW,
     OBSERVATION,
     SDMX,
-    SECOND,
-    Batches,
     QueryTable,
     Table,
     TableRows,
-    TableVariable,
     UnlikePlanError,
 )
 from confide.schema import Query
@@ -79,7 +75,7 @@ class FigureColumns:
         return [figure, *([mean] if self.weighted else ())]
 
     def sdmx(self) -> list[pa.Field]:
-        """For SDMX-CSV."""
+        """For SDMX-CSV, of given cells."""
         mean = tabular.figure_column(WEIGHTED_OBSERVATION, kind=pa.float64())
         return [tabular.figure_column(OBSERVATION, kind=self.kind), *([mean] if self.weighted else ())]
 
@@ -110,23 +106,11 @@ def plain_schema(table: QueryTable, columns: FigureColumns) -> pa.Schema:
     return tabular.plain_schema(table.layout, *columns.plain())
 
 
-def sdmx_schema(table: QueryTable, columns: FigureColumns) -> pa.Schema:
-    """The columns of SDMX-CSV."""
-    return tabular.sdmx_schema(table.layout.sdmx_columns, *columns.sdmx())
-
-
 def plain_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall) -> Iterator[pa.RecordBatch]:
     """The rows of a table: margin by margin, the total first; on levels area by area."""
     columns = figure_columns(problem)
     for labels, values in table_rows(problem, table, figures, columns):
         yield tabular.plain_rows(plain_schema(table, columns), labels, values)
-
-
-def sdmx_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall, agency: str) -> Iterator[pa.RecordBatch]:
-    """The same rows as SDMX-CSV."""
-    columns = figure_columns(problem)
-    for labels, values in table_rows(problem, table, figures, columns):
-        yield tabular.sdmx_rows(sdmx_schema(table, columns), agency, table.name, labels, values)
 
 
 def table_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall, columns: FigureColumns) -> Iterator[Rows]:
@@ -191,13 +175,9 @@ def read_table(path: Path, format_: str, table: Table, columns: FigureColumns) -
     """A released table in one of its formats; weighted figures in millionths, values in whole numbers of their last
     decimal, both under the name of counts and ``weighted``. Raises :class:`UnlikePlanError`."""
     plain = {field.name: field.type for field in columns.plain()}
-    if format_ == SDMX and table.version == SECOND:
-        coded = tabular.CodedColumns.of(table)
-        observations = tabular.read_observations(path, table.name, coded, plain)
-        rows = tabular.placed_rows(observations, table, {name: name for name in plain})
-    elif format_ == SDMX:
-        names = dict(zip(plain, columns.sdmx(), strict=True))
-        rows = tabular.read_sdmx(path, table, {name: (field.name, field.type) for name, field in names.items()})
+    if format_ == SDMX:
+        observations = tabular.read_observations(path, table.name, tabular.CodedColumns.of(table), plain)
+        rows = tabular.placed_rows(observations, table, plain)
     else:
         rows = tabular.read_plain(path, table, plain)
     figures = dict(rows.figures)
@@ -229,35 +209,40 @@ def millionths(values: npt.NDArray[Any]) -> Integers:
 # The tables of given cells in a release: written, read again, and what ``verify`` asks of them.
 
 
-def layout(table: GivenTable) -> Table:
-    """Its columns, without labels: those are in no plan."""
-    variables = tuple(TableVariable(name, name, (), name) for name in table.variables)
-    return Table(table.name, table.title, variables, (), (), tabular.TOTAL_CODE, tabular.SECOND)
+DATAFLOW = "DATAFLOW"
 
 
-def batches(
-    table: GivenTable, labels: pa.Table, figures: PerturbedFigures, columns: FigureColumns, agency: str
-) -> tuple[Batches, Batches]:
-    """The rows for readers, and those in SDMX-CSV."""
-    texts = [column.combine_chunks() for column in labels.columns]
-    values, shape = columns.arrays(figures), layout(table)
-    fields = [tabular.text_column(name, name) for name in table.variables]
-    plain = pa.schema([*fields, *columns.plain()])
-    sdmx = tabular.sdmx_schema(shape.sdmx_columns, *columns.sdmx())
-    return (
-        (plain, [tabular.plain_rows(plain, texts, values)]),
-        (sdmx, [tabular.sdmx_rows(sdmx, agency, table.name, texts, values)]),
-    )
+def publish_given(
+    release: ReleaseWriter,
+    formats: Sequence[str],
+    agency: str,
+    table: GivenTable,
+    labels: pa.Table,
+    figures: PerturbedFigures,
+    columns: FigureColumns,
+) -> None:
+    """Writes the cells that are not zero, with their labels: for readers, and in SDMX-CSV 1.0."""
+    texts, values = [column.combine_chunks() for column in labels.columns], columns.arrays(figures)
+    readers = [format_ for format_ in formats if format_ in ("parquet", "csv")]
+    if readers:
+        plain = pa.schema([*(tabular.text_column(name, name) for name in table.variables), *columns.plain()])
+        rows = pa.RecordBatch.from_arrays([*texts, *values], schema=plain)
+        release.table(table.name, plain, [rows], readers, table.title)
+    if SDMX in formats:
+        dimensions = [tabular.text_column(name, "") for name in (DATAFLOW, *sdmx_names(table.variables))]
+        sdmx = pa.schema([*dimensions, *columns.sdmx()])
+        flow = tabular.repeated(f"{agency}:{tabular.flow_name(table.name)}(1.0)", len(figures.cell))
+        rows = pa.RecordBatch.from_arrays([flow, *texts, *values], schema=sdmx)
+        release.text(f"sdmx/{table.name}", sdmx, [rows], table.title, ",", quoted=True)
 
 
 def read_cells(path: Path, format_: str, table: GivenTable, columns: FigureColumns) -> pa.Table:
     """A released table of given cells, under the names of the plain form. Raises :class:`UnlikePlanError`."""
-    shape = layout(table)
     fields = columns.plain()
     if format_ == SDMX:
-        types = dict.fromkeys([DATAFLOW, *shape.sdmx_columns], pa.string())
+        types = dict.fromkeys([DATAFLOW, *sdmx_names(table.variables)], pa.string())
         rows = tabular.read_columns(path, types | {field.name: field.type for field in columns.sdmx()})
-        tabular.check_flow(rows, table.name)
+        tabular.check_flow(rows.column(DATAFLOW), table.name)
         rows = rows.drop_columns([DATAFLOW]).rename_columns([*table.variables, *(field.name for field in fields)])
     else:
         types = dict.fromkeys(table.variables, pa.string())

@@ -28,12 +28,9 @@ from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import (
     AREA,
     COUNT,
-    DATAFLOW,
-    FIRST,
+    LAYOUT,
     LEVEL,
-    OBSERVATION,
     SDMX,
-    SECOND,
     AreaNames,
     CodedColumns,
     QueryTable,
@@ -41,7 +38,6 @@ from confide.releases.tabular import (
     area_names,
     check_area_codes,
     check_column_names,
-    check_sdmx_columns,
     placed,
     too_large,
 )
@@ -52,8 +48,8 @@ MOST_CELLS = 50_000_000
 MOST_NUMBERS = 1 << 62
 """The numbers of all cells of a level stay below this."""
 
-COLUMNS = (COUNT, "weighted", "value", DATAFLOW, OBSERVATION, f"{OBSERVATION}_WEIGHTED")
-"""Columns of our own, plain and in SDMX-CSV."""
+COLUMNS = (COUNT, "weighted", "value")
+"""Columns of figures."""
 
 
 @dataclass(frozen=True)
@@ -190,13 +186,11 @@ class CellKeyProblem:
             ),
             "tables": [table.layout.as_dict() for table in self.tables] + [table.as_dict() for table in self.given],
         }
-        if self.spec.output.layout == FIRST:
-            return question
         levels = dict.fromkeys(name for table in self.tables for name in table.levels)
         return (
             question
             | {
-                "layout": SECOND,
+                "layout": LAYOUT,
                 "order": self.order,
                 "frame": None if self.frame is None else self.frame.fingerprint,
                 "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
@@ -258,9 +252,8 @@ def build_tables(
     tables, findings = [], []
     for position, part in enumerate(spec.tables):
         try:
-            table = build(part, schema, spec.output.layout, named=spec.geography.has_names)
-            if table.version == SECOND:
-                CodedColumns.of(table.layout).check(COLUMNS)
+            table = build(part, schema, named=spec.geography.has_names)
+            CodedColumns.of(table.layout).check(COLUMNS)
             if spine is not None and SDMX in spec.output.formats:
                 check_area_codes(code for level in part.levels for code in spine.level(level).codes)
             for level in part.levels if spine is not None else ():
@@ -272,19 +265,16 @@ def build_tables(
     return tables, findings
 
 
-def build(part: CellKeyTable, schema: Schema, layout: int = SECOND, *, named: bool = False) -> QueryTable:
+def build(part: CellKeyTable, schema: Schema, *, named: bool = False) -> QueryTable:
     """The table that a part of a spec, or a request, describes."""
-    query = schema.ordered_query(part.variables)
-    if layout == SECOND:
-        query = Query(tuple(schema.variable(name) for name in part.variables))
+    schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns stand in the order of the spec
+    query = Query(tuple(schema.variable(name) for name in part.variables))
     if query.cells > MOST_CELLS:
         raise too_large(query.cells, MOST_CELLS, area=bool(part.levels))
     columns = (*COLUMNS, LEVEL, AREA) if part.levels else COLUMNS
     check_column_names((variable.attribute for variable in query.variables), columns)
     margins = tuple(query.margins())[::-1] if part.margins == "all" else (query,)
-    table = QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), layout, named)
-    check_sdmx_columns(table.layout)
-    return table
+    return QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), named)
 
 
 def counts_behind(ptable: PTable, most: int) -> Counter[int]:
@@ -367,9 +357,9 @@ class PerturbedTables:
 
 
 def describe(question: Mapping[str, Any]) -> PerturbedTables:
-    """The tables of a plan's ``question``, which :meth:`CellKeyProblem.facts` made, in any layout."""
+    """The tables of a plan's ``question``, which :meth:`CellKeyProblem.facts` made."""
     ptable, threshold = question["ptable"] or {"D": "0", "js": 0}, question["threshold"] or 0
-    given = bool(question.get("given"))
+    given = bool(question["given"])
     return PerturbedTables(
         () if given else tuple(Table.read(values) for values in question["tables"]),
         Fraction(ptable["D"]),
@@ -377,9 +367,9 @@ def describe(question: Mapping[str, Any]) -> PerturbedTables:
         threshold,
         question["weighted"],
         frozenset(question["partial"]),
-        question.get("levels", {}),
+        question["levels"],
         tuple(GivenTable.read(values) for values in question["tables"]) if given else (),
-        question.get("magnitude"),
+        question["magnitude"],
         Fraction(question.get("weighted_step", Fraction(1, WEIGHT_UNIT))),
         Fraction(question.get("weight_gap", 1)),
     )

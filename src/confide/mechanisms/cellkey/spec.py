@@ -31,7 +31,6 @@ from confide.releases.spec import (
     Spec,
     TabularOutput,
 )
-from confide.releases.tabular import FIRST
 from confide.report.render import render
 
 MOST_LARGEST, LARGEST_POWER = 6, 10
@@ -290,13 +289,9 @@ class CellKeySpec(Spec):
                     what = "a table of given cells is one file, and its margins and areas are rows of it"
                     expected = "cells, and neither levels nor margins, for every table"
                     yield Problem(("tables", position), "given-cells", what, expected)
-            if self.output.layout == FIRST:
-                yield Problem(("output", "layout"), "layout", "given cells have the layout 2", "2", "1")
             if "argus" in self.output.formats:
                 what, expected = "nobody says which codes of given cells are totals, as argus needs", "other formats"
                 yield Problem(("output", "formats"), "given-cells", what, expected, "argus")
-        if data.value is not None and self.output.layout == FIRST:
-            yield Problem(("output", "layout"), "layout", "magnitude tables have the layout 2", "2", "1")
 
     def _geography(self) -> Iterator[Problem]:
         spatial = any(table.levels for table in self.tables)
@@ -308,8 +303,6 @@ class CellKeySpec(Spec):
         if self.data.blocks == NOTHING and not self.given:
             what = "tables with levels need the block table of the frame"
             yield Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing")
-        if self.output.layout == FIRST:
-            yield Problem(("output", "layout"), "layout", "tables with levels have the layout 2", "2", "1")
         geography = self.geography
         known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
         known.append(geography.smallest)

@@ -18,7 +18,7 @@ from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
 from confide.releases.companions import Codebook, DescribedTable, GivenColumns, asked
 from confide.releases.folder import rehearsal_banner
-from confide.releases.tabular import SECOND, Table
+from confide.releases.tabular import Table
 from confide.report.certificate import messages_of
 from confide.report.render import render
 
@@ -105,7 +105,6 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
     """The statement as an HTML page."""
     question, text = manifest["plan"]["question"], messages_of(manifest)
     described, ptable = describe(question), question["ptable"]
-    named = question.get("layout") == SECOND
     if described.magnitude is not None:
         return _magnitude_statement(manifest, described)
     return render(
@@ -130,7 +129,7 @@ def cellkey_statement(manifest: Mapping[str, Any]) -> str:
         reading=_reading(manifest["privacy"]["single_count"]),
         sizes=sizes(described),
         tables=[*(_row(described, table) for table in described.tables), *map(_given_row, described.given)],
-        order=question["order"] if named else None,
+        order=question["order"],
         levels=[f"{name} ({units:,})" for name, units in described.units.items()],
         given=bool(described.given),
     )
@@ -214,11 +213,8 @@ BOUND_NOTE = "No count is further than {} from the true one."
 THRESHOLD_NOTE = "Counts that come out below {:,} are published as zero."
 
 
-def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout."""
-    stated = asked(question)
-    if stated is None:
-        return None
+def codebook(question: Mapping[str, Any]) -> Codebook:
+    """What the tables of a release hold."""
     described = describe(question)
     decimals = None if described.magnitude is None else described.magnitude["decimals"]
     figures = FigureColumns(described.weighted and decimals is None, decimals).plain()
@@ -232,7 +228,7 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
         notes.append(BOUND_NOTE.format(described.largest_noise))
     elif described.threshold:
         notes.append(THRESHOLD_NOTE.format(described.threshold))
-    formats, agency = stated
+    formats, agency = asked(question)
     return Codebook(tables, described.units, formats, agency, PROTECTION, tuple(notes))
 
 

@@ -95,10 +95,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     for table in described.tables:
         yield from _table(folder, files, described, table, repeated, shared)
     question = manifest["plan"]["question"]
-    if "companions" in question:
-        yield from tabular.second_layout(
-            folder, [table.name for table in described.tables], files, question["levels"], question["area_names"]
-        )
+    coded = [table.name for table in described.tables]
+    yield from tabular.cells_and_areas(folder, coded, files, question["levels"], question["area_names"])
     for given in described.given:
         if tabular.table_files(given.name, files):
             yield from verify_given(folder, files, described, given)

@@ -42,7 +42,7 @@ from confide.mechanisms.topdown.measurements.verify import require_near
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
-from confide.mechanisms.topdown.output.publish import codebook, figure_noise, publish
+from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.released_problem import SPINE, spine_table
@@ -151,8 +151,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
 
     def guarantee(self, problem: PostprocessProblem, job: Job) -> Mapping[str, Any]:
         """A loss of zero for the run itself, and the measurements, whose promise it inherits, and whose stamp."""
-        accuracy = {} if problem.output.explained is None else accuracy_entry(problem)
-        return self.restated(job.plan, accuracy)
+        return self.restated(job.plan, accuracy_entry(problem))
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         source = plan.question["source"]
@@ -204,11 +203,10 @@ class Postprocess(Mechanism[PostprocessProblem]):
 
     def publish(self, problem: PostprocessProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
-        if problem.output.explained is not None:
-            block = problem.spec.geography.block
-            units = spine_table([reader.units for reader in problem.readers], block, problem.spine.block_codes.tolist())
-            formats = [format_ for format_ in problem.spec.output.formats if format_ in problem.spec.output.TABLES]
-            release.table(SPINE, units.schema, units.to_batches(), formats, "The units that were measured", folder="")
+        block = problem.spec.geography.block
+        units = spine_table([reader.units for reader in problem.readers], block, problem.spine.block_codes.tolist())
+        formats = [format_ for format_ in problem.spec.output.formats if format_ in problem.spec.output.TABLES]
+        release.table(SPINE, units.schema, units.to_batches(), formats, "The units that were measured", folder="")
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {CERTIFICATE: statement(manifest)}
@@ -223,8 +221,8 @@ class Postprocess(Mechanism[PostprocessProblem]):
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest)
 
-    def figure_noise(self, manifest: Mapping[str, Any]) -> str:
-        return figure_noise(manifest)
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return UNKNOWN
 
     def contents(self, plan: Plan) -> str:  # noqa: ARG002
         return "records estimated from published measurements"

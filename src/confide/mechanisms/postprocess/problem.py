@@ -25,7 +25,7 @@ from confide.mechanisms.topdown.measurements.folder import (
     official_codes,
     spine_of,
 )
-from confide.mechanisms.topdown.measurements.layout import SECOND, FileLayout
+from confide.mechanisms.topdown.measurements.layout import FileLayout
 from confide.mechanisms.topdown.measurements.reading import (
     LevelReader,
     check_limits,
@@ -165,7 +165,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
     try:
         levels = [folder.units(name) for name in strategy.level_names]
         recodes = load_shipped("measurements", "recodes")["recodes"]
-        recodes |= dict(FileLayout.of(SECOND, strategy).recodes) | spec.data.recodes
+        recodes |= dict(FileLayout.of(strategy).recodes) | spec.data.recodes
         readers = tuple(
             level_reader(folder, units, strategy.level(units.name), strategy.schema, recodes) for units in levels
         )

@@ -43,7 +43,7 @@ from confide.privacy import Neighbours, budget_of, calibrate
 from confide.releases.mechanism import Job
 from confide.releases.plan import Family, Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.tabular import SECOND, AreaNames
+from confide.releases.tabular import AreaNames
 
 GROUPS_PER_PART = 1 << 22
 """How many groups are measured at a time: enough to be quick, few enough to be held."""
@@ -349,8 +349,8 @@ def _level(level: GroupLevel, problem: SafeTabProblem, number: int) -> tuple[lis
 
 def _facts(problem: SafeTabProblem) -> dict[str, Any]:
     """What else decides the output. All of it is public."""
-    settings, output = problem.settings, problem.spec.output
-    facts = {
+    settings, output, names = problem.settings, problem.spec.output, problem.area_names
+    return {
         "record": "person",
         "attributes": {CODES: "race and ethnicity codes"},
         "codes": problem.lists.fingerprint,
@@ -367,15 +367,10 @@ def _facts(problem: SafeTabProblem) -> dict[str, Any]:
         "tabulation_suppression": output.tabulation_suppression,
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
         "levels": {level.name: _level_facts(level) for level in problem.levels},
+        "iterations": planned_iterations(problem.lists.iterations),
+        "area_names": None if names is None else names.fingerprint,
+        "companions": output.explained,
     }
-    if output.layout == SECOND:
-        names = problem.area_names
-        facts |= {
-            "iterations": planned_iterations(problem.lists.iterations),
-            "area_names": None if names is None else names.fingerprint,
-            "companions": output.explained,
-        }
-    return facts
 
 
 def _level_facts(level: GroupLevel) -> dict[str, Any]:

@@ -6,9 +6,7 @@ three groups comes out three times, once in each. Which areas are fitted togethe
 - Places and American Indian areas do not nest in counties and are left out.
 - Of two areas of the same extent, which have the same figures, the smaller is kept: a copy says nothing new.
 - A figure below zero counts as zero, published or left out. No number of people is closer to it than none, either way.
-- The plan says of what kind a group is, regional or detailed, and so which law its noise has. Plans of the first layout
-  do not; kinds that its figures exclude are dropped there (:mod:`confide.mechanisms.safetab.output.verify`), and of
-  those left the widest noise is taken.
+- The plan says of what kind a group is, regional or detailed, and so which law its noise has.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ import pyarrow as pa
 from confide.arrays import Floats, Integers
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
-from confide.mechanisms.safetab.codes import read_iterations
+from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.reading import (
     CODE_DIGITS,
@@ -40,9 +38,8 @@ from confide.mechanisms.safetab.output.reading import (
     group_key,
     region_of,
 )
-from confide.mechanisms.safetab.output.released import is_coded, released_tables
+from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
-from confide.mechanisms.safetab.output.verify import KINDS, Fits
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
@@ -193,7 +190,10 @@ def read_published(
     kinds = [REGION_TYPES[region] for region in dict.fromkeys(level.region for level in planned)]
     levels = levels_of(kinds)
     copied, copies = _copies(facts["coterminous"], levels)
-    noise = GroupNoise.of(planned, _left(planned, tables, manifest), copies)
+    iterations = {int(each.code): each for each in read_iterations(facts)}
+    if unknown := set(np.unique(code_of(totals.key)).tolist()) - iterations.keys():
+        raise _unlike(TOTAL_TABLE, f"{len(unknown):,} groups are none of the plan's")
+    noise = GroupNoise.of(planned, iterations, copies)
     wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
     group_areas = GroupAreas.of(totals.key[wanted], levels)
     attributes = _schema()
@@ -208,7 +208,7 @@ def read_published(
     if group_areas.split:
         figures = f"The figures of {group_areas.split:,} groups in large areas are left out"
         notes.append(f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each.")
-    names = {code: " / ".join(sorted(several)) for code, several in totals.names.items()}
+    names = {code: each.label for code, each in iterations.items()}
     together = NAMES[levels[-1]]
     title = release_title(folder, manifest)
     return Published(attributes, group_areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
@@ -314,22 +314,6 @@ def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) ->
     return np.array(left_out, np.int64), sources
 
 
-def _left(planned: list[PlannedLevel], tables: list[TableForPeople], manifest: Mapping[str, Any]) -> Truths:
-    """For each kind and iteration code whether no figure of the release speaks against it."""
-    facts = manifest["plan"]["question"]
-    shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
-    fits = Fits(planned, shared, tables)
-    fits.of_plan()
-    fits.of_suppression()
-    if is_coded(manifest):
-        fits.of_iterations(read_iterations(facts))
-    elif facts["noise_margin"] is not None:
-        fits.of_margins(Fraction(facts["noise_margin"]))
-    if fits.impossible:
-        raise _unlike(TOTAL_TABLE, "groups have figures that no run of the plan gives")
-    return fits.remaining
-
-
 @dataclass(frozen=True, eq=False)
 class GroupNoise:
     """The variance of the noise by region type and iteration code: of a total alone, and of a cell of a table."""
@@ -342,20 +326,25 @@ class GroupNoise:
     """The law of each variance; what is below zero was read as zero."""
 
     @classmethod
-    def of(cls, planned: list[PlannedLevel], truths: Truths, copies: Mapping[int, Regions]) -> GroupNoise:
-        """The widest noise of those that a group's figures can have."""
+    def of(
+        cls, planned: list[PlannedLevel], iterations: Mapping[int, PlannedIteration], copies: Mapping[int, Regions]
+    ) -> GroupNoise:
+        """The noise of every iteration in every region type that it is planned for."""
         total, cell = np.zeros((2, len(REGION_TYPES), CODES))
         laws: dict[float, AdditiveLaw] = {}
-        for number, (iteration_level, total_only) in enumerate(KINDS):
-            for level in (column for column in planned if column.iteration_level == iteration_level):
-                law = level.total_law if total_only else level.law
-                if law is None:
+        for level in planned:
+            for total_only, law in ((False, level.law), (True, level.total_law)):
+                of_kind = [
+                    code
+                    for code, each in iterations.items()
+                    if (each.level, each.total_only) == (level.iteration_level, total_only)
+                ]
+                if law is None or not of_kind:
                     continue
                 laws[law.variance()] = AdditiveLaw(law, floored=True)
-                widest = np.where(truths[number], law.variance(), 0.0)
-                total[level.region] = np.maximum(total[level.region], widest)
+                total[level.region, of_kind] = law.variance()
                 if not total_only:
-                    cell[level.region] = np.maximum(cell[level.region], widest)
+                    cell[level.region, of_kind] = law.variance()
         return cls(total, cell, copies, laws)
 
     def variance(self, keys: Integers, *, total: bool) -> Floats:

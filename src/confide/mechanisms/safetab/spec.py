@@ -31,7 +31,6 @@ from confide.releases.spec import (
     Spec,
     TabularOutput,
 )
-from confide.releases.tabular import FIRST
 from confide.report.render import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
@@ -179,15 +178,6 @@ class SafeTabSpec(Spec):
         if not set(output.formats) & {"parquet", "csv"}:
             what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
             problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(output.formats)))
-        if output.layout == FIRST:
-            if "sdmx-csv" in output.formats:
-                what = "the format sdmx-csv belongs to the second layout"
-                problems.append(Problem(("output", "formats"), "layout", what, "layout = 2", "layout = 1"))
-            if self.data.area_names is not None:
-                what = "names of areas belong to the second layout"
-                problems.append(
-                    Problem(("data", "area_names"), "layout", what, "layout = 2, or no names", "layout = 1")
-                )
         return problems
 
     def _passes(self) -> list[Problem]:

@@ -178,12 +178,9 @@ OFFICIAL = {
 }
 
 
-def codebook(plan: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout."""
-    stated = asked(plan["question"])
-    if stated is None:
-        return None
-    layout, (formats, agency) = CodedLayout.of(plan), stated
+def codebook(plan: Mapping[str, Any]) -> Codebook:
+    """What the tables of a release hold."""
+    layout, (formats, agency) = CodedLayout.of(plan), asked(plan["question"])
     tables = tuple(
         DescribedTable(name, title, layout.columns(number), layout.figures(number), tuple(layout.areas))
         for number, (name, title) in enumerate(TITLES.items())

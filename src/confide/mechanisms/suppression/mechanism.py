@@ -31,15 +31,7 @@ from confide.mechanisms.suppression.given.assumed import assumptions
 from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
 from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
-from confide.mechanisms.suppression.output import (
-    codebook,
-    coded_table,
-    figure_noise,
-    plain_rows,
-    plain_schema,
-    sdmx_rows,
-    sdmx_schema,
-)
+from confide.mechanisms.suppression.output import codebook, coded_table, figure_noise
 from confide.mechanisms.suppression.problem import PatternProblem
 from confide.mechanisms.suppression.programme import SuppressionProblem, described, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec, suppression_spec
@@ -61,7 +53,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import FIRST, SECOND, masked, publish, publish_areas
+from confide.releases.tabular import masked, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -145,16 +137,10 @@ class Suppression(Mechanism[SuppressionProblem]):
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
                 values = table, figures[at], suppressed[at]
-                if output.layout == FIRST:
-                    columns = plain_schema(table, magnitude=magnitude, unit=unit)
-                    plain = columns, plain_rows(*values, magnitude=magnitude, unit=unit)
-                    sdmx = sdmx_schema(table, unit=unit), sdmx_rows(*values, output.agency, unit=unit)
-                    publish(release, table.name, table.title, output.formats, plain, sdmx)
-                else:
-                    coded = coded_table(*values, magnitude=magnitude, unit=unit)
-                    coded.publish(release, output.formats, problem.area_names, output.agency)
+                coded = coded_table(*values, magnitude=magnitude, unit=unit)
+                coded.publish(release, output.formats, problem.area_names, output.agency)
                 advance(1)
-            if output.layout == SECOND and programme.areas:
+            if programme.areas:
                 publish_areas(release, programme.areas, problem.area_names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:

@@ -1,9 +1,7 @@
 """The tables of a release: every cell with its figure, or without one where it is suppressed; and what is said of them.
 
 Every cell is listed, zeros too. A suppressed cell has no figure and the status ``suppressed``; why it is suppressed is
-not said, and must not be: which cells are primary is part of what is protected. In the second layout a row has codes
-and labels (:mod:`confide.releases.tabular.coded`), and stands in SDMX-CSV with ``OBS_STATUS`` and ``CONF_STATUS``; in
-the first it has labels alone.
+not said, and must not be: which cells are primary is part of what is protected.
 """
 
 from __future__ import annotations
@@ -28,10 +26,8 @@ from confide.releases.companions import Codebook, CodeHierarchy, DescribedTable,
 from confide.releases.figure_noise import Draw
 from confide.releases.tabular import (
     COUNT,
-    OBSERVATION,
     PUBLISHED,
     SDMX,
-    SECOND,
     STATUS,
     SUPPRESSED,
     TOTAL_CODE,
@@ -42,9 +38,7 @@ from confide.releases.tabular import (
 )
 
 ONE = Fraction(1)
-VALUE, OBSERVATION_STATUS = "value", "OBS_STATUS"
-NORMAL, MISSING = "A", "Q"
-"""Codes of the SDMX list of observation status: a normal value, a missing one that is suppressed."""
+VALUE = "value"
 
 
 def figure_columns(*, magnitude: bool, unit: Fraction = ONE) -> tuple[pa.Field, pa.Field]:
@@ -56,37 +50,25 @@ def figure_columns(*, magnitude: bool, unit: Fraction = ONE) -> tuple[pa.Field, 
 
 
 def plain_schema(table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE) -> pa.Schema:
-    """The columns of a table of the first layout for its readers, and of any table as rows with keys."""
+    """The columns of a table as rows with keys."""
     columns = [text_column(name, f"{name}; {TOTAL_CODE}: all together") for name in table.columns]
     return pa.schema([*columns, *figure_columns(magnitude=magnitude, unit=unit)])
-
-
-def sdmx_schema(table: HierarchicalTable, *, unit: Fraction = ONE) -> pa.Schema:
-    """The columns of SDMX-CSV in the first layout."""
-    figure = figure_column(OBSERVATION, kind=figure_type(unit), gaps=True)
-    return tabular.sdmx_schema(table.columns, figure, text_column(OBSERVATION_STATUS, ""))
 
 
 def plain_rows(
     table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool, unit: Fraction = ONE
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a table; ``figures``, in units, and ``suppressed`` are those of its layout's cells."""
-    values = _values(table, figures, suppressed, PUBLISHED, SUPPRESSED, unit)
+    _, cells = table.lines
+    status = pa.array(np.where(suppressed[cells], SUPPRESSED, PUBLISHED).tolist(), pa.string())
+    values = [published_figures(figures[cells], unit, suppressed[cells]), status]
     yield tabular.plain_rows(plain_schema(table, magnitude=magnitude, unit=unit), _labels(table), values)
-
-
-def sdmx_rows(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, agency: str, *, unit: Fraction = ONE
-) -> Iterator[pa.RecordBatch]:
-    """The same rows as SDMX-CSV in the first layout."""
-    values = _values(table, figures, suppressed, NORMAL, MISSING, unit)
-    yield tabular.sdmx_rows(sdmx_schema(table, unit=unit), agency, table.name, _labels(table), values)
 
 
 def coded_table(
     table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool, unit: Fraction = ONE
 ) -> CodedTable:
-    """The table as it is published in the second layout."""
+    """The table as it is published."""
 
     def rows() -> Iterator[pa.RecordBatch]:
         return plain_rows(table, figures, suppressed, magnitude=magnitude, unit=unit)
@@ -97,12 +79,12 @@ def coded_table(
 def read_table(
     path: Path, format_: str, table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE
 ) -> tuple[Integers, Flags]:
-    """The figures, in units, and flags of a written table of any layout, for the cells of its structure; cells that are
+    """The figures, in units, and flags of a written table, for the cells of its structure; cells that are
     not listed are suppressed.
 
     Raises :class:`UnlikePlanError`.
     """
-    rows = _read_rows(path, format_, table, plain_schema(table, magnitude=magnitude, unit=unit), unit)
+    rows = _read_rows(path, format_, table, figure_columns(magnitude=magnitude, unit=unit))
     labels, cells = table.lines
     if rows.num_rows != len(labels):
         raise UnlikePlanError("there are more rows, or fewer, than the table has cells")
@@ -128,37 +110,18 @@ def read_table(
     return figures, suppressed
 
 
-def _read_rows(path: Path, format_: str, table: HierarchicalTable, plain: pa.Schema, unit: Fraction) -> pa.Table:
-    """The rows of a file with keys, figure and status, whatever its layout and format."""
-    types = {field.name: field.type for field in plain}
-    figures = {name: types[name] for name in plain.names[-2:]}
-    if table.version == SECOND:
-        if format_ == SDMX:
-            return tabular.read_observations(path, table.name, table.coded, figures, gaps=True)
-        named = dict.fromkeys(table.coded.names, pa.string()) | figures
-        return table.coded.labelled(tabular.read_columns(path, named, gaps=True))
-    if format_ != SDMX:
-        return tabular.read_columns(path, types, gaps=True)
-    schema = sdmx_schema(table, unit=unit)
-    rows = tabular.read_columns(path, {field.name: field.type for field in schema}, gaps=True)
-    tabular.check_flow(rows, table.name)
-    rows = rows.drop_columns([tabular.DATAFLOW]).rename_columns(plain.names)
-    words = {NORMAL: PUBLISHED, MISSING: SUPPRESSED}
-    statuses = [words.get(code, "") for code in rows.column(STATUS).to_pylist()]
-    return rows.set_column(len(plain) - 1, STATUS, pa.array(statuses, pa.string()))
+def _read_rows(path: Path, format_: str, table: HierarchicalTable, fields: Sequence[pa.Field]) -> pa.Table:
+    """The rows of a file with keys, figure and status, whatever its format."""
+    figures = {field.name: field.type for field in fields}
+    if format_ == SDMX:
+        return tabular.read_observations(path, table.name, table.coded, figures, gaps=True)
+    named = dict.fromkeys(table.coded.names, pa.string()) | figures
+    return table.coded.labelled(tabular.read_columns(path, named, gaps=True))
 
 
 def _labels(table: HierarchicalTable) -> list[pa.Array]:
     labels, _ = table.lines
     return [pa.array([label[at] for label in labels], pa.string()) for at in range(len(table.columns))]
-
-
-def _values(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, normal: str, missing: str, unit: Fraction
-) -> list[pa.Array]:
-    _, cells = table.lines
-    status = np.where(suppressed[cells], missing, normal).tolist()
-    return [published_figures(figures[cells], unit, suppressed[cells]), pa.array(status, pa.string())]
 
 
 # What is said to the readers of a release.
@@ -182,11 +145,8 @@ VALUE_NOTE = "value is the sum of what the records say, and not a number of reco
 WEIGHT_NOTE = "Values are weighted: a record counts its weight times its value."
 
 
-def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout."""
-    stated = asked(question)
-    if stated is None:
-        return None
+def codebook(question: Mapping[str, Any]) -> Codebook:
+    """What the tables of a release hold."""
     programme, magnitude = described(question), question["value"] is not None
     figures = figure_columns(magnitude=magnitude, unit=unit_of(question))
     tables = tuple(
@@ -196,7 +156,7 @@ def codebook(question: Mapping[str, Any]) -> Codebook | None:
     notes = [*NOTES, *([VALUE_NOTE] if magnitude else []), *([WEIGHT_NOTE] if question.get("weight") else [])]
     if any(len(variable.kinds) > 1 for table in tables for variable in table.columns.variables):
         notes.append(SHARED_NOTE)
-    formats, agency = stated
+    formats, agency = asked(question)
     levels = {level: len(codes) for level, codes in programme.areas}
     return Codebook(tables, levels, formats, agency, PROTECTION, tuple(notes))
 

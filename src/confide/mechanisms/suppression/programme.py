@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,28 +28,23 @@ from confide.releases.spec import LoadedSpec, find_source, frame_rules
 from confide.releases.tabular import (
     AREA,
     COUNT,
-    DATAFLOW,
-    FIRST,
+    LAYOUT,
     LEVEL,
-    OBSERVATION,
     SDMX,
-    SECOND,
     STATUS,
-    STATUS_CODES,
     TOTAL_CODE,
     AreaNames,
     CodedColumns,
     area_names,
     placed,
-    sdmx_name,
 )
 from confide.schema import Attribute, Schema
 
 MOST_CELLS = 500_000
 """More cells in all tables together would take the solver days: somebody crossed what should not be crossed."""
 
-COLUMNS = (LEVEL, AREA, COUNT, "value", "status", DATAFLOW, OBSERVATION, "OBS_STATUS")
-"""Columns of our own, plain and in SDMX-CSV."""
+PUBLISHED_FIGURES = (COUNT, "value", STATUS)
+"""Columns of figures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +55,12 @@ class HierarchicalTable:
     title: str
     variables: tuple[Variable, ...]
     listed: tuple[tuple[str, ...], ...]
-    version: int = FIRST
-    """The layout of its files."""
     named: bool = False
-    """Whether areas have names, in the second layout."""
+    """Whether areas have names."""
 
     @cached_property
     def coded(self) -> CodedColumns:
-        """The columns of its files in the second layout."""
+        """The columns of its files."""
         pairs = zip(self.variables, self.listed, strict=True)
         variables = tuple(variable.coded(names) for variable, names in pairs if not variable.areas)
         areas = any(variable.areas for variable in self.variables)
@@ -177,8 +169,7 @@ def described(question: Mapping[str, Any]) -> SuppressionProgramme:
             plain["title"],
             tuple(variables[name] for name in plain["variables"]),
             tuple(tuple(names) for names in plain["variables"].values()),
-            question.get("layout", FIRST),
-            question.get("area_names") is not None,
+            question["area_names"] is not None,
         )
         for plain in question["tables"]
     )
@@ -228,12 +219,10 @@ class SuppressionProblem:
         )
 
     def _explained(self) -> dict[str, Any]:
-        """What the second layout has besides, for readers."""
-        if self.spec.output.layout == FIRST:
-            return {}
+        """What explains the tables to their readers."""
         names = self.area_names
         return {
-            "layout": SECOND,
+            "layout": LAYOUT,
             "area_names": None if names is None else names.fingerprint,
             "companions": self.spec.output.explained,
         }
@@ -276,30 +265,28 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
     wanted = {level for part in spec.tables for level in part.levels}
     if frame is not None and wanted:
         variables[AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
-        if SDMX in spec.output.formats and spec.output.layout == SECOND:
+        if SDMX in spec.output.formats:
             tabular.check_area_codes(code for grouping in variables[AREA].groupings for code in grouping.labels)
     for attribute in schema.attributes:
         if attribute.name in used:
             try:
-                tabular.check_column_names([attribute], COLUMNS)
+                tabular.check_column_names([attribute], (LEVEL, AREA, *PUBLISHED_FIGURES))
                 recodes = used[attribute.name]
                 by_table = [[name for name in part.variables if name in recodes] for part in spec.tables]
                 variable = of_attribute(list(recodes.values()), [names for names in by_table if names])
-                if spec.output.layout == SECOND:
-                    variable = replace(variable, published=published_codes(variable, list(recodes.values())))
-                variables[attribute.name] = variable
+                variables[attribute.name] = replace(variable, published=published_codes(variable, [*recodes.values()]))
             except ConfideError as error:
                 findings += error.findings
     if findings:
         raise SpecError(findings)
-    version, named = spec.output.layout, spec.geography.has_names
+    named = spec.geography.has_names
     tables = tuple(
-        replace(_table(part.name, part.title, part.variables, part.levels, variables), version=version, named=named)
+        replace(_table(part.name, part.title, part.variables, part.levels, variables), named=named)
         for part in spec.tables
     )
     for position, table in enumerate(tables):
         try:
-            check_columns(table)
+            table.coded.check(PUBLISHED_FIGURES)
         except ConfideError as error:
             findings += placed(error, loaded.place("tables", position, "variables"))
     if findings:
@@ -310,24 +297,6 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
         remedy = "use coarser recodes or fewer levels, or split the release"
         raise SpecError("table-too-large", what, loaded.place("tables"), f"{cells:,} cells", expected, remedy)
     return SuppressionProgramme(variables, tables)
-
-
-def check_columns(table: HierarchicalTable) -> None:
-    """Refuses codes, and names of columns, that a table of the second layout could not have."""
-    if table.version == FIRST:
-        return
-    table.coded.check(("count", "value", STATUS))
-    names = [sdmx_name(name) for name in table.coded.keys]
-    times = Counter([*names, OBSERVATION, *STATUS_CODES])
-    twice = [name for name, own in zip(table.coded.keys, names, strict=True) if times[own] > 1]
-    if twice:
-        raise ConfideError(
-            "same-column",
-            "two columns of the table would have one name in SDMX-CSV",
-            found=", ".join(twice),
-            expected="names that differ in letters and digits, none of " + ", ".join((OBSERVATION, *STATUS_CODES)),
-            remedy="rename a variable, and map it in [data] columns",
-        )
 
 
 def _table(

@@ -9,7 +9,7 @@ from confide.mechanisms.suppression.joint import joint_in_words
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described
 from confide.messages import Messages, messages
 from confide.releases.folder import rehearsal_banner
-from confide.releases.tabular import SECOND, TOTAL_CODE
+from confide.releases.tabular import TOTAL_CODE
 from confide.report.certificate import messages_of
 from confide.report.render import render
 
@@ -102,15 +102,8 @@ def suppression_statement(manifest: Mapping[str, Any]) -> str:
         insiders=question.get("insiders", False),
         sizes=suppression_sizes(programme),
         tables=[_row(table) for table in programme.tables],
-        totals=_totals(question, programme),
+        totals=[TOTAL_CODE],
     )
-
-
-def _totals(question: Mapping[str, Any], programme: SuppressionProgramme) -> list[str]:
-    """What stands for a total in the files."""
-    if question.get("layout") == SECOND:
-        return [TOTAL_CODE]
-    return sorted({variable.total for variable in programme.variables.values()} or {TOTAL_CODE})
 
 
 def suppression_sizes(programme: SuppressionProgramme) -> dict[str, int]:

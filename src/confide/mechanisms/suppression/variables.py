@@ -39,7 +39,7 @@ class VariableGrouping:
 
 @dataclass(frozen=True)
 class PublishedCodes:
-    """How the codes of a variable stand in tables of the second layout: each by a short code and a label, in the order
+    """How the codes of a variable stand in tables: each by a short code and a label, in the order
     of the hierarchy, the total first. Codes that no table lists have neither."""
 
     title: str
@@ -69,7 +69,7 @@ class Variable:
     full: bool = False
     """Of a given variable: whether every table goes down to all codes, since tables list codes that cross."""
     published: PublishedCodes | None = None
-    """None: in the first layout, and for areas, which are known by level and code."""
+    """None for areas, which are known by level and code."""
 
     @property
     def name(self) -> str:
@@ -164,7 +164,7 @@ class Variable:
         return entries
 
     def coded(self, names: Sequence[str]) -> CodedVariable:
-        """The variable in a table of the second layout that lists some groupings. Its codes are those of all tables of
+        """The variable in a table that lists some groupings. Its codes are those of all tables of
         the release, so that they are one code list; what differs is which of them are cells of this table."""
         assert self.published is not None
         written = [at for at in range(1, self.tree.size) if self.published.codes[at]]

@@ -47,9 +47,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     read: list[TableContent] = []
     for table in programme.tables:
         yield from _table(folder, files, table, read, question)
-    if question.get("layout") == tabular.SECOND:
-        levels = {level: len(codes) for level, codes in programme.areas}
-        yield from tabular.second_layout(folder, names, files, levels, question["area_names"])
+    levels = {level: len(codes) for level, codes in programme.areas}
+    yield from tabular.cells_and_areas(folder, names, files, levels, question["area_names"])
     if len(read) == len(programme.tables):
         yield from _together(programme, read, question)
 
@@ -69,9 +68,7 @@ def _table(
 
 
 def _keys(table: HierarchicalTable) -> list[tuple[str, ...]]:
-    """What tells the rows of a table apart: level, area and codes, or in the first layout labels."""
-    if table.version == tabular.FIRST:
-        return table.lines[0]
+    """What tells the rows of a table apart: level, area and codes."""
     codes = {
         variable.column: dict(zip(variable.keys, variable.codes, strict=True)) for variable in table.coded.variables
     }

@@ -40,7 +40,6 @@ from confide.mechanisms.swapping.output import (
     plain_records,
     publish_labelled,
     table_rows,
-    table_schema,
 )
 from confide.mechanisms.swapping.people import People
 from confide.mechanisms.swapping.permutation import PublishedHouseholds
@@ -59,7 +58,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Resid
 from confide.releases.plan import Plan, in_plural
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, QueryTable, publish_areas
+from confide.releases.tabular import CodedColumns, CodedTable, QueryTable, publish_areas
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
 from confide.report.dossier import Evaluated, Evaluating
@@ -142,14 +141,11 @@ class Swapping(Mechanism[SwappingProblem]):
                     for level, rows in count_table(people, block, codes, table):
                         yield from table_rows(problem, table, level, rows)
 
-                if output.layout == FIRST:
-                    release.table(table.name, table_schema(table), batches(), formats, table.title)
-                else:
-                    CodedTable(table.name, table.title, CodedColumns.of(table.layout), FIGURES, batches).publish(
-                        release, formats, problem.area_names, output.agency
-                    )
+                CodedTable(table.name, table.title, CodedColumns.of(table.layout), FIGURES, batches).publish(
+                    release, formats, problem.area_names, output.agency
+                )
                 advance(1)
-            if output.layout == SECOND and problem.tables:
+            if problem.tables:
                 areas = [(name, problem.spine.level(name).codes) for name in problem.table_levels]
                 publish_areas(release, areas, problem.area_names)
             if problem.spec.output.microdata:

@@ -1,7 +1,6 @@
 """The files of a release of swapped data: tables for people and, if asked for, the swapped records.
 
-A table has a row for each level, area, margin and cell with somebody in it; what is not listed is zero. ``all`` stands
-for a variable that is summed over.
+A table has a row for each level, area, margin and cell with somebody in it; what is not listed is zero.
 
 Records are in an order that says nothing of where a household came from: by block, then by what the members of a
 household are, then household by household; people outside of households last. Households are numbered in that order.
@@ -106,14 +105,9 @@ _BATCH = 1 << 18
 FIGURES = (figure_column(COUNT, "swapped records; what is not listed is 0"),)
 
 
-def table_schema(table: QueryTable) -> pa.Schema:
-    """The columns of a table with labels."""
-    return plain_schema(table.layout, *FIGURES)
-
-
 def table_rows(problem: SwappingProblem, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
     """The rows of a table on one level."""
-    schema, codes = table_schema(table), pa.array(problem.spine.level(level).codes, pa.string())
+    schema, codes = plain_schema(table.layout, *FIGURES), pa.array(problem.spine.level(level).codes, pa.string())
     layout = table.layout
     for begin in range(0, len(rows.count), _BATCH):
         part = slice(begin, begin + _BATCH)
@@ -195,7 +189,7 @@ def read_table(path: Path, table: Table, format_: str = "") -> TableRows:
     """A table of the release. Raises :class:`UnlikePlanError`."""
     if format_ == SDMX:
         rows = read_observations(path, table.name, CodedColumns.of(table), {COUNT: pa.int64()})
-        return placed_rows(rows, table, {COUNT: COUNT})
+        return placed_rows(rows, table, [COUNT])
     return read_plain(path, table, {COUNT: pa.int64()})
 
 
@@ -233,7 +227,7 @@ def labelled_checks(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check
     question = manifest["plan"]["question"]
     described = {str(file["path"]): file.get("columns", {}) for file in manifest["files"]}
     paths, variables = labelled_files(described), labels_of(question)
-    wanted = [format_ for format_ in LABELLED if format_ in question.get("companions", {}).get("formats", ())]
+    wanted = [format_ for format_ in LABELLED if format_ in question["companions"]["formats"]]
     if not wanted:
         return
     facts = question["microdata"]
@@ -267,14 +261,14 @@ UNKNOWN = "how far swapping moved a figure is not published"
 
 
 def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout, and none where there is nothing to explain: records
-    alone, unless they are asked for in the form of tau-ARGUS too."""
-    stated, records = asked(question), None if question["microdata"] is None else MICRODATA
-    if stated is None or not (question["tables"] or (records and "argus" in stated[0])):
+    """What the tables of a release hold; none where there is nothing to explain: records alone, unless they are asked
+    for in the form of tau-ARGUS too."""
+    formats, agency = asked(question)
+    records = None if question["microdata"] is None else MICRODATA
+    if not (question["tables"] or (records and "argus" in formats)):
         return None
     tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
     levels = {level: question["levels"][level] for table in tables for level in table.levels}
-    formats, agency = stated
     notes = NOTES if tables else ()
     return Codebook(tables, levels, formats, agency, PROTECTION, notes, records, consistent=True)
 

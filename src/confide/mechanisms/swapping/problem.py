@@ -26,10 +26,8 @@ from confide.releases.spec import LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import (
     AREA,
     COUNT,
-    FIRST,
     LEVEL,
     SDMX,
-    SECOND,
     AreaNames,
     CodedColumns,
     QueryTable,
@@ -111,9 +109,7 @@ class SwappingProblem:
         )
 
     def _explained(self) -> dict[str, Any]:
-        """What explains the tables to their readers, in the second layout."""
-        if self.spec.output.layout == FIRST:
-            return {}
+        """What explains the tables to their readers."""
         names = self.area_names
         return {
             "area_names": None if names is None else names.fingerprint,
@@ -211,12 +207,9 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
                 query = _query(schema, part.variables, columns)
                 margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
                 margin_queries = tuple(margins) if part.margins == "all" else (query,)
-                version, named = spec.output.layout, geography.has_names
-                table = QueryTable(
-                    part.name, part.title or part.name, query, margin_queries, tuple(part.levels), version, named
-                )
-                if version == SECOND:
-                    CodedColumns.of(table.layout).check((COUNT,))
+                named, levels = geography.has_names, tuple(part.levels)
+                table = QueryTable(part.name, part.title or part.name, query, margin_queries, levels, named)
+                CodedColumns.of(table.layout).check((COUNT,))
                 if frame is not None and SDMX in spec.output.formats:
                     check_area_codes(code for level in part.levels for code in frame.spine.level(level).codes)
                 tables.append(table)

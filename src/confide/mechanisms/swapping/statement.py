@@ -214,7 +214,7 @@ def _row(question: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any
     return {
         "name": table["name"],
         "title": table["title"],
-        "variables": [f"{variable.column} ({variable.size:,})" for variable in Table.read(table).variables],
+        "variables": [f"{variable.name} ({variable.size:,})" for variable in Table.read(table).variables],
         "levels": table["levels"],
         "cells": _cells(question, table),
     }

@@ -51,11 +51,11 @@ from confide.releases.tabular import (
     Table,
     TableRows,
     UnlikePlanError,
+    cells_and_areas,
     labels_tell_apart,
     no_other_files,
     read_formats,
     same_formats,
-    second_layout,
 )
 
 Shared = dict[tuple[str, str], TableRows]
@@ -80,10 +80,10 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     shared: Shared = {}
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
-    if "companions" in question and question["tables"]:
+    if question["tables"]:
         levels = {level: question["levels"][level] for values in question["tables"] for level in values["levels"]}
         names = [values["name"] for values in question["tables"]]
-        yield from second_layout(folder, names, files, levels, question["area_names"])
+        yield from cells_and_areas(folder, names, files, levels, question["area_names"])
 
 
 def _microdata(files: list[str]) -> list[str]:
@@ -232,7 +232,7 @@ def _from_records(
         group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         place = pc.index_in(people.column(variable.name.split(":")[0]).combine_chunks(), texts)
         if place.null_count:
-            detail = f"a code of {variable.column} that the plan has not"
+            detail = f"a code of {variable.name} that the plan has not"
             return Check(f"{table.name}: as the records have it", False, detail)
         cell = cell * len(groups) + group_of[place.to_numpy(zero_copy_only=False).astype(np.int64)]
     wrong = 0
@@ -280,7 +280,7 @@ def read_published(
         PublishedRows(table["name"], tuple(table["margins"]), file=table["name"]): table["levels"]
         for table in question["tables"]
     }
-    spine = manifest["plan"].get("spine") or list(question["levels"])
+    spine = manifest["plan"]["spine"]
     columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
     tables = AreaTables.read(folder, manifest, listed, spine, columns, areas=areas)
     marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)

@@ -59,7 +59,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Resid
 from confide.releases.plan import Plan
 from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules
-from confide.releases.tabular import FIRST, SECOND, CodedColumns, CodedTable, publish_areas
+from confide.releases.tabular import CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.report.dossier import Evaluated, Evaluating
@@ -242,15 +242,10 @@ class Tables(Mechanism[TablesProblem]):
                             counts = read_measured(job.workspace, table, level, first)
                             yield layout.batch(level, first, counts)
 
-                if output.layout == FIRST:
-                    release.table(table.name, layout.schema, batches(), output.formats, table.title)
-                else:
-                    columns = CodedColumns.of(table.layout)
-                    coded = CodedTable(table.name, table.title, columns, layout.figures, batches)
-                    coded.publish(release, output.formats, names, output.agency)
+                coded = CodedTable(table.name, table.title, CodedColumns.of(table.layout), layout.figures, batches)
+                coded.publish(release, output.formats, names, output.agency)
                 advance(1)
-            if output.layout == SECOND:
-                publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
+            publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         counts = messages_of(manifest).text("certificate.counts_tables")

@@ -11,7 +11,7 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -36,10 +36,8 @@ from confide.releases.tabular import (
     COUNT,
     LEVEL,
     SDMX,
-    SECOND,
     AreaNames,
     CodedColumns,
-    Margin,
     QueryTable,
     RowsInOrder,
     Table,
@@ -75,20 +73,14 @@ class MeasuredTable:
     margins: tuple[Query, ...]
     levels: tuple[Geolevel, ...]
     weight: Fraction
-    version: int = SECOND
-    """Of the layout of its rows."""
     named: bool = False
     """Whether areas have names."""
 
     @cached_property
     def layout(self) -> Table:
-        """How its rows are laid out; columns are described by the titles of attributes."""
+        """How its rows are laid out."""
         levels = tuple(level.name for level in self.levels)
-        plain = QueryTable(self.name, self.title, self.query, self.margins, levels, self.version, self.named).layout
-        titles = {recode.name: recode.attribute.title for recode in self.query.variables}
-        named = {variable: replace(variable, title=titles[variable.name]) for variable in plain.variables}
-        margins = tuple(Margin(tuple(named[variable] for variable in margin.variables)) for margin in plain.margins)
-        return replace(plain, variables=tuple(named.values()), margins=margins)
+        return QueryTable(self.name, self.title, self.query, self.margins, levels, self.named).layout
 
     @property
     def rows_per_unit(self) -> int:
@@ -173,11 +165,9 @@ def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> Mea
         margins if part.margins == "all" else (query,),
         tuple(spine.level(name) for name in part.levels),
         part.weight,
-        spec.output.layout,
         spec.geography.has_names,
     )
-    if table.version == SECOND:
-        CodedColumns.of(table.layout).check((COUNT, NOISE_MARGIN, VARIANCE))
+    CodedColumns.of(table.layout).check((COUNT, NOISE_MARGIN, VARIANCE))
     if SDMX in spec.output.formats:
         check_area_codes(code for level in table.levels for code in level.codes)
     return table
@@ -223,7 +213,8 @@ def level_weight(spec: TablesSpec, table: str, level: str) -> Fraction:
 
 def _question(programme: TablesProblem) -> dict[str, object]:
     """What decides the output besides the measurements: all of it public."""
-    data, output = programme.spec.data, programme.spec.output
+    data, output, names = programme.spec.data, programme.spec.output, programme.area_names
+    explained = {"area_names": None if names is None else names.fingerprint, "companions": output.explained}
     question: dict[str, object] = {
         "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
         "frame": programme.frame.fingerprint,
@@ -240,11 +231,8 @@ def _question(programme: TablesProblem) -> dict[str, object]:
             for table in programme.tables
         ],
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
-    } | reading_facts(programme.schema, programme.records, programme.spec.geography.block)
-    if output.layout == SECOND:
-        names = programme.area_names
-        question |= {"area_names": None if names is None else names.fingerprint, "companions": output.explained}
-    return question
+    }
+    return question | reading_facts(programme.schema, programme.records, programme.spec.geography.block) | explained
 
 
 def levels_of(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
@@ -254,7 +242,7 @@ def levels_of(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
 
 # Rows of a release: every count with its noise margin and its variance.
 class NoisyTable:
-    """The columns of one table: geography, variables, count, noise margin; in the second layout the variance too.
+    """The columns of one table: geography, variables, count, noise margin, variance.
 
     Every area has the same rows in the same order, margins first: the labels of one area are made once and repeated.
     """
@@ -262,7 +250,7 @@ class NoisyTable:
     def __init__(self, programme: TablesProblem, plan: Plan, table: MeasuredTable):
         self._table = table
         self._places = [places.astype(np.int32) for places in table.layout.unit_places]
-        self.figures = figure_columns(programme.spec.output.noise_margin, table.version)
+        self.figures = figure_columns(programme.spec.output.noise_margin)
         laws = {
             (level.name, margin.name): plan.measure(level.name, programme.query_key(table, query)).law
             for level in table.levels
@@ -295,16 +283,14 @@ class NoisyTable:
         return pa.RecordBatch.from_arrays(plain, schema=self.schema)
 
 
-def figure_columns(probability: Fraction | str | None, version: int) -> tuple[pa.Field, ...]:
+def figure_columns(probability: Fraction | str | None) -> tuple[pa.Field, ...]:
     """The columns of figures; ``probability`` is that of the noise margin, if there is one."""
     figures = [figure_column(COUNT, "count with noise; may be negative")]
     if probability is not None:
         words = f"the noise is at most this far from zero with probability {probability}"
         figures.append(figure_column(NOISE_MARGIN, words))
-    if version == SECOND:
-        words = "the variance of the noise; of a sum of counts that were measured one by one, the sum of theirs"
-        figures.append(figure_column(VARIANCE, words, pa.float64()))
-    return tuple(figures)
+    words = "the variance of the noise; of a sum of counts that were measured one by one, the sum of theirs"
+    return (*figures, figure_column(VARIANCE, words, pa.float64()))
 
 
 def figures_beside(
@@ -333,21 +319,18 @@ class NoisyRows:
     """The rows of a released table in order, with labels. Text columns come as text, counts as 64-bit integers."""
 
     def __init__(self, path: Path, table: Table, format_: str, probability: str | None):
-        self._columns = CodedColumns.of(table) if table.version == SECOND else None
+        columns = CodedColumns.of(table)
+        batches: Iterator[pa.Table]
         if format_ == SDMX:
-            assert self._columns is not None
-            types = {field.name: field.type for field in figure_columns(probability, table.version)}
-            rows = read_observations(path, table.name, self._columns, types)
-            self.names, batches, self._columns = rows.column_names, iter([rows]), None
+            types = {field.name: field.type for field in figure_columns(probability)}
+            rows = read_observations(path, table.name, columns, types)
+            self.names, batches = rows.column_names, iter([rows])
         else:
-            self.names, batches = _open(path)
-            if self._columns is not None:
-                unnamed = [name for name in self._columns.names if name not in self.names]
-                if unnamed:
-                    raise UnlikePlanError(f"the column {unnamed[0]} is missing")
-                self.names = [*self._columns.keys, *self.names[len(self._columns.names) :]]
-        if self._columns is not None:
-            batches = map(self._columns.labelled, batches)
+            names, coded = _open(path)
+            unnamed = [name for name in columns.names if name not in names]
+            if unnamed:
+                raise UnlikePlanError(f"the column {unnamed[0]} is missing")
+            self.names, batches = [*columns.keys, *names[len(columns.names) :]], map(columns.labelled, coded)
         self._rows = RowsInOrder(batches, pa.table({name: [] for name in self.names}))
 
     def take(self, rows: int) -> pa.Table:

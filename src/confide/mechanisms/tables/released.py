@@ -37,12 +37,12 @@ from confide.releases.tabular import (
     AREA,
     COUNT,
     LEVEL,
-    SECOND,
+    TOTAL_CODE,
     Margin,
     Table,
     UnlikePlanError,
+    cells_and_areas,
     labels_tell_apart,
-    second_layout,
     table_files,
 )
 
@@ -62,18 +62,15 @@ POOLED_NOTE = (
 )
 
 
-def codebook(question: Mapping[str, Any]) -> Codebook | None:
-    """What the tables of a release hold; none in the first layout."""
-    stated = asked(question)
-    if stated is None:
-        return None
+def codebook(question: Mapping[str, Any]) -> Codebook:
+    """What the tables of a release hold."""
     probability = question["noise_margin"]
-    figures = figure_columns(probability, SECOND)
+    figures = figure_columns(probability)
     tables = tuple(DescribedTable.of(Table.read(values), figures) for values in question["tables"])
     keys = [(level, key) for t in question["tables"] for key in Table.measurements(t).values() for level in t["levels"]]
     notes = [*NOTES, *([] if probability is None else [MARGIN_NOTE.format(probability)])]
     notes += [POOLED_NOTE] if len(set(keys)) < len(keys) else []
-    formats, agency = stated
+    formats, agency = asked(question)
     return Codebook(tables, question["levels"], formats, agency, PROTECTION, tuple(notes))
 
 
@@ -99,12 +96,12 @@ class MeasuredNoise:
     def draw(self, table: str, row: Mapping[str, Any]) -> Draw:
         """One for each measurement, area and cell: tables that show the same measurement have the same draw."""
         layout, measurements = self.tables[table]
-        kept = tuple(each for each in layout.variables if row[each.column] != layout.total_label)
+        kept = tuple(each for each in layout.variables if row[each.name] != TOTAL_CODE)
         for variable in kept:
-            if row[variable.column] not in (variable.codes or variable.labels):
-                raise LookupError(variable.column)
+            if row[variable.name] not in variable.codes:
+                raise LookupError(variable.name)
         measurement = measurements[Margin(kept).name]
-        cell = tuple(row[variable.column] for variable in kept)
+        cell = tuple(row[variable.name] for variable in kept)
         return Draw((row[LEVEL], measurement, row[AREA], cell), self.laws[row[LEVEL], measurement])
 
     def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
@@ -199,9 +196,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
         if scan.disagreement and scan.problem is None:
             yield _noise_check(table.name, scan)
-    if "companions" in question:
-        names = [values["name"] for values in question["tables"]]
-        yield from second_layout(folder, names, files, units, question["area_names"])
+    names = [values["name"] for values in question["tables"]]
+    yield from cells_and_areas(folder, names, files, units, question["area_names"])
 
 
 def _pass(
@@ -226,7 +222,7 @@ def _pass(
             scan.integers = scan.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
             scan.problem = _out_of_order(table, level, chunk, rows, scan)
             if scan.problem is None:
-                scan.problem = _beside(level, rows, chunk, promised[level], table.version)
+                scan.problem = _beside(level, rows, chunk, promised[level])
             if scan.problem is None and scan.integers:
                 counts = rows.column("count").to_numpy().reshape(chunk, table.cells)
                 _add_noise_check(table, level, laws, counts, scan)
@@ -235,11 +231,9 @@ def _pass(
     return scan
 
 
-def _beside(
-    level: str, rows: pa.Table, units: int, promised: Mapping[str, np.ndarray[Any, Any]], version: int
-) -> str | None:
-    """The noise margins, and in the second layout the variances, are those of the laws in the plan."""
-    expected = [name for name in (NOISE_MARGIN, *((VARIANCE,) if version == SECOND else ())) if name in promised]
+def _beside(level: str, rows: pa.Table, units: int, promised: Mapping[str, np.ndarray[Any, Any]]) -> str | None:
+    """The noise margins and the variances are those of the laws in the plan."""
+    expected = [name for name in (NOISE_MARGIN, VARIANCE) if name in promised]
     if expected != [name for name in (NOISE_MARGIN, VARIANCE) if name in rows.column_names]:
         return "a column of noise margins or variances is there, or missing, against the plan"
     for name in expected:
@@ -271,8 +265,8 @@ def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, scan: Ta
         return f"level {level}: rows of another level are among its rows"
     repeated = pa.array(np.tile(np.arange(per_unit), units))
     for variable, labels in zip(table.variables, table.labels(table.unit_places), strict=True):
-        if not rows.column(variable.column).combine_chunks().equals(labels.take(repeated)):
-            return f"level {level}: cells of {variable.column} are missing or out of order"
+        if not rows.column(variable.name).combine_chunks().equals(labels.take(repeated)):
+            return f"level {level}: cells of {variable.name} are missing or out of order"
     return None
 
 

@@ -157,9 +157,6 @@ class TablesSpec(Spec):
 
     def problems(self) -> list[Problem]:
         problems = super().problems() + self.noise.problems(self.privacy.definition)
-        if self.output.layout == 1 and "sdmx-csv" in self.output.formats:
-            what, expected = "tables have SDMX-CSV in the second layout", "layout = 2, or other formats"
-            problems.append(Problem(("output", "formats"), "layout", what, expected, "sdmx-csv and layout = 1"))
         known = [
             self.geography.smallest,
             *(level.name for level in self.geography.levels),

@@ -59,7 +59,7 @@ from confide.mechanisms.topdown.measurements.writing import (
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
-from confide.mechanisms.topdown.output.publish import codebook, figure_noise, publish
+from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
 from confide.mechanisms.topdown.problem import TopDownProblem, absent_areas, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -175,11 +175,9 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def guarantee(self, problem: TopDownProblem, job: Job) -> Mapping[str, Any]:
         """The formal guarantee, and beside it how far off figures may be expected to be."""
-        accuracy = {} if problem.output.explained is None else accuracy_entry(problem)
-        return {**super().guarantee(problem, job), **accuracy}
+        return {**super().guarantee(problem, job), **accuracy_entry(problem)}
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Releases of the first layout, and early ones of the second, say nothing of expected errors."""
         return {**super().restated(plan, manifest), **accuracy_stated(manifest)}
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
@@ -210,8 +208,8 @@ class TopDown(Mechanism[TopDownProblem]):
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest)
 
-    def figure_noise(self, manifest: Mapping[str, Any]) -> str:
-        return figure_noise(manifest)
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return UNKNOWN
 
     def contents(self, plan: Plan) -> str:
         return f"records estimated from at most {plan.counts:,} noisy counts"

@@ -75,7 +75,7 @@ class TopDownProblem:
     @cached_property
     def file_layout(self) -> FileLayout:
         """The words of the measurement file, if there is one."""
-        return FileLayout.of(self.spec.output.measurement_layout, self.strategy)
+        return FileLayout.of(self.strategy)
 
     @cached_property
     def cells(self) -> int:

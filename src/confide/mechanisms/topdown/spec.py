@@ -92,14 +92,10 @@ class TopDownOutput(ExplainedOutput):
         "sdmx-csv, xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
     )
 
-    LAYOUT: ClassVar[str] = "release_layout"
     TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv")
-    IN_FIRST: ClassVar[tuple[str, ...]] = TABLES
 
-    release_layout: Literal[1, 2] = Field(
-        2,
-        description="2: one- and two-way tables with codes and labels, and files that explain the release; 1: records, "
-        "layouts and tabulations alone, as first releases had them.",
+    release_layout: Literal[2] = Field(
+        2, description="Records, one- and two-way tables with codes and labels, and files that explain the release."
     )
     crossed_tables: Literal[0, 1, 2] | None = Field(
         None,
@@ -132,10 +128,8 @@ class TopDownOutput(ExplainedOutput):
     measurements: bool = Field(
         False, description="Whether the noisy measurements themselves are published too, all that the plan has."
     )
-    measurement_layout: Literal[1, 2] = Field(
-        2,
-        description="2: measurements in the words of the public files of the 2020 Census; 1: in those of first "
-        "releases.",
+    measurement_layout: Literal[2] = Field(
+        2, description="Measurements in the words of the public files of the 2020 Census."
     )
 
     @property

@@ -10,7 +10,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
-from confide.answers import renamed
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
 from confide.noise.max_entropy import (
@@ -98,7 +97,6 @@ class PTableSettings:
         return values
 
 
-@renamed(bound="D", variance="V", p_stay="pstay", monotone="mono")
 def count_settings(
     D: int,
     V: Exact,
@@ -132,7 +130,6 @@ def count_settings(
     )
 
 
-@renamed(bound="D", variance="V", monotone="mono")
 def magnitude_settings(
     D: int,
     V: Exact,

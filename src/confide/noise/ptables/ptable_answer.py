@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from confide.answers import TypedAnswer, renamed
+from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact
 from confide.noise.ptables.design import Design, PTableSettings, count_settings, generate, magnitude_settings
@@ -75,7 +75,6 @@ class PTableAnswer(TypedAnswer):
         return values | ({"text": self.text} if self.out is None and self.text is not None else {})
 
 
-@renamed(max_noise="D", variance="V", p_stay="pstay", monotone="mono", not_monotone="no_mono_rows")
 def perturbation_table(
     D: int,
     V: Exact,

@@ -74,7 +74,7 @@ class GivenColumns:
 
 @dataclass(frozen=True, eq=False)
 class DescribedTable:
-    """A table of a release, in the second layout, or of given cells."""
+    """A table of a release, of its own or of given cells."""
 
     name: str
     title: str
@@ -153,7 +153,7 @@ class Codebook:
     others: Mapping[str, str] = field(default_factory=dict)
     """Folders with the same figures in the layout of another system, and what they are."""
     files: tuple[DescribedFile, ...] = ()
-    """Files beside the tables of the second layout."""
+    """Files beside the tables."""
     consistent: bool = False
     """Whether a margin that several tables have is the same in all of them."""
     area_names: bool | None = None
@@ -182,10 +182,10 @@ class Codebook:
         return tuple(known.values())
 
 
-def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
-    """What the plan of a release says of its explanations: formats and agency; none in the first layout."""
-    stated = question.get("companions")
-    return None if stated is None else (tuple(stated["formats"]), str(stated["agency"]))
+def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """What the plan of a release says of its explanations: formats and agency."""
+    stated = question["companions"]
+    return tuple(stated["formats"]), str(stated["agency"])
 
 
 def table_path(name: str, files: Sequence[Mapping[str, Any]]) -> str | None:

@@ -74,7 +74,7 @@ def unique_keys(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 def labels_tell_apart(table: Table) -> Check:
     """The same from the labels of the plan, for tables whose rows are known to have each combination of them once."""
-    labels = ((variable.column, text) for variable in table.variables for text in table.label_texts(variable))
+    labels = ((variable.name, text) for variable in table.variables for text in table.label_texts(variable))
     return unique_keys(table.name, table.columns, labels)
 
 
@@ -110,7 +110,7 @@ def same_formats(name: str, contents: Mapping[str, R], equal: Callable[[R, R], b
     return Check(f"{name}: the same in every format", same, ", ".join(contents))
 
 
-# What the second layout has besides: a file of the cells alone for each table, and one of all areas.
+# Beside each table stands a file of its cells alone, and beside all of them one of all areas.
 
 
 ROWS_AT_ONCE = 1 << 17
@@ -146,10 +146,10 @@ def _float_texts(column: pa.ChunkedArray) -> pa.Array:
     return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
 
 
-def second_layout(
+def cells_and_areas(
     folder: Path, names: Sequence[str], files: Collection[str], levels: Mapping[str, int], fingerprint: str | None
 ) -> Iterator[Check]:
-    """What is asked of the files that only the second layout has.
+    """What is asked of the files of cells alone, and of that of areas.
 
     Args:
         folder: The release.

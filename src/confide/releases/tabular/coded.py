@@ -1,6 +1,6 @@
-"""The second layout of tables: a column of codes and one of labels for each variable, and what tells cells from totals.
+"""The columns of a table: for each variable its codes and its labels, and one that tells cells from totals.
 
-Mechanisms speak of the cells of a table by labels. In the files of the second layout stands, in this order,
+Mechanisms speak of the cells of a table by labels. In files stands, in this order,
 
     level, area, (area_name,) margin, VARIABLE, VARIABLE_label, ..., figures
 
@@ -125,7 +125,7 @@ class AreaNames:
 
 @dataclass(frozen=True, eq=False)
 class CodedColumns:
-    """The columns of a table in the second layout."""
+    """The columns of a table in its files."""
 
     variables: tuple[CodedVariable, ...]
     areas: bool
@@ -137,7 +137,7 @@ class CodedColumns:
     def of(cls, table: Table) -> CodedColumns:
         """Those of a table as a plan describes it."""
         variables = tuple(
-            CodedVariable(variable.column, variable.codes, variable.labels, variable.title)
+            CodedVariable(variable.name, variable.codes, variable.labels, variable.title)
             for variable in table.variables
         )
         return cls(variables, bool(table.levels), table.named)
@@ -182,7 +182,7 @@ class CodedColumns:
         return pa.schema([*(text_column(name, described[name]) for name in self.names), *figures])
 
     def coded(self, rows: pa.RecordBatch, names: AreaNames | None, schema: pa.Schema) -> pa.RecordBatch:
-        """Rows with labels as rows of the second layout; ``schema`` is what :meth:`schema` gives."""
+        """Rows with labels as rows of a file; ``schema`` is what :meth:`schema` gives."""
         places = [_places(rows.column(each.column), each.known_by, each.column) for each in self.variables]
         columns: dict[str, pa.Array] = {MARGIN: self._margins(places, rows.num_rows)}
         if self.named:
@@ -195,7 +195,7 @@ class CodedColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def labelled(self, rows: pa.Table) -> pa.Table:
-        """Rows of the second layout as mechanisms speak of them: keys with labels, then figures.
+        """Rows of a file as mechanisms speak of them: keys with labels, then figures.
 
         Raises:
             UnlikePlanError: Code and label, or a margin and the variables of a row, do not agree.
@@ -248,5 +248,5 @@ def _places(column: pa.Array | pa.ChunkedArray, texts: Sequence[str], name: str)
 
 
 def cells_alone(rows: Any) -> Any:
-    """Of rows of the second layout, in a batch or a table, the cells of the table, without the column ``margin``."""
+    """Of rows of a file, in a batch or a table, the cells of the table, without the column ``margin``."""
     return rows.filter(pc.equal(rows.column(MARGIN), CELL)).drop_columns([MARGIN])

@@ -1,4 +1,4 @@
-"""A table of the second layout written to a release: all rows, the cells alone, and SDMX-CSV.
+"""A table written to a release: all rows, the cells alone, and SDMX-CSV.
 
 SDMX-CSV 2.0 has a row for each observation, under the codes of the code lists in ``sdmx/structure.json``:
 
@@ -6,11 +6,11 @@ SDMX-CSV 2.0 has a row for each observation, under the codes of the code lists i
 
 A dimension is the level, the area, or a variable. Heads and values of dimensions have identifier and name, such as
 ``01: North`` (the form ``labels=both`` of the standard): so no program takes ``01`` for a number. Identifiers are the
-codes of the second layout as far as SDMX takes them (letters, digits, ``_ @ $ -``), with ``_`` in place of what it does
-not take. The figure of a table is the observation; what stands beside it (noise margin, variance) are its attributes. A
-status becomes two attributes with the codes of SDMX: ``OBS_STATUS`` (``A`` normal, ``Q`` missing because it is
-suppressed) and ``CONF_STATUS`` (``F`` free, ``C`` confidential; for whose sake is not said). References: SDMX 3.0,
-section 3 (SDMX-CSV 2.0).
+codes as far as SDMX takes them (letters, digits, ``_ @ $ -``), with ``_`` in place of what it does not take. The figure
+of a table is the observation; what stands beside it (noise margin, variance) are its attributes. A status becomes two
+attributes with the codes of SDMX: ``OBS_STATUS`` (``A`` normal, ``Q`` missing because it is suppressed) and
+``CONF_STATUS`` (``F`` free, ``C`` confidential; for whose sake is not said). References: SDMX 3.0, section 3 (SDMX-CSV
+2.0).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from confide.releases.tabular.coded import (
     CodedVariable,
     cells_alone,
 )
-from confide.releases.tabular.rows import OBSERVATION, SDMX, flow_name, read_columns, repeated
+from confide.releases.tabular.rows import OBSERVATION, SDMX, read_columns, repeated
 from confide.releases.tabular.table import AREA, LEVEL, UnlikePlanError, text_column
 from confide.schema import TOTAL, TOTAL_CODE
 
@@ -57,6 +57,11 @@ STATUS_CODES: Mapping[str, Mapping[str, str]] = {
 }
 """For each attribute that a status becomes its codes."""
 _NO_CODE, _NO_NAME = re.compile(r"[^A-Za-z0-9_@$-]"), re.compile(r"[^A-Za-z0-9_]")
+
+
+def flow_name(name: str) -> str:
+    """The identifier of a table in SDMX."""
+    return name.upper().replace("-", "_")
 
 
 @cache
@@ -157,10 +162,7 @@ def read_observations(
     fields = [pa.field(name, kind) for name, kind in figures.items()]
     schema = sdmx_columns(columns, fields)
     rows = read_columns(path, {field.name: field.type for field in schema}, gaps=gaps)
-    flows = rows.column(STRUCTURE_ID).unique().to_pylist()
-    known = rf"[A-Za-z][\w-]*:{re.escape(flow_name(table))}\(1\.0\)"
-    if len(flows) > 1 or not all(re.fullmatch(known, flow) for flow in flows):
-        raise UnlikePlanError("the data flow is not that of the table")
+    check_flow(rows.column(STRUCTURE_ID), table)
     for name, text in ((STRUCTURE, KIND), (ACTION, INFORMATION)):
         if any(other != text for other in rows.column(name).unique().to_pylist()):
             raise UnlikePlanError(f"{name} is not {text}")
@@ -180,6 +182,14 @@ def read_observations(
     return rows
 
 
+def check_flow(column: pa.ChunkedArray, table: str) -> None:
+    """Raises unless all rows are of the data flow of a table."""
+    flows = column.unique().to_pylist()
+    known = rf"[A-Za-z][\w-]*:{re.escape(flow_name(table))}\(1\.0\)"
+    if len(flows) > 1 or not all(re.fullmatch(known, flow) for flow in flows):
+        raise UnlikePlanError("the data flow is not that of the table")
+
+
 def _with_status(rows: pa.Table) -> pa.Table:
     """Observations with one column of statuses in place of the attributes of SDMX, which must agree."""
     statuses = [
@@ -192,7 +202,7 @@ def _with_status(rows: pa.Table) -> pa.Table:
     return rows.drop_columns([CONFIDENTIALITY]).set_column(at, STATUS, statuses[0])
 
 
-# A table of the second layout written to a release: all rows, the cells alone, and SDMX-CSV.
+# A table written to a release: all rows, the cells alone, and SDMX-CSV.
 
 
 CELLS, AREAS = "cells", "areas"
@@ -201,7 +211,7 @@ CELLS, AREAS = "cells", "areas"
 
 @dataclass(frozen=True, eq=False)
 class CodedTable:
-    """A table that is published in the second layout."""
+    """A table that is published."""
 
     name: str
     title: str

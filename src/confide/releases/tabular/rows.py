@@ -1,8 +1,7 @@
-"""The rows of a table: written plain and in SDMX-CSV, read again, and every row put back into its cell."""
+"""The rows of a table with labels: made, read again, and every row put back into its cell."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,52 +15,31 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.releases.folder import ReleaseWriter
 from confide.releases.tabular.coded import CodedColumns
-from confide.releases.tabular.table import AREA, COUNT, LEVEL, SECOND, Table, UnlikePlanError, text_column
-from confide.schema import ALL, TOTAL_CODE
+from confide.releases.tabular.table import AREA, COUNT, LEVEL, Table, UnlikePlanError, text_column
+from confide.schema import TOTAL_CODE
 
-DATAFLOW, OBSERVATION = "DATAFLOW", "OBS_VALUE"
+OBSERVATION = "OBS_VALUE"
 SDMX = "sdmx-csv"
-TOTAL_IN_WORDS = {ALL: f"'{ALL}' in a margin over it", TOTAL_CODE: f"{TOTAL_CODE}: all together"}
 
 
 def plain_schema(table: Table, *figures: pa.Field) -> pa.Schema:
-    """The columns of a table for its readers."""
+    """The columns of the rows of a table with labels."""
     geography = [text_column(LEVEL, "geolevel"), text_column(AREA, "code of the geounit or area")]
     variables = [
-        text_column(variable.column, f"{variable.title}; {TOTAL_IN_WORDS[table.total_label]}")
-        for variable in table.variables
+        text_column(variable.name, f"{variable.title}; {TOTAL_CODE}: all together") for variable in table.variables
     ]
     return pa.schema([*(geography if table.levels else ()), *variables, *figures])
 
 
-def sdmx_schema(columns: Iterable[str], *figures: pa.Field) -> pa.Schema:
-    """The columns of SDMX-CSV 1.0: the data flow, a column for each dimension, the figures."""
-    return pa.schema([text_column(DATAFLOW, ""), *(text_column(name.upper(), "") for name in columns), *figures])
-
-
 def plain_rows(schema: pa.Schema, labels: Sequence[pa.Array], figures: Sequence[pa.Array]) -> pa.RecordBatch:
-    """Rows of a table for its readers."""
+    """Rows of a table with labels."""
     return pa.RecordBatch.from_arrays([*labels, *figures], schema=schema)
-
-
-def sdmx_rows(
-    schema: pa.Schema, agency: str, name: str, labels: Sequence[pa.Array], figures: Sequence[pa.Array]
-) -> pa.RecordBatch:
-    """The same rows as SDMX-CSV: each names the data flow of the table ``name``."""
-    flow = repeated(f"{agency}:{flow_name(name)}(1.0)", len(figures[0]))
-    return plain_rows(schema, [flow, *labels], figures)
 
 
 def repeated(text: str, rows: int) -> pa.Array:
     """A column that has one text in every row."""
     return pa.array([text]).take(pa.array(np.zeros(rows, np.int64)))
-
-
-def flow_name(name: str) -> str:
-    """The identifier of a table in SDMX."""
-    return name.upper().replace("-", "_")
 
 
 def masked(values: npt.ArrayLike, gone: npt.NDArray[np.bool_] | None, kind: pa.DataType | None = None) -> pa.Array:
@@ -112,20 +90,6 @@ def with_own_memory(table: pa.Table) -> pa.Table:
             column = column.take(at)
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-Batches = tuple[pa.Schema, Iterable[pa.RecordBatch]]
-
-
-def publish(
-    release: ReleaseWriter, name: str, title: str, formats: Sequence[str], plain: Batches, sdmx: Batches | None = None
-) -> None:
-    """Writes a table in every format asked for: plain ones in one pass over its rows, SDMX-CSV in another."""
-    readers = [format_ for format_ in formats if format_ in ("parquet", "csv")]
-    if readers:
-        release.table(name, *plain, readers, title)
-    if SDMX in formats and sdmx is not None:
-        release.text(f"sdmx/{name}", *sdmx, title, ",", quoted=True)
 
 
 # Rows in: a released file read again, and every row put back into its cell.
@@ -226,33 +190,13 @@ def read_plain(path: Path, table: Table, figures: Mapping[str, pa.DataType]) -> 
     Raises:
         UnlikePlanError: Columns, labels or margins are not those of the plan.
     """
-    if table.version == SECOND:
-        columns = CodedColumns.of(table)
-        rows = columns.labelled(read_columns(path, dict.fromkeys(columns.names, pa.string()) | dict(figures)))
-    else:
-        rows = read_columns(path, dict.fromkeys(table.columns, pa.string()) | dict(figures))
-    return placed_rows(rows, table, {name: name for name in figures})
+    columns = CodedColumns.of(table)
+    rows = columns.labelled(read_columns(path, dict.fromkeys(columns.names, pa.string()) | dict(figures)))
+    return placed_rows(rows, table, figures)
 
 
-def read_sdmx(path: Path, table: Table, figures: Mapping[str, tuple[str, pa.DataType]]) -> TableRows:
-    """A table in SDMX-CSV, whose data flow bears the table's name; ``figures`` has for each the column and its type."""
-    columns = table.sdmx_columns
-    rows = read_columns(path, dict.fromkeys([DATAFLOW, *columns], pa.string()) | dict(figures.values()))
-    check_flow(rows, table.name)
-    rows = rows.drop_columns([DATAFLOW]).rename_columns([*table.columns, *rows.column_names[len(columns) + 1 :]])
-    return placed_rows(rows, table, {name: column for name, (column, _) in figures.items()})
-
-
-def check_flow(rows: pa.Table, name: str) -> None:
-    """Raises unless all rows are of the data flow of the table ``name``."""
-    flows = rows.column(DATAFLOW).unique().to_pylist()
-    pattern = rf"[A-Za-z][\w-]*:{re.escape(flow_name(name))}\(1\.0\)"
-    if len(flows) > 1 or not all(re.fullmatch(pattern, flow) for flow in flows):
-        raise UnlikePlanError("the data flow is not that of the table")
-
-
-def placed_rows(rows: pa.Table, table: Table, figures: Mapping[str, str]) -> TableRows:
-    """Rows with labels, each put back into its cell; ``figures`` has for the name of each the column that it is in."""
+def placed_rows(rows: pa.Table, table: Table, figures: Iterable[str]) -> TableRows:
+    """Rows with labels, each put back into its cell, with the figures of these columns."""
     columns: Sequence[str] = table.columns
     level = area = None
     if table.levels:
@@ -265,7 +209,7 @@ def placed_rows(rows: pa.Table, table: Table, figures: Mapping[str, str]) -> Tab
         place = _places(rows.column(column), table.label_texts(variable), column)
         kept += np.where(place > 0, 1 << bit, 0)
         cell = np.where(place > 0, cell * variable.size + place - 1, cell)
-    values = {name: rows.column(column).to_numpy() for name, column in figures.items()}
+    values = {name: rows.column(name).to_numpy() for name in figures}
     return TableRows(_margin_numbers(table, kept), cell, values, level, area)
 
 

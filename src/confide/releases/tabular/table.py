@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,28 +12,25 @@ import pyarrow as pa
 
 from confide.arrays import Integers
 from confide.errors import ConfideError, Finding, Place
-from confide.schema import ALL, TOTAL, TOTAL_CODE, Attribute, CrossClassification, Query, Recode
+from confide.schema import TOTAL, TOTAL_CODE, Attribute, CrossClassification, Query, Recode
 
 LEVEL, AREA, COUNT = "level", "area", "count"
-FIRST, SECOND = 1, 2
-"""Layouts of tables: labels in columns under the names of attributes; or codes and labels, in columns under the names
-of the variables that the spec names (:mod:`confide.releases.tabular.coded`)."""
+LAYOUT = 2
+"""What plans say of how tables are laid out: codes and labels, in columns under the names of the variables in the spec
+(:mod:`confide.releases.tabular.coded`)."""
 LABEL_ENDING = "_label"
-"""In the second layout, what the column of labels has after the name of the variable."""
-_NO_SDMX = re.compile(r"[^A-Z0-9_-]")
+"""What the column of labels has after the name of the variable."""
 
 
 @dataclass(frozen=True)
 class TableVariable:
-    """A variable of a table: its name in queries, the column that it has, and the labels of its groups."""
+    """A variable of a table: its name in queries, which its column has too, and codes and labels of its groups."""
 
     name: str
-    column: str
     labels: tuple[str, ...]
+    codes: tuple[str, ...]
     title: str = ""
     """What the column is described by."""
-    codes: tuple[str, ...] = ()
-    """Of the groups, in the second layout."""
 
     @property
     def size(self) -> int:
@@ -52,10 +47,10 @@ class Margin(CrossClassification[TableVariable]):
 class Table:
     """A table as its rows are laid out: margins in the order of writing, the total first and the table itself last.
 
-    >>> sex = TableVariable("sex", "sex", ("male", "female"))
+    >>> sex = TableVariable("sex", ("male", "female"), ("1", "2"))
     >>> table = Table("people", "People", (sex,), (Margin(()), Margin((sex,))))
     >>> [column.to_pylist() for column in table.labels(table.unit_places)]
-    [['all', 'male', 'female']]
+    [['_T', 'male', 'female']]
     """
 
     name: str
@@ -64,11 +59,8 @@ class Table:
     margins: tuple[Margin, ...]
     levels: tuple[str, ...] = ()
     """Geolevels and areas; none: a table without a geography."""
-    total_label: str = ALL
-    version: int = FIRST
-    """How the plan describes the table: see :meth:`as_dict`."""
     named: bool = False
-    """Whether areas have names, in the second layout."""
+    """Whether areas have names."""
 
     @property
     def cells(self) -> int:
@@ -83,20 +75,12 @@ class Table:
     @property
     def columns(self) -> list[str]:
         """The columns that say which cell a row is."""
-        return [*((LEVEL, AREA) if self.levels else ()), *(variable.column for variable in self.variables)]
+        return [*((LEVEL, AREA) if self.levels else ()), *(variable.name for variable in self.variables)]
 
     @property
     def attribute_columns(self) -> dict[str, str]:
         """For each column with labels the attribute that it is of."""
-        ending = LABEL_ENDING if self.version == SECOND and self.variables and self.variables[0].codes else ""
-        return {variable.column + ending: variable.name.split(":")[0] for variable in self.variables}
-
-    @property
-    def sdmx_columns(self) -> list[str]:
-        """The same in SDMX-CSV, whose names are of letters, digits, hyphens and low lines: ``AGE_BROAD``."""
-        if self.version == FIRST:
-            return [name.upper() for name in self.columns]
-        return [_NO_SDMX.sub("_", name.upper()) for name in self.columns]
+        return {variable.name + LABEL_ENDING: variable.name.split(":")[0] for variable in self.variables}
 
     def places(self, margin: Margin, cells: Integers) -> list[Integers]:
         """The labels of cells of a margin as numbers, one array for each variable: 0 for the total label, then the
@@ -124,7 +108,7 @@ class Table:
 
     def label_texts(self, variable: TableVariable) -> list[str]:
         """The total label, and those of the groups."""
-        return [self.total_label, *variable.labels]
+        return [TOTAL_CODE, *variable.labels]
 
     def labels(self, places: Sequence[Integers]) -> list[pa.Array]:
         """Places as texts, one column for each variable."""
@@ -138,87 +122,42 @@ class Table:
         return projected(self.inner, margin, cells)
 
     def as_dict(self, measurements: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """The table in a plan.
-
-        In the second layout variables stand under the names of the spec, with codes and labels; margins are a list, the
-        total first, and beside it a list of their measurements where there are any. In the first layout, tables of a
-        geography have a mapping of margins, to the names of their
-        measurements where these differ; others a list of them, the table itself first.
-        """
-        named: dict[str, Any] = {"name": self.name, "title": self.title}
-        if self.version == SECOND:
-            margins = [margin.name for margin in self.margins]
-            return named | {
-                "layout": SECOND,
-                "levels": list(self.levels),
-                "area_names": self.named,
-                "variables": [
-                    {
-                        "name": variable.name,
-                        "title": variable.title,
-                        "codes": list(variable.codes),
-                        "labels": list(variable.labels),
-                    }
-                    for variable in self.variables
-                ],
-                "margins": margins,
-                **({} if measurements is None else {"measurements": [measurements[name] for name in margins]}),
-            }
-        if not self.levels:
-            return named | {
-                "variables": {variable.name: list(variable.labels) for variable in self.variables},
-                "columns": [variable.column for variable in self.variables],
-                "margins": [margin.name for margin in reversed(self.margins)],
-            }
-        return named | {
+        """The table in a plan: margins, the total first, and beside them their measurements, where there are any."""
+        margins = [margin.name for margin in self.margins]
+        return {
+            "name": self.name,
+            "title": self.title,
+            "layout": LAYOUT,
             "levels": list(self.levels),
-            "variables": {variable.column: list(variable.labels) for variable in self.variables},
-            "margins": {margin.name: (measurements or {}).get(margin.name, margin.name) for margin in self.margins},
+            "area_names": self.named,
+            "variables": [
+                {
+                    "name": variable.name,
+                    "title": variable.title,
+                    "codes": list(variable.codes),
+                    "labels": list(variable.labels),
+                }
+                for variable in self.variables
+            ],
+            "margins": margins,
+            **({} if measurements is None else {"measurements": [measurements[name] for name in margins]}),
         }
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Table:
         """The table that a plan describes, as :meth:`as_dict` has written it."""
-        if values.get("layout") == SECOND:
-            return cls._read_second(values)
-        margins = values["margins"]
-        levels = tuple(values.get("levels", ()))
-        order = list(margins) if levels else list(reversed(margins))
-        names = _names(order[-1])
-        columns = values.get("columns") or list(values["variables"])
-        variables = tuple(
-            TableVariable(name, column, tuple(labels), name)
-            for name, column, labels in zip(names, columns, values["variables"].values(), strict=True)
-        )
-        by_name = {variable.name: variable for variable in variables}
-        return cls(
-            values["name"],
-            values["title"],
-            variables,
-            tuple(Margin(tuple(by_name[part] for part in _names(name))) for name in order),
-            levels,
-            ALL if levels else TOTAL_CODE,
-        )
-
-    @classmethod
-    def _read_second(cls, values: Mapping[str, Any]) -> Table:
-        by_name = {
-            part["name"]: TableVariable(
-                part["name"], part["name"], tuple(part["labels"]), part["title"], tuple(part["codes"])
-            )
+        variables = {
+            part["name"]: TableVariable(part["name"], tuple(part["labels"]), tuple(part["codes"]), part["title"])
             for part in values["variables"]
         }
-        margins = tuple(Margin(tuple(by_name[part] for part in _names(name))) for name in values["margins"])
-        variables, levels, named = tuple(by_name.values()), tuple(values["levels"]), bool(values["area_names"])
-        return cls(values["name"], values["title"], variables, margins, levels, TOTAL_CODE, SECOND, named)
+        margins = tuple(Margin(tuple(variables[part] for part in _names(name))) for name in values["margins"])
+        levels, named = tuple(values["levels"]), bool(values["area_names"])
+        return cls(values["name"], values["title"], tuple(variables.values()), margins, levels, named)
 
     @staticmethod
     def measurements(values: Mapping[str, Any]) -> dict[str, str]:
-        """For each margin of a table in a plan the name of its measurement, in any layout."""
-        margins = values["margins"]
-        return (
-            dict(margins) if isinstance(margins, Mapping) else dict(zip(margins, values["measurements"], strict=True))
-        )
+        """For each margin of a table in a plan the name of its measurement."""
+        return dict(zip(values["margins"], values["measurements"], strict=True))
 
 
 def _names(query: str) -> list[str]:
@@ -256,29 +195,18 @@ class QueryTable:
     query: Query
     margins: tuple[Query, ...]
     levels: tuple[str, ...] = ()
-    version: int = FIRST
     named: bool = False
-    """Whether areas have names, in the second layout."""
+    """Whether areas have names."""
 
     @cached_property
     def layout(self) -> Table:
         """The table without what counts it: names, codes, labels and margins."""
-        second = self.version == SECOND
         variables = {
-            recode.name: TableVariable(
-                recode.name,
-                recode.name if second else recode.attribute.name,
-                tuple(recode.labels),
-                recode.attribute.title if second else recode.name,
-                tuple(recode.codes) if second else (),
-            )
+            recode.name: TableVariable(recode.name, tuple(recode.labels), tuple(recode.codes), recode.attribute.title)
             for recode in self.query.variables
         }
         margins = tuple(Margin(tuple(variables[recode.name] for recode in query.variables)) for query in self.margins)
-        total = ALL if self.levels and not second else TOTAL_CODE
-        return Table(
-            self.name, self.title, tuple(variables.values()), margins, self.levels, total, self.version, self.named
-        )
+        return Table(self.name, self.title, tuple(variables.values()), margins, self.levels, self.named)
 
 
 def too_large(cells: int, most: int, *, area: bool = False, margins: bool = False) -> ConfideError:
@@ -290,20 +218,6 @@ def too_large(cells: int, most: int, *, area: bool = False, margins: bool = Fals
         expected=f"at most {most:,}",
         remedy="use coarser recodes, or split the table",
     )
-
-
-def check_sdmx_columns(table: Table) -> None:
-    """Refuses two variables that would have one column in SDMX-CSV, such as ``age:broad`` and ``age_broad``."""
-    times = Counter(table.sdmx_columns)
-    twice = [name for name, column in zip(table.columns, table.sdmx_columns, strict=True) if times[column] > 1]
-    if twice:
-        raise ConfideError(
-            "same-column",
-            "two variables of the table would have one column in SDMX-CSV",
-            found=", ".join(twice),
-            expected="names that differ in letters and digits",
-            remedy="rename an attribute or a recode in the schema",
-        )
 
 
 def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Tables for people in the second layout: codes and labels, a row for each figure, and what it says of the count.
+"""Tables for people: codes and labels, a row for each figure, and what it says of the count.
 
     level, area, (area_name,) margin, iteration, iteration_label, (sex, sex_label, age:4, age:4_label,)
     count, low, high, variance, (measured_as,) (measured_in)
@@ -169,7 +169,7 @@ def _order(number: int) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class CodedLayout:
-    """The tables of a release in the second layout, from its plan alone."""
+    """The tables of a release, from its plan alone."""
 
     iterations: tuple[PlannedIteration, ...]
     levels: tuple[PlannedLevel, ...]

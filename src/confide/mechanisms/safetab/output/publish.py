@@ -22,13 +22,10 @@ from confide.mechanisms.safetab.output.rows import (
     T2,
     GroupCounts,
     Labels,
-    Margins,
     merge,
     read_level,
     t1_rows,
     t2_rows,
-    table_rows,
-    table_schema,
 )
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.regions import CoterminousSet
@@ -40,7 +37,7 @@ from confide.mechanisms.safetab.settings import (
 )
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
-from confide.releases.tabular import SECOND, publish_areas
+from confide.releases.tabular import publish_areas
 from confide.releases.workspace import Workspace
 
 # Areas of the same extent get the same figures (paper, Algorithm 4).
@@ -167,25 +164,14 @@ def publish(problem: SafeTabProblem, job: Job, release: ReleaseWriter) -> None:
             if "parquet" in formats:
                 release.part(f"{name}/{name}", schema, rows, f"{title} of population groups")
             advance(1)
-        if problem.spec.output.layout == SECOND:
-            _publish_coded(problem, job, release, by_region)
-            advance(len(TITLES))
-            return
-        margin = problem.spec.output.noise_margin
-        margins = None if margin is None else Margins(margin, problem.levels)
-        for table, title in TITLES.items():
-            batches = (
-                table_rows(table, both, labels[region], margins, negatives=negatives)
-                for region, both in by_region.items()
-            )
-            release.table(table, table_schema(table, margins=margins is not None), batches, formats, title)
-            advance(1)
+        _publish_for_people(problem, job, release, by_region)
+        advance(len(TITLES))
 
 
-def _publish_coded(
+def _publish_for_people(
     problem: SafeTabProblem, job: Job, release: ReleaseWriter, by_region: Mapping[str, GroupCounts]
 ) -> None:
-    """The tables for people in the second layout, and the areas."""
+    """The tables for people, and the areas."""
     layout, output, areas = CodedLayout.of(job.plan.as_dict()), problem.spec.output, problem.regions.areas
 
     def groups() -> Iterator[CodedGroups]:

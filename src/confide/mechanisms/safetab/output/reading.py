@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.mechanisms.safetab.output.rows import ANY_AGE, MEASURED, T1, T2, table_schema
+from confide.mechanisms.safetab.output.rows import ANY_AGE, T1, T2
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE, Grid
 from confide.releases.tabular import RowsInOrder
 
@@ -158,11 +158,6 @@ def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> tuple[Iterato
 
 AGES = (ANY_AGE, *map(str, range(OLDEST + 1)))
 TABLES = (TOTAL_TABLE, *(grid.table for grid in GRIDS))
-MARGINS = {
-    TOTAL_TABLE: ("TOTAL_MARGIN",),
-    **{grid.table: ("TOTAL_MARGIN", "SEX_MARGIN", "CELL_MARGIN") for grid in GRIDS},
-}
-"""The columns of noise margins of each table for people."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,11 +189,7 @@ class TableForPeople:
     figures: Integers
     """A row for each group: none in ``T01001``; else men, men by age, women, women by age; -1 for what was left out."""
     level: Integers
-    """The statistics level; -1 where ``MEASURED_AS`` is none of the words."""
-    margins: Integers | None
-    """The columns of noise margins, if there are any."""
-    names: Mapping[int, frozenset[str]]
-    """For each iteration code the names that it is given: one, if all is well."""
+    """The statistics level; -1 where ``measured_as`` is none of the words."""
 
 
 def cells_of(grid: Grid) -> Integers:
@@ -220,17 +211,6 @@ def open_official(folder: Path, manifest: Mapping[str, Any]) -> dict[str, GroupT
     }
 
 
-def open_release(folder: Path, manifest: dict[str, Any], *, margins: bool) -> dict[str, GroupTableCopies]:
-    """Every table that a release of the first layout has, by name."""
-    tables = {name: open_table(folder, manifest, name, margins=margins) for name in TABLES}
-    return open_official(folder, manifest) | tables
-
-
-def open_table(folder: Path, manifest: dict[str, Any], name: str, *, margins: bool) -> GroupTableCopies:
-    """One of the tables for people."""
-    return GroupTableCopies.open(folder, paths_of(manifest, f"tables/{name}"), table_schema(name, margins=margins))
-
-
 def read_rows(copies: GroupTableCopies) -> GroupTableRows:
     """All rows of ``t1`` or ``t2``."""
 
@@ -241,33 +221,6 @@ def read_rows(copies: GroupTableCopies) -> GroupTableRows:
 
     key, cell, count = _joined(copies, parts, [(), (), ()])
     return GroupTableRows(key, cell, count)
-
-
-def read_table(name: str, copies: GroupTableCopies, *, margins: bool, left_out: bool = False) -> TableForPeople:
-    """All rows of a table for people; ``left_out`` says whether figures below zero were left out of it."""
-    number = TABLES.index(name)
-    figures = [] if number == 0 else _figure_columns(name, margins=margins)
-    bands = list(MARGINS[name]) if margins else []
-    words = pa.array([MEASURED[level] for level in sorted(MEASURED)])
-    names: dict[int, frozenset[str]] = {}
-
-    def filled(batch: pa.Table) -> pa.Table:
-        for name in figures if left_out else ():
-            column = pc.fill_null(batch.column(name), -1)
-            batch = batch.set_column(batch.column_names.index(name), name, column)
-        return batch
-
-    def parts(batch: pa.Table) -> list[Integers]:
-        keys = group_keys(batch)
-        _note_names(names, keys, batch.column("ITERATION_NAME"))
-        level = np.full(len(keys), number, np.int64)
-        if number == 0:
-            word = pc.fill_null(pc.index_in(batch.column("MEASURED_AS"), words), -1)
-            level = word.to_numpy().astype(np.int64)
-        return [keys, _whole(batch, "TOTAL"), _wide(filled(batch), figures), level, _wide(batch, bands)]
-
-    key, total, wide, level, margin = _joined(copies, parts, [(), (), (len(figures),), (), (len(bands),)])
-    return TableForPeople(key, total, wide, level, margin if margins else None, names)
 
 
 def _joined(
@@ -283,18 +236,6 @@ def _whole(batch: pa.Table, name: str) -> Integers:
     return np.asarray(batch.column(name).to_numpy(), np.int64)
 
 
-def _wide(batch: pa.Table, columns: Sequence[str]) -> Integers:
-    if not columns:
-        return np.zeros((batch.num_rows, 0), np.int64)
-    return np.stack([_whole(batch, name) for name in columns], axis=1)
-
-
-def _figure_columns(name: str, *, margins: bool) -> list[str]:
-    columns: list[str] = table_schema(name, margins=margins).names
-    first = columns.index("TOTAL") + 1
-    return columns[first : len(columns) - (len(MARGINS[name]) if margins else 0)]
-
-
 def _cell(sex: Any, first: Any, last: Any) -> Any:
     return (sex * len(AGES) + first) * len(AGES) + last
 
@@ -306,10 +247,3 @@ def _cells(batch: pa.Table) -> Integers:
     ]
     in_layout = np.logical_and.reduce([position >= 0 for position in positions])
     return np.where(in_layout, _cell(*positions), -1)
-
-
-def _note_names(names: dict[int, frozenset[str]], keys: Integers, texts: pa.ChunkedArray) -> None:
-    coded = texts.combine_chunks().dictionary_encode()
-    pairs = np.unique(np.column_stack([code_of(keys), coded.indices.to_numpy()]), axis=0)
-    for code, position in pairs.tolist():
-        names[code] = names.get(code, frozenset()) | {coded.dictionary[position].as_py()}

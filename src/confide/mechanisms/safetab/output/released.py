@@ -1,8 +1,7 @@
-"""The tables of a release as arrays, whatever their layout: what ``verify``, ``evaluate`` and attacks look at.
+"""The tables of a release as arrays: what ``verify``, ``evaluate`` and attacks look at.
 
-In the first layout the tables for people have everything. In the second, figures are taken from ``t1`` and ``t2``, and
-``T01001`` says how each total was measured, and for which type of area; ``verify`` holds that the tables for people say
-the same.
+Figures are taken from ``t1`` and ``t2``, and ``T01001`` says how each total was measured, and for which type of area;
+``verify`` holds that the tables for people say the same.
 """
 
 from __future__ import annotations
@@ -40,10 +39,8 @@ from confide.mechanisms.safetab.output.reading import (
     group_key,
     group_keys,
     open_official,
-    open_table,
     paths_of,
     read_rows,
-    read_table,
     region_of,
     width_of,
 )
@@ -57,8 +54,8 @@ from confide.releases.tabular import (
     AreaNames,
     RowsInOrder,
     UnlikePlanError,
+    cells_and_areas,
     read_observations,
-    second_layout,
     table_files,
 )
 from confide.releases.tabular.checks import text_batches
@@ -66,34 +63,19 @@ from confide.releases.tabular.checks import text_batches
 LEFT_OUT = -1
 
 
-def is_coded(manifest: Mapping[str, Any]) -> bool:
-    """Whether a release is in the second layout."""
-    return "companions" in manifest["plan"]["question"]
-
-
 def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, TableForPeople]:
     """The tables for people by their names. Raises a :class:`LookupError` with the name of one that is not there, or
     has other columns than its layout."""
-    question = manifest["plan"]["question"]
-    margins, left_out = question["noise_margin"] is not None, bool(question["tabulation_suppression"])
-    if is_coded(manifest):
-        copies = open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
-        for name, each in copies.items():
-            if not each.fits:
-                raise LookupError(name)
-        t1, t2 = read_rows(copies["t1"]), read_rows(copies["t2"])
-        return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]), CodedLayout.of(manifest["plan"]))
-    tables = {}
-    for name in TABLES:
-        each = open_table(folder, dict(manifest), name, margins=margins)
+    copies = open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
+    for name, each in copies.items():
         if not each.fits:
             raise LookupError(name)
-        tables[name] = read_table(name, each, margins=margins, left_out=left_out)
-    return tables
+    t1, t2 = read_rows(copies["t1"]), read_rows(copies["t2"])
+    return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]))
 
 
 def open_coded(folder: Path, manifest: Mapping[str, Any], number: int) -> GroupTableCopies:
-    """The files of a table for people in the second layout, but for SDMX-CSV."""
+    """The files of a table for people, but for SDMX-CSV."""
     layout = CodedLayout.of(manifest["plan"])
     schema = layout.columns(number).schema(layout.figures(number))
     return GroupTableCopies.open(folder, paths_of(manifest, f"tables/{TABLES[number]}"), schema)
@@ -111,7 +93,7 @@ class MeasuredTotals:
 
 
 def read_measured(copies: GroupTableCopies) -> MeasuredTotals:
-    """The groups of ``T01001`` in the second layout."""
+    """The groups of ``T01001``."""
     words = pa.array([MEASURED[level] for level in sorted(MEASURED)])
     parts = [(np.zeros(0, np.int64),) * 3]
     for batch in copies.batches():
@@ -130,20 +112,16 @@ def coded_keys(rows: pa.Table) -> Integers:
     return group_keys(rows.select([AREA, LEVEL, ITERATION]).rename_columns([*GROUP_COLUMNS]))
 
 
-def tables_for_people(
-    t1: GroupTableRows, t2: GroupTableRows, measured: MeasuredTotals, layout: CodedLayout
-) -> dict[str, TableForPeople]:
+def tables_for_people(t1: GroupTableRows, t2: GroupTableRows, measured: MeasuredTotals) -> dict[str, TableForPeople]:
     """The tables that ``t1`` and ``t2`` give, with what ``T01001`` says of totals."""
     place = find(measured.key, t1.key) if (np.diff(measured.key) > 0).all() else np.full(len(t1.key), UNREADABLE)
     level = np.where(place >= 0, np.append(measured.level, -1)[place], -1)
-    names = {int(each.code): frozenset([each.label]) for each in layout.iterations}
     tables = {}
     for number, name in enumerate(TABLES):
         at = np.arange(len(t1.key)) if number == 0 else np.flatnonzero(level == number)
         key = t1.key[at]
         figures = np.zeros((len(at), 0), np.int64) if number == 0 else _figures(number, key, t2)
-        here = {code: names[code] for code in np.unique(code_of(key[key >= 0])).tolist() if code in names}
-        tables[name] = TableForPeople(key, t1.count[at], figures, level[at], None, here)
+        tables[name] = TableForPeople(key, t1.count[at], figures, level[at])
     return tables
 
 
@@ -157,7 +135,7 @@ def _figures(number: int, keys: Integers, t2: GroupTableRows) -> Integers:
     return figures
 
 
-# ``verify`` for the tables for people in the second layout: they are made anew from ``t1``, ``t2`` and the plan.
+# ``verify`` for the tables for people: they are made anew from ``t1``, ``t2`` and the plan.
 #
 # What the tables say beyond that is looked at first: how each total was measured, and in which type of area. The rest,
 # intervals and labels included, follows, and is compared row by row in every format.
@@ -172,7 +150,7 @@ def verify_coded(
     yield Check(f"{TOTAL_TABLE}: the groups of t1, in order", same, f"{len(measured.key):,} groups")
     if not same:
         return
-    tables = tables_for_people(t1, t2, measured, layout)
+    tables = tables_for_people(t1, t2, measured)
     checks = [
         _tables_of(tables[TOTAL_TABLE], t2, left_out=layout.selected),
         _iterations(layout, measured),
@@ -188,7 +166,7 @@ def verify_coded(
     names = _area_names(folder, files, layout)
     for number in range(len(TABLES)):
         yield from _as_planned(folder, manifest, layout, number, groups, names)
-    yield from second_layout(folder, TABLES, files, layout.areas, question["area_names"])
+    yield from cells_and_areas(folder, TABLES, files, layout.areas, question["area_names"])
 
 
 def _tables_of(totals: TableForPeople, t2: GroupTableRows, *, left_out: bool) -> Check:

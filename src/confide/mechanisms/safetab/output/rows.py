@@ -1,4 +1,4 @@
-"""Rows of the published files: ``t1`` and ``t2`` in the Census Bureau's layout, and tables for people.
+"""Rows of ``t1`` and ``t2``, in the Census Bureau's layout.
 
 ``t1`` has the total of every group; ``t2`` has, for the groups that earned it, men and women by age, and for each sex
 its sum over ages, where both ages are ``*``. Rows are in the order of region type, region, iteration, sex and age.
@@ -6,9 +6,8 @@ its sum over ages, where both ages are ``*``. Rows are in the order of region ty
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,7 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.problem import GroupLevel
-from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, SEXES, TOTAL_TABLE, Grid
-from confide.mechanisms.safetab.tallies import margin_of_sum
-from confide.releases.tabular import masked
+from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, SEXES
 
 # The noisy counts of many groups, with tables of different sizes, as flat arrays.
 
@@ -113,36 +110,6 @@ def read_level(files: Sequence[Path], level: GroupLevel, origin: int) -> GroupCo
     )
 
 
-# Noise margins of published figures: of cells that were measured, and of sums of them. A margin speaks of the noise
-# alone; what suppression and clamping add is not in it.
-
-
-@dataclass(frozen=True, eq=False)
-class Margins:
-    """The noise margins, at one probability, of everything that is published of some levels."""
-
-    probability: Fraction
-    levels: Sequence[GroupLevel]
-
-    def of_sums(self, counts: GroupCounts, cells: int) -> Integers:
-        """The margin of a sum of so many cells of each group's table."""
-        by_origin = np.array([margin_of_sum(level.second, cells, self.probability) for level in self.levels])
-        margins: Integers = by_origin[counts.origin]
-        return margins
-
-    def of_totals(self, counts: GroupCounts, lists: CodeLists) -> Integers:
-        """The margin of each group's total: measured alone, measured for the choice of no table, or a sum of cells."""
-        result = np.zeros(len(counts), np.int64)
-        for level, cells in enumerate(CELLS_OF_LEVEL):
-            at = np.flatnonzero(counts.level == level)
-            if len(at):
-                result[at] = self.of_sums(counts.take(at), cells)
-        total_only = np.array([iteration.total_only for iteration in lists.iterations])[counts.iteration]
-        alone = np.array([margin_of_sum(level.total, 1, self.probability) for level in self.levels])
-        result[total_only] = alone[counts.origin[total_only]]
-        return result
-
-
 ANY_AGE = "*"
 SEX_NAMES = ("MALE", "FEMALE")
 GROUP_COLUMNS = {
@@ -187,10 +154,6 @@ class Labels:
             pa.array([self.region_type], pa.string()).take(pa.array(np.zeros(len(counts), np.int64))),
             codes.take(pa.array(counts.iteration)),
         ]
-
-    def names(self, counts: GroupCounts) -> pa.Array:
-        """The name of each group's iteration."""
-        return pa.array([iteration.name for iteration in self.lists.iterations]).take(pa.array(counts.iteration))
 
 
 def t1_rows(counts: GroupCounts, labels: Labels) -> pa.RecordBatch:
@@ -244,65 +207,3 @@ def _age_texts() -> tuple[pa.Array, pa.Array]:
     for grid in GRIDS:
         bounds += [(ANY_AGE, ANY_AGE), *((str(first), str(last)) for first, last in grid.bounds)]
     return pa.array([first for first, _ in bounds]), pa.array([last for _, last in bounds])
-
-
-def table_schema(table: str, *, margins: bool) -> pa.Schema:
-    """The columns of a table for people: ``T01001``, or one of sex by age with a column for each cell."""
-    columns = [*_GROUP, _column("ITERATION_NAME", pa.string(), "the race or ethnicity group: its name")]
-    columns.append(_column("TOTAL", pa.int64(), "persons, with noise; may be negative"))
-    margin = "the noise is within this number, both ways, with the stated probability:"
-    if table == TOTAL_TABLE:
-        columns.append(
-            _column("MEASURED_AS", pa.string(), "whether the total was measured itself, or is a sum of cells")
-        )
-        if margins:
-            columns.append(_column("TOTAL_MARGIN", pa.int64(), f"{margin} of the total"))
-        return pa.schema(columns)
-    grid = next(grid for grid in GRIDS if grid.table == table)
-    for sex in SEX_NAMES:
-        figures = {sex: f"{sex.lower()}, all ages"}
-        figures |= {f"{sex}_{first}_{last}": f"{sex.lower()}, {first} to {last} years" for first, last in grid.bounds}
-        columns += [
-            _column(name, pa.int64(), f"{text}; empty: left out", nullable=True) for name, text in figures.items()
-        ]
-    if margins:
-        columns += [
-            _column(f"{what}_MARGIN", pa.int64(), f"{margin} of {words}")
-            for what, words in (("TOTAL", "the total"), ("SEX", "all men, or all women"), ("CELL", "each age"))
-        ]
-    return pa.schema(columns)
-
-
-def table_rows(
-    table: str, counts: GroupCounts, labels: Labels, margins: Margins | None, *, negatives: bool
-) -> pa.RecordBatch:
-    """The rows of a table for people; ``negatives`` says whether figures below zero are shown, or left empty."""
-    schema = table_schema(table, margins=margins is not None)
-    if table == TOTAL_TABLE:
-        measured = pa.array([MEASURED[number] for number in sorted(MEASURED)]).take(pa.array(counts.level))
-        columns = [*labels.columns(counts), labels.names(counts), pa.array(counts.totals), measured]
-        if margins is not None:
-            columns.append(pa.array(margins.of_totals(counts, labels.lists)))
-        return pa.record_batch(columns, schema=schema)
-    number = next(number for number, grid in enumerate(GRIDS, start=1) if grid.table == table)
-    at, cells = counts.grid(number)
-    some = counts.take(at)
-    columns = [*labels.columns(some), labels.names(some), pa.array(some.totals)]
-    columns += [masked(column, None if negatives else column < 0) for column in _wide(cells, GRIDS[number - 1])]
-    if margins is not None:
-        columns += [pa.array(margins.of_sums(some, times)) for times in _summed(GRIDS[number - 1])]
-    return pa.record_batch(columns, schema=schema)
-
-
-def _wide(cells: Integers, grid: Grid) -> Iterator[Integers]:
-    """For each sex its sum, then its ages."""
-    by_sex = cells.reshape(len(cells), len(SEXES), grid.ages)
-    for sex in range(len(SEXES)):
-        yield by_sex[:, sex].sum(axis=1)
-        for age in range(grid.ages):
-            yield np.ascontiguousarray(by_sex[:, sex, age])
-
-
-def _summed(grid: Grid) -> tuple[int, int, int]:
-    """How many cells are summed in the total, in a sex and in a cell."""
-    return grid.cells, grid.ages, 1

@@ -25,23 +25,22 @@ from confide.mechanisms.suppression.given.assumed import assumed, completed, rea
 from confide.mechanisms.suppression.given.cell_rows import CellCodes, read_codes, unused, variables_of
 from confide.mechanisms.suppression.given.description import TableInput, TableText, describe
 from confide.mechanisms.suppression.programme import (
-    COLUMNS,
     MOST_CELLS,
+    PUBLISHED_FIGURES,
     HierarchicalTable,
     SuppressionProblem,
     SuppressionProgramme,
-    check_columns,
     margins_unknown,
 )
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import ROOT
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import AREA, LEVEL, SECOND, TOTAL_CODE
+from confide.releases.tabular import TOTAL_CODE
 from confide.schema import Schema
 from confide.schema.schema import check_labels, check_name
 
-OWN_COLUMNS = {name.lower() for name in COLUMNS} - {AREA, LEVEL}
+OWN_COLUMNS = set(PUBLISHED_FIGURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +105,13 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
         raise InputError(findings)
     _require_rule(loaded, spec, rows)
     variables = {name: _whole(variable) for name, variable in variables_of(given, rows).items()}
-    if spec.output.layout == SECOND:
-        variables = {name: replace(each, published=_published(given, each)) for name, each in variables.items()}
+    variables = {name: replace(each, published=_published(given, each)) for name, each in variables.items()}
     tables = tuple(
         HierarchicalTable(
             table.name,
             table.text.title or table.name,
             tuple(variables[name] for name in table.variables),
             tuple((table.name,) for _ in table.variables),
-            spec.output.layout,
         )
         for table in rows
     )
@@ -123,7 +120,7 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
             codes = variable.tree.codes[1:]
             check_labels([*codes], f"the variable {name!r}", codes)
         for table in tables:
-            check_columns(table)
+            table.coded.check(PUBLISHED_FIGURES)
     except ConfideError as error:
         raise InputError(error.findings) from None
     cells = sum(prod(table.layout.shape) for table in tables)

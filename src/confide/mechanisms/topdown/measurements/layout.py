@@ -127,8 +127,8 @@ def words_of(strategy: Strategy, recodes: Mapping[str, str] | None = None) -> Wo
             groups[name] = {**public.groups.get(name, {}), **groups[name]}
     codes = {a.name: {str(code): place for code, place in a.index.items()} for a in schema.attributes}
     frame = [i.query for i in strategy.constraints.invariants if i.query is not None and i.frame]
-    layouts = [FileLayout.of(number, strategy) for number in (FIRST, SECOND)]
-    true = frozenset(in_any_order(layout.spelled(query), "") for layout in layouts for query in frame)
+    layout = FileLayout.of(strategy)
+    true = frozenset(in_any_order(layout.spelled(query), "") for query in frame)
     not_true = frozenset() if public is None else public.not_true
     return Words(schema.id, attributes, groups, codes, strategy.level_names, not_true, true)
 
@@ -184,43 +184,37 @@ def _levels(size: int, listed: Sequence[str]) -> Integers:
 # What our own files write.
 
 
-FIRST, SECOND = 1, 2
+LAYOUT = 2
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """Which words a file of ours has: those of first releases, or those of the public files."""
+    """Which words a file of ours has: those of the public files, where there is such a product."""
 
-    number: int = FIRST
     recodes: Mapping[str, str] = field(default_factory=dict)
     """Recodes by our names, with the public word for each that has one."""
 
     @classmethod
-    def of(cls, number: int, strategy: Strategy) -> FileLayout:
+    def of(cls, strategy: Strategy) -> FileLayout:
         """The words for a strategy."""
         public = public_words({attribute.name: attribute.size for attribute in strategy.schema.attributes})
-        if number == FIRST or public is None:
-            return cls(number)
+        if public is None:
+            return cls()
         names = {v.name for level in strategy.levels for share in level.queries for v in share.query.variables}
         names |= {v.name for name in strategy.constraints.limited for v in strategy.query(name).variables}
         recodes = {n: r for n, r in strategy.schema.variables.items() if n in names and n != r.attribute.name}
         public_word = {name: public.word(recode) for name, recode in recodes.items()}
-        return cls(number, {name: word for name, word in sorted(public_word.items()) if word is not None})
+        return cls({name: word for name, word in sorted(public_word.items()) if word is not None})
 
     @classmethod
-    def read(cls, value: Any) -> FileLayout:
+    def read(cls, value: Mapping[str, Any]) -> FileLayout:
         """From what a plan says of its measurements."""
-        return cls(value["layout"], value["words"]) if isinstance(value, Mapping) else cls()
+        return cls(value["words"])
 
     @property
-    def as_question(self) -> Any:
+    def as_question(self) -> dict[str, Any]:
         """What a plan says of measurements that are published."""
-        return True if self.number == FIRST else {"layout": self.number, "words": dict(self.recodes)}
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What every file says of itself."""
-        return {} if self.number == FIRST else {"measurement_layout": str(self.number)}
+        return {"layout": LAYOUT, "words": dict(self.recodes)}
 
     def spelled(self, name: str) -> str:
         """``hispanic*cenrace`` as the public files write it: ``hispanic * cenrace``."""
@@ -230,13 +224,13 @@ class FileLayout:
         """What stands in the column of an attribute that a query keeps."""
         if recode.name != recode.attribute.name:
             return self.recodes.get(recode.name, recode.name)
-        return DETAILED if self.number == FIRST or query == DETAILED else recode.attribute.name
+        return DETAILED if query == DETAILED else recode.attribute.name
 
     def zero(self, zero: StructuralZero, schema: Schema) -> tuple[str, tuple[str, ...]]:
         """Name and words of a structural zero: the public ones if there are any, and codes otherwise."""
         names = [attribute.name for attribute in schema.attributes]
         public = public_words({attribute.name: attribute.size for attribute in schema.attributes})
-        if self.number != FIRST and public is not None:
+        if public is not None:
             own = zero.cells(schema)
             for name, words in public.zeros.items():
                 said = tuple(words.get(attribute, SUMMED_OUT) for attribute in names)
@@ -282,10 +276,7 @@ class QueryLayout:
         return prod(self.shape)
 
 
-FIRST_LAYOUT = FileLayout(FIRST)
-
-
-def query_layout(schema: Schema, name: str, query: Query, layout: FileLayout = FIRST_LAYOUT) -> QueryLayout:
+def query_layout(schema: Schema, name: str, query: Query, layout: FileLayout) -> QueryLayout:
     """The layout of a query. The file has attributes in the order of the schema, and so has every query."""
     variables = {variable.attribute.name: variable for variable in query.variables}
     assert list(variables) == [attribute.name for attribute in schema.attributes if attribute.name in variables]
@@ -317,9 +308,12 @@ def _field(name: str, kind: pa.DataType, description: str, *, nullable: bool = F
     return pa.field(name, kind, nullable, {"description": description})
 
 
-def _common(schema: Schema, layout: FileLayout) -> list[pa.Field]:
-    kept = "detailed (as it is)" if layout.number == FIRST else "its name (as it is; detailed in the histogram)"
-    about = f"of the attribute: {kept}, * (summed out), or a recode"
+METADATA = {"measurement_layout": str(LAYOUT)}
+"""What every file says of itself."""
+
+
+def _common(schema: Schema) -> list[pa.Field]:
+    about = "of the attribute: its name (as it is; detailed in the histogram), * (summed out), or a recode"
     return [
         _field("geocode", pa.string(), "id of the unit; of several, with + between, where only their sum is known"),
         _field("query_name", pa.string(), "name of the query"),
@@ -328,40 +322,40 @@ def _common(schema: Schema, layout: FileLayout) -> list[pa.Field]:
     ]
 
 
-def measured_schema(schema: Schema, layout: FileLayout) -> pa.Schema:
+def measured_schema(schema: Schema) -> pa.Schema:
     """The columns of DPQuery."""
     return pa.schema(
         [
-            *_common(schema, layout),
+            *_common(schema),
             _field("value", pa.list_(pa.int64()), "noisy counts, in C order of the shape"),
             _field("variance", pa.float32(), "variance of the noise in each of them"),
             _field("sigma2", pa.string(), "exact parameter of the discrete Gaussian law of the noise"),
             _field("plb", pa.string(), "exact privacy loss (rho) of the query in this unit"),
         ],
-        layout.metadata,
+        METADATA,
     )
 
 
-def constraint_schema(schema: Schema, layout: FileLayout) -> pa.Schema:
+def constraint_schema(schema: Schema) -> pa.Schema:
     """The columns of Constraint."""
     return pa.schema(
         [
-            *_common(schema, layout),
+            *_common(schema),
             _field("value", pa.list_(pa.int64()), "right-hand sides, in C order of the shape; null: no limit"),
             _field("sign", pa.string(), "=, <= or >="),
         ],
-        layout.metadata,
+        METADATA,
     )
 
 
-def unit_schema(layout: FileLayout) -> pa.Schema:
+def unit_schema() -> pa.Schema:
     """The columns of Unit."""
     return pa.schema(
         [
             _field("geocode", pa.string(), "id of the unit"),
             _field("code", pa.string(), "official code; null for a unit that was made", nullable=True),
         ],
-        layout.metadata,
+        METADATA,
     )
 
 
@@ -415,7 +409,7 @@ class ConstraintRows:
     (:mod:`confide.mechanisms.topdown.constraints`)."""
 
     def __init__(self, problem: TopDownProblem, level: TopDownLevel, ids: NDArray[np.str_], totals: pa.Table | None):
-        self._schema = constraint_schema(problem.strategy.schema, problem.file_layout)
+        self._schema = constraint_schema(problem.strategy.schema)
         self._ids = ids
         self._totals = totals
         self._attributes = len(problem.strategy.schema.attributes)

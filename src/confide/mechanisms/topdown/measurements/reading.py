@@ -28,9 +28,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
     CONSTRAINT_SUFFIX,
     DP_QUERY,
-    FIRST,
     KNOWN_TOTAL,
-    SECOND,
     TOGETHER,
     FileLayout,
     QueryLayout,
@@ -181,7 +179,7 @@ def level_reader(
     recodes: Mapping[str, str],
 ) -> LevelReader:
     """The measurements of a level. Queries are known by their variables, in whatever order they are named."""
-    layouts = tuple(query_layout(schema, one.name, one.query) for one in level_strategy.queries)
+    layouts = tuple(query_layout(schema, one.name, one.query, FileLayout()) for one in level_strategy.queries)
     ours = {theirs: own for own, theirs in recodes.items()}
     everything = frozenset(attribute.name for attribute in schema.attributes)
     wanted = {_parts(layout.name, {}, everything): number for number, layout in enumerate(layouts)}
@@ -257,13 +255,13 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
     bounds_of = Counter(
         (bound.variable.name, bound.side, group) for bound in constraints.bounds for group in bound.frame
     )
+    layout = FileLayout.of(strategy)
     columns: Columns = {}
     for invariant in constraints.invariants:
-        if invariant.frame and (rows := _first(folder, blocks, _names_of(invariant, strategy))) is not None:
+        if invariant.frame and (rows := _values(folder, blocks, _name_of(invariant, layout))) is not None:
             columns |= {column: rows[:, number] for number, column in enumerate(invariant.frame)}
     for bound in sorted(constraints.bounds, key=lambda bound: bound.side is Side.LOWER):
-        names = [limit_names(bound.variable.name, one)[bound.side is Side.UPPER] for one in _layouts(strategy)]
-        rows = _first(folder, blocks, names)
+        rows = _values(folder, blocks, limit_names(bound.variable.name, layout)[bound.side is Side.UPPER])
         if rows is not None:
             for group, column in bound.frame.items():
                 if bounds_of[bound.variable.name, bound.side, group] == 1:
@@ -273,16 +271,13 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
 
 def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel, columns: Columns) -> None:
     """Raises unless the limits that follow from these counts are those of the file."""
-    constraints, findings = strategy.constraints, []
+    constraints, layout, findings = strategy.constraints, FileLayout.of(strategy), []
     for query in constraints.limited:
         limited = strategy.query(query)
         least, largest = constraints.limits(query, limited.cells, columns)
-        names: dict[str, Integers] = {}
-        for one in _layouts(strategy):
-            if query in told_queries(constraints):
-                names[told_name(query, one)] = largest
-            else:
-                names |= dict(zip(limit_names(query, one), (least, largest), strict=True))
+        names = {told_name(query, layout): largest}
+        if query not in told_queries(constraints):
+            names = dict(zip(limit_names(query, layout), (least, largest), strict=True))
         for name, expected in names.items():
             rows = _values(folder, blocks, name)
             if rows is None:
@@ -391,24 +386,9 @@ def _given(strategy: Strategy, spine: TopDownSpine, level: TopDownLevel, given: 
     return pa.table({"unit": np.arange(level.units), "cell": together, "n": n[together]})
 
 
-def _layouts(strategy: Strategy) -> list[FileLayout]:
-    """The layouts that a file may have."""
-    return [FileLayout.of(number, strategy) for number in (SECOND, FIRST)]
-
-
-def _names_of(invariant: Invariant, strategy: Strategy) -> list[str]:
-    """The names that the counts of an invariant may have."""
-    if invariant.query is None:
-        return [frame_name(invariant)]
-    return [told_name(invariant.query, one) for one in _layouts(strategy)]
-
-
-def _first(folder: MeasurementFolder, units: UnitsOfLevel, names: Sequence[str]) -> Integers | None:
-    """The values of the constraint with the first of these names that the file has."""
-    for name in dict.fromkeys(names):
-        if (values := _values(folder, units, name)) is not None:
-            return values
-    return None
+def _name_of(invariant: Invariant, layout: FileLayout) -> str:
+    """The name that the counts of an invariant have."""
+    return frame_name(invariant) if invariant.query is None else told_name(invariant.query, layout)
 
 
 def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Integers | None:

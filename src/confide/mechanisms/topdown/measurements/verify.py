@@ -42,7 +42,7 @@ from confide.mechanisms.topdown.measurements.layout import (
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.output.tabulation import estimated, histograms
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.released_problem import ACCURACY, released_problem
+from confide.mechanisms.topdown.released_problem import released_problem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import TREE, LevelStrategy
 from confide.mechanisms.topdown.whole_tree import grouping_of
@@ -65,10 +65,8 @@ def verify_measurements(folder: Path, manifest: dict[str, Any], counts: Any) -> 
         counts: The histograms of the records: blocks in the order of their codes x cells.
     """
     plan = read_plan(manifest["plan"])
-    watchdog = None
-    if ACCURACY in manifest:  # the first layout does not say what its recodes are
-        problem = released_problem(folder, manifest)
-        watchdog = Watchdog(problem, counts[problem.spine.rows])
+    problem = released_problem(folder, manifest)
+    watchdog = Watchdog(problem, counts[problem.spine.rows])
     codes, layout = plan.question["output"]["codes"], FileLayout.read(plan.question["measurements"])
     records = next(f["rows"] for f in manifest["files"] if f["path"].startswith(f"tables/{RECORDS}."))
     for level in plan.spine:
@@ -83,8 +81,7 @@ def verify_measurements(folder: Path, manifest: dict[str, Any], counts: Any) -> 
             if _total_is_known(plan.question["strategy"]["constraints"]):
                 yield _near(looked, records)
             yield from _known(files[CONSTRAINT], records)
-    if watchdog is not None:
-        yield from watchdog.checks()
+    yield from watchdog.checks()
 
 
 def _files(folder: Path, manifest: dict[str, Any], level: str, kind: str) -> list[Path]:
@@ -100,10 +97,10 @@ class _Level:
         measures: list[PlannedMeasurement],
         sizes: dict[str, int],
         layout: FileLayout,
-        watchdog: Watchdog | None = None,
+        watchdog: Watchdog,
     ):
         self._sizes, self._layout = sizes, layout
-        self._watched = None if watchdog is None or not measures else watchdog.reader(measures[0].level)
+        self._watched = None if not measures else watchdog.reader(measures[0].level)
         self._planned: Counter[tuple[int, str, str, float]] = Counter()
         self.names = list(dict.fromkeys(measure.query for measure in measures))
         self._cells = np.array([next(m.cells for m in measures if m.query == name) for name in self.names], np.int64)

@@ -180,7 +180,7 @@ def publish_measurements(problem: TopDownProblem, plan: Plan, job: Job, release:
 
 
 def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWriter, level: TopDownLevel) -> None:
-    schema, ids, layout = problem.strategy.schema, problem.spine.ids(level.name), problem.file_layout
+    schema, ids = problem.strategy.schema, problem.spine.ids(level.name)
     measured = _MeasurementRows(problem, plan, job, level, ids)
     file = totals_file(job.workspace, level)
     constraints = ConstraintRows(problem, level, ids, pq.read_table(file) if file.exists() else None)
@@ -193,11 +193,11 @@ def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: Relea
             release.part(place, columns, batches, f"{title}, {what}", ROWS_PER_GROUP)
 
         if level.measured[units].any():
-            write(DP_QUERY, measured_schema(schema, layout), measured.batches(units), "noisy measurements")
-        write(CONSTRAINT, constraint_schema(schema, layout), constraints.batches(units), "constraints")
+            write(DP_QUERY, measured_schema(schema), measured.batches(units), "noisy measurements")
+        write(CONSTRAINT, constraint_schema(schema), constraints.batches(units), "constraints")
         codes = [None] * level.units if official is None else official.tolist()
-        rows = pa.record_batch([pa.array(ids[units]), pa.array(codes[units], pa.string())], schema=unit_schema(layout))
-        write(UNIT, unit_schema(layout), iter([rows]), "units")
+        rows = pa.record_batch([pa.array(ids[units]), pa.array(codes[units], pa.string())], schema=unit_schema())
+        write(UNIT, unit_schema(), iter([rows]), "units")
 
 
 def partitions(spine: TopDownSpine, level: TopDownLevel, ids: Texts) -> list[tuple[str, slice]]:
@@ -262,7 +262,7 @@ class _MeasurementRows:
         return result
 
     def _rows(self, rows: pa.Table, layouts: list[QueryLayout], noise: list[list[tuple[float, str, str]]]) -> pa.Table:
-        schema = measured_schema(self.problem.strategy.schema, self.problem.file_layout)
+        schema = measured_schema(self.problem.strategy.schema)
         unit, query = (rows.column(name).to_numpy() for name in ("unit", "query"))
         classes = len(self.level.shares.table)
         kind = pa.array(query * classes + self.level.shares.index[unit])

@@ -218,8 +218,8 @@ def accuracy_entry(problem: TopDownProblem) -> dict[str, Any]:
 
 
 def accuracy_stated(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as a manifest has it, if it does: that it fits plan and files is for :func:`verify_accuracy`."""
-    return {ACCURACY: manifest[ACCURACY]} if ACCURACY in manifest else {}
+    """The same as a manifest has it: that it fits plan and files is for :func:`verify_accuracy`."""
+    return {ACCURACY: manifest[ACCURACY]}
 
 
 def publish_accuracy(problem: TopDownProblem, release: ReleaseWriter, formats: Sequence[str]) -> None:
@@ -230,8 +230,6 @@ def publish_accuracy(problem: TopDownProblem, release: ReleaseWriter, formats: S
 
 def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
     """What the codebook says of the table, and of a spine that stands beside it."""
-    if ACCURACY not in manifest:
-        return
     kinds = {pa.string(): "string", pa.int64(): "integer", pa.float64(): "number"}
     columns = tuple(
         DescribedColumn(column.name, kinds[column.type], "figure", gaps=column.name in GAPS)  # type: ignore[arg-type]
@@ -247,8 +245,6 @@ def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
 
 def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """The table made again from plan and public files, and compared in every format."""
-    if ACCURACY not in manifest:
-        return
     try:
         problem = released_problem(folder, manifest)
     except (ConfideError, ValueError, LookupError, OSError):

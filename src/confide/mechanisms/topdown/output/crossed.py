@@ -1,9 +1,9 @@
 """One- and two-way tables that every release has without being asked: of each variable, and of each pair of variables.
 
 Variables are the attributes of the schema and those of its recodes that the strategy measures. A table has all its
-margins and is made for every level and area of the frame, in the second layout (:mod:`confide.releases.tabular.coded`).
-With S the (units x blocks) matrix of a level, H the histograms of the blocks and L the (cells x groups) matrix of the
-table, its cells on the level are S H L, and its margins are sums of these.
+margins and is made for every level and area of the frame, with codes and labels
+(:mod:`confide.releases.tabular.coded`). With S the (units x blocks) matrix of a level, H the histograms of the blocks
+and L the (cells x groups) matrix of the table, its cells on the level are S H L, and its margins are sums of these.
 
 What is made is decided by schema, strategy, frame and spec alone. A level on which a table would have more than
 ``crossed_rows`` rows is left out of it. Up to :data:`ROWS_WITH_ZEROS` rows, all are listed; beyond that, rows with a
@@ -30,7 +30,6 @@ from confide.mechanisms.topdown.output.tabulation import Axes, Tabulator
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.tabular import (
     COUNT,
-    SECOND,
     CodedColumns,
     QueryTable,
     Table,
@@ -62,7 +61,7 @@ class CrossedTable:
 
     @cached_property
     def columns(self) -> CodedColumns:
-        """Its columns in the second layout."""
+        """Its columns."""
         return CodedColumns.of(self.layout)
 
     def matrix(self, axes: Axes) -> Any:
@@ -209,7 +208,7 @@ def plan_crossed(
             continue
         name = _free_name([variable.name for variable in crossed], names)
         names.add(name)
-        layout = QueryTable(name, title, query, margins, levels, SECOND, named).layout
+        layout = QueryTable(name, title, query, margins, levels, named).layout
         groups = tuple((variable.attribute.name, tuple(variable.assignment.tolist())) for variable in crossed)
         with_zeros = tuple(level for level in levels if units[level] * rows <= ROWS_WITH_ZEROS)
         tables.append(CrossedTable(layout, groups, with_zeros))

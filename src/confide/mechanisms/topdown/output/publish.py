@@ -26,7 +26,6 @@ from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, 
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
 from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
-from confide.mechanisms.topdown.released_problem import ACCURACY
 from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
 from confide.releases.companions.labelled import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
@@ -102,7 +101,7 @@ def units_table(problem: TopDownProblem) -> pa.Table:
     Public knowledge, published as it is. Blocks are in the order of their codes. An area is empty where a block lies in
     none.
     """
-    frame, explained = problem.frame.spine, problem.output.explained is not None
+    frame = problem.frame.spine
     order = np.argsort(frame.blocks.unit_of_block)
 
     def column(name: str, kind: pa.DataType, description: str) -> pa.Field:
@@ -111,9 +110,7 @@ def units_table(problem: TopDownProblem) -> pa.Table:
     fields = [column(problem.spec.geography.block, pa.string(), _of_blocks(problem))]
     columns = [pa.array(frame.blocks.codes, pa.string())]
     for level in (*frame.levels[:-1], *frame.areas):
-        kind = "geounit" if level.on_spine else "area, empty outside of all"
-        if explained:
-            kind = level.name if level.on_spine else f"{level.name}; empty: in none"
+        kind = level.name if level.on_spine else f"{level.name}; empty: in none"
         fields.append(column(level.name, pa.string(), f"code of the {kind}"))
         units = level.unit_of_block[order]
         codes = pa.array([*level.codes, ""], pa.string())
@@ -143,19 +140,17 @@ def publish(problem: TopDownProblem, plan: Plan, job: Job, release: ReleaseWrite
         "the records keep to"
     )
     release.table(UNITS, units.schema, units.to_batches(), formats, description)
-    if problem.output.tabulation is not None or problem.output.explained is not None:
-        _publish_tables(problem, files, job, release)
+    _publish_tables(problem, files, job, release)
     if problem.spec.output.measurements:
         publish_measurements(problem, plan, job, release)
-    if problem.output.explained is not None:
-        publish_accuracy(problem, release, formats)
+    publish_accuracy(problem, release, formats)
 
 
 def _publish_labelled(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
     """The records for Stata and SPSS, where they are asked for. They are held as a whole."""
     explained = problem.output.explained
-    formats = [] if explained is None else [format_ for format_ in LABELLED if format_ in explained.formats]
-    if not formats or explained is None:
+    formats = [format_ for format_ in LABELLED if format_ in explained.formats]
+    if not formats:
         return
     schema = microdata_schema(problem)
     columns = {field.name: (field.metadata or {}).get(b"description", b"").decode() for field in schema}
@@ -196,7 +191,7 @@ def _in_layout(
 def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:
     output, spine = problem.output, problem.frame.spine
     tables, choices = output.tables, problem.spec.output
-    crossed = () if output.explained is None else output.explained.crossed.tables
+    crossed = output.explained.crossed.tables
     order = spine.blocks.unit_of_block[problem.spine.rows]
     counts = histograms(spine.blocks.units, problem.cells, estimated(files, order))
     levels = {name: by_code(spine, name) for name in spine.names}
@@ -211,8 +206,7 @@ def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, releas
             coded = CodedTable(each.layout.name, each.layout.title, each.columns, FIGURES, rows)
             coded.publish(release, choices.formats, problem.area_names, choices.agency)
             advance(1)
-    if output.explained is not None:
-        publish_areas(release, [(level.name, level.codes) for level in levels.values()], problem.area_names)
+    publish_areas(release, [(level.name, level.codes) for level in levels.values()], problem.area_names)
 
 
 def _readers(problem: TopDownProblem) -> list[str]:
@@ -262,10 +256,6 @@ NOTES = (
     "Everything adds up: totals are the sums of their cells, areas are the sums of their parts, and every table counts "
     "the rows of tables/records.*.",
 )
-NOT_TOLD = (
-    "How far a figure is from the true one is not published. Figures of large areas and totals are relatively closer "
-    "to the truth than those of small areas and rare groups."
-)
 ACCURACY_NOTE = (
     "How far a figure is from the true one is not published. How far it may be off is: accuracy.html and accuracy.* "
     "have the margin and the expected error by kind of area, table and size of the figure, from the public plan alone. "
@@ -282,25 +272,19 @@ ZEROS_NOTE = (
 LEFT_OUT_NOTE = (
     "Left out, since a table would have too many rows there: {}. The figures can be counted from tables/records.*."
 )
-UNKNOWN = "how far TopDown moved a figure is not published with a release"
-EXPECTED = "; accuracy.html says how far figures are off on average, and `confide infer` gives margins"
+UNKNOWN = (
+    "how far TopDown moved a figure is not published with a release; accuracy.html says how far figures are off on "
+    "average, and `confide infer` gives margins"
+)
 
 
-def figure_noise(manifest: Mapping[str, Any]) -> str:
-    """Why the noise of a published figure is not known, and what is said in its place."""
-    return UNKNOWN + (EXPECTED if ACCURACY in manifest else "")
-
-
-def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
-    """What the files of a release hold; none in the first layout."""
+def codebook(manifest: Mapping[str, Any]) -> Codebook:
+    """What the files of a release hold."""
     facts = manifest["plan"]["question"]
     output = Output.from_dict(facts["output"])
     explained = output.explained
-    if explained is None:
-        return None
     tables = tuple(DescribedTable.of(table.layout, FIGURES) for table in explained.crossed.tables)
-    has_accuracy = ACCURACY in manifest
-    notes = [*NOTES, ACCURACY_NOTE if has_accuracy else NOT_TOLD]
+    notes = [*NOTES, ACCURACY_NOTE]
     if output.tables:
         names = ", ".join(f"tables/{table.name}.*" for table in output.tables)
         notes.append(LINES_NOTE.format(names, output.tables[0].columns[0]))
@@ -314,7 +298,7 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook | None:
         files=(*_files(facts, output), *described_files(manifest)),
         consistent=True,
         area_names=explained.area_names is not None,
-        pages={PAGE: accuracy_page} if has_accuracy else {},
+        pages={PAGE: accuracy_page},
     )
 
 
@@ -333,7 +317,6 @@ def _bounded(crossed: CrossedTables) -> Iterator[str]:
 
 def _files(facts: Mapping[str, Any], output: Output) -> Iterator[DescribedFile]:
     """The files that have columns of their own."""
-    assert output.explained is not None
     block = str(facts["layout"]["block"])
     members = [
         DescribedColumn(

@@ -29,11 +29,9 @@ from confide.releases.companions.labelled import absent
 from confide.releases.spec import LoadedSpec, Name, Part, Problem
 from confide.releases.tabular import (
     SDMX,
-    SECOND,
     CodedVariable,
     area_names,
     check_area_codes,
-    check_sdmx_columns,
     placed,
 )
 from confide.schema import Schema
@@ -215,7 +213,7 @@ Model = TypeVar("Model", bound=Part)
 
 @dataclass(frozen=True)
 class ExplainedRelease:
-    """What the second layout of a release has besides: labels, one- and two-way tables, and files that explain."""
+    """What a release has beside records and tables of lines: labels, crossed tables, and files that explain."""
 
     attributes: tuple[CodedVariable, ...] = ()
     """The attributes of the records, with codes and labels."""
@@ -268,8 +266,7 @@ class Output:
     layout: LayoutFile | None = None
     tabulation: TabulationFile | None = None
     levels: tuple[str, ...] = ()
-    explained: ExplainedRelease | None = None
-    """What only the second layout has."""
+    explained: ExplainedRelease = field(default_factory=ExplainedRelease)
 
     @cached_property
     def tables(self) -> tuple[TabulatedTable, ...]:
@@ -288,7 +285,7 @@ class Output:
             "layout": None if self.layout is None else self.layout.model_dump(exclude_defaults=True),
             "tabulation": None if self.tabulation is None else self.tabulation.model_dump(exclude_defaults=True),
             "levels": list(self.levels),
-            **({} if self.explained is None else {"explained": self.explained.as_dict()}),
+            "explained": self.explained.as_dict(),
         }
 
     @classmethod
@@ -300,7 +297,7 @@ class Output:
             None if layout is None else LayoutFile.model_validate(layout),
             None if tabulation is None else TabulationFile.model_validate(tabulation),
             tuple(values["levels"]),
-            ExplainedRelease.from_dict(values["explained"], values["codes"]) if "explained" in values else None,
+            ExplainedRelease.from_dict(values["explained"], values["codes"]),
         )
 
 
@@ -338,16 +335,14 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Outp
     if findings:
         raise SpecError(findings)
     levels = [name for name in spine.names if choices.table_levels is None or name in choices.table_levels]
-    explained = None
-    if choices.release_layout == SECOND:
-        explained = _explained(loaded, strategy, frame, {name: spine.level(name).units for name in levels}, tabulation)
+    explained = _explained(loaded, strategy, frame, {name: spine.level(name).units for name in levels}, tabulation)
     return Output(axes, layout, tabulation, tuple(levels if tabulation else ()), explained)
 
 
 def _explained(
     loaded: LoadedSpec, strategy: Strategy, frame: Frame, units: Mapping[str, int], tabulation: TabulationFile | None
 ) -> ExplainedRelease:
-    """What the second layout adds, with tables for the levels in ``units``. Raises with a finding."""
+    """Labels and crossed tables, for the levels in ``units``. Raises with a finding."""
     spec = loaded.spec
     assert isinstance(spec, TopDownSpec)
     choices, levels = spec.output, [*frame.spine.levels, *frame.spine.areas]
@@ -360,8 +355,6 @@ def _explained(
         )
         for table in crossed.tables:
             table.columns.check(figure.name for figure in FIGURES)
-            if SDMX in choices.formats:
-                check_sdmx_columns(table.layout)
         if SDMX in choices.formats:
             check_area_codes(code for level in levels for code in level.codes)
     except ConfideError as error:

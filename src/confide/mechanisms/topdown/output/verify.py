@@ -215,13 +215,12 @@ class _SumsOfChildren:
         return int((self._sums != self.wanted).sum())
 
 
-# One- and two-way tables, and what else the second layout has.
+# One- and two-way tables, labels and areas.
 
 
 def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tabulator: Tabulator) -> Iterator[Check]:
     """Every one- and two-way table made again from the records, and compared in every format; cells and areas."""
     explained, files = output.explained, [file["path"] for file in manifest["files"]]
-    assert explained is not None
     path = next((path for path in files if path.split(".")[0] == AREAS), None)
     listed = AreaNames({}) if path is None else _listed_areas(folder / path)
     units = {level.name: level.units for level in tabulator.levels}
@@ -288,7 +287,6 @@ def _kind(codes: Sequence[Any]) -> pa.DataType:
 
 def _expected_files(files: Sequence[str], output: Output, manifest: dict[str, Any]) -> set[str]:
     """Of the files of a release those that the plan says are there."""
-    assert output.explained is not None
     crossed = [table.layout.name for table in output.explained.crossed.tables]
     lines = [RECORDS, UNITS, *([MDF] if output.layout is not None else []), *(table.name for table in output.tables)]
     stems = {f"tables/{name}" for name in (*lines, *crossed)} | {f"{CELLS}/{name}" for name in crossed} | {AREAS}
@@ -381,9 +379,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
     spine = [name for name in facts["levels"] if name in output.levels]
     yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
-    if output.explained is not None:
-        everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
-        yield from verify_explained(folder, manifest, output, everywhere)
+    everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
+    yield from verify_explained(folder, manifest, output, everywhere)
     yield from verify_accuracy(folder, manifest)
     if facts["measurements"]:
         yield from verify_measurements(folder, manifest, counts)
@@ -496,8 +493,7 @@ def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.T
         broken = int((found_in < limit if bound["side"] == Side.LOWER.value else found_in > limit).sum())
         yield Check(f"bound {bound['name']}", not broken, f"{broken:,} blocks out of bounds")
     kept = {name: counts_fingerprint(units.column(name).to_numpy()) for name in facts["frame_columns"]}
-    planned = facts.get("frame_counts", kept)  # absent from the first layout
-    yield Check("units: counts of the frame as planned", kept == planned, ", ".join(kept) or "none")
+    yield Check("units: counts of the frame as planned", kept == facts["frame_counts"], ", ".join(kept) or "none")
     for invariant in facts["told"]:
         found_in = of(*(cell["where"] for cell in invariant["cells"]))
         broken = int((found_in != _columns(units, [cell["column"] for cell in invariant["cells"]])).sum())
