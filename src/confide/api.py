@@ -31,6 +31,7 @@ from confide.releases import evaluate as evaluating
 from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
+from confide.releases.abilities import DRAFT, DRAFT_FROM, EVALUATE, RESIDUALS
 from confide.releases.check import Checked
 from confide.releases.draft import (
     AREAS,
@@ -46,9 +47,10 @@ from confide.releases.draft import (
     unknown_name,
     write_spec,
 )
+from confide.releases.evaluate import Residuals
 from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord, read_witness
-from confide.releases.mechanism import Job, Mechanism, NoiseSource, Residuals
+from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan, in_plural
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
@@ -243,12 +245,11 @@ def look_at_office(
 
 
 def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-    draft = MECHANISMS[mechanism].draft_from(office, folder, values) if mechanism in MECHANISMS else None
-    if draft is None:
-        known = [name for name in MECHANISMS if type(MECHANISMS[name]).draft_from is not Mechanism.draft_from]
-        what, expected = "there is no draft of this from an office's own files", "one of " + ", ".join(known)
-        raise unknown_name("mechanism", what, mechanism, expected)
-    return draft
+    draft_from = DRAFT_FROM.of(MECHANISMS[mechanism]) if mechanism in MECHANISMS else None
+    if draft_from is None:
+        what = "there is no draft of this from an office's own files"
+        raise unknown_name("mechanism", what, mechanism, "one of " + ", ".join(DRAFT_FROM.among(MECHANISMS)))
+    return draft_from(office, folder, values)
 
 
 def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
@@ -291,12 +292,10 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
 
 def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
     """The draft of a mechanism, or of a comparison, which is none; raises with the names that there are."""
-    if name in MECHANISMS:
-        draft = MECHANISMS[name].draft(product, values)
-        if draft is not None:
-            return draft
-    started = [each for each in MECHANISMS if MECHANISMS[each].draft(None, {}) is not None]
-    one_of("mechanism", name, [*started, *DRAFTS])
+    draft = DRAFT.of(MECHANISMS[name]) if name in MECHANISMS else None
+    if draft is not None:
+        return draft(product, values)
+    one_of("mechanism", name, [*DRAFT.among(MECHANISMS), *DRAFTS])
     other: Draft = named(DRAFTS[name])(product, values)
     return other
 
@@ -469,6 +468,16 @@ def evaluate(
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         problem = mechanism.prepare(given[0], engine)
     plan = mechanism.plan(problem)
+    evaluated = EVALUATE.of(mechanism)
+    if evaluated is None:
+        raise RunError(
+            "no-evaluation",
+            "releases of this mechanism are not compared with the truth",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {mechanism.name}",
+            expected="a mechanism with an evaluation of its own",
+            remedy="compare the released tables with the records yourself, in the confidential zone",
+        )
     runs = tuple(
         EvaluatedRun(spec.name, spec.title or spec.name, Workspace(loaded.folder))
         for loaded, spec in ((loaded, loaded.spec.release) for loaded in given)
@@ -479,7 +488,7 @@ def evaluate(
     outlines = {level: given[0].resolve(file) for level, file in given[0].spec.geography.outlines.items()}
     files = outlines | {name: Path(file) for name, file in (geometry or {}).items()}
     with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:
-        return mechanism.evaluate(Evaluating(problem, plan, runs, opened, shown, files))
+        return evaluated(Evaluating(problem, plan, runs, opened, shown, files))
 
 
 def audit_noise(
@@ -633,7 +642,17 @@ def run_residuals(
         noise = None
         if mechanism.keyed and workspace.key_file.exists():
             noise = NoiseSource(recall_key(workspace.key_file), identity.records_fingerprint, plan.hash, mechanism.name)
-        return plan, list(mechanism.residuals(problem, Job(loaded, plan, engine, workspace, progress), noise))
+        residuals = RESIDUALS.of(mechanism)
+        if residuals is None:
+            raise RunError(
+                "no-noise",
+                "releases of this mechanism have no noise to audit",
+                where=Place(path="release.mechanism"),
+                found=f"the mechanism {mechanism.name}",
+                expected="a mechanism that declares what it drew",
+                remedy="audit the run that drew the noise; where nothing is drawn there is nothing to audit",
+            )
+        return plan, list(residuals(problem, Job(loaded, plan, engine, workspace, progress), noise))
 
 
 def _distinct_names(names: list[str]) -> list[str]:

@@ -357,7 +357,7 @@ class Release:
     @cached_property
     def _codebook(self) -> Codebook | None:
         mechanism = MECHANISMS[self.manifest["mechanism"]]
-        return mechanism.codebook({key: value for key, value in self.manifest.items() if key != "files"})
+        return mechanism.explain.codebook({key: value for key, value in self.manifest.items() if key != "files"})
 
     def page(self) -> ExplorePage:
         """The release as one page, with as many tables as fit: :mod:`confide.releases.companions.explore`."""
@@ -459,7 +459,7 @@ def open_release(folder: str | Path) -> Release:
     manifest = read_manifest(path)
     require_package(path, manifest, lambda name: MECHANISMS[name])
     try:
-        release = Release(path, manifest, MECHANISMS[manifest["mechanism"]].figure_noise(manifest))
+        release = Release(path, manifest, MECHANISMS[manifest["mechanism"]].explain.figure_noise(manifest))
         list(release.tables)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # Whatever somebody else wrote into a manifest is theirs to mend: say so, instead of stumbling over it.

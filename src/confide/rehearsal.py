@@ -28,6 +28,7 @@ from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseKey
 from confide.privacy import price
+from confide.releases import abilities
 from confide.releases import check as checking
 from confide.releases import run as running
 from confide.releases.draft import relocated_values, there_already, toml_text
@@ -161,20 +162,21 @@ def rehearse(
         blank = loaded.with_data(records=str(nobody(scratch.root)))
         problem = mechanism.prepare(blank, engine)
         plan = mechanism.plan(problem)
-        form = mechanism.record_form(problem)
+        rehearsal = _of_mechanism(mechanism)
+        form = rehearsal.record_form(problem)
         column, form = _sized(engine, blank, form, sizes)
         drawn_from = read_margins([Path(file) for file in margins], form)
         known = max([int(margin.counts.sum()) for margin in drawn_from], default=_total(column, form))
         number = form.fixed_number or persons or min(PERSONS, known or PERSONS)
         with clock.stage("Making up records", 1) as advance:
             people = draw(form, number, drawn_from, np.random.default_rng(seed))
-            table = mechanism.made_up_people(problem, people)
+            table = rehearsal.made_up_people(problem, people)
             advance(1)
     with no_room_is_an_error(folder):
         _clear(folder)
         write_text(private_folder(folder) / MARK, f"{STAMP}: {REHEARSAL}.\n")
         write_parquet(table, folder / RECORDS)
-        write_text(folder / SPEC, _spec_text(loaded, mechanism, folder))
+        write_text(folder / SPEC, _spec_text(loaded, rehearsal, folder))
     if mechanism.accounted:
         _open_ledger(folder / LEDGER, loaded, plan)
     own = load_spec(folder / SPEC, SPECS)
@@ -193,6 +195,16 @@ def rehearse(
     return Rehearsal(
         folder, result, verification, evaluated, table.num_rows, column, clock.seconds, expected or known or None
     )
+
+
+def _of_mechanism(mechanism: Mechanism[Any]) -> abilities.MadeUpRecords[Any]:
+    rehearsal = abilities.REHEARSAL.of(mechanism)
+    if rehearsal is not None:
+        return rehearsal(mechanism)
+    why = "the mechanism does not say what its records are made of"
+    if not mechanism.has_truth:
+        why = "it reads measurements that are published, and no records; a run of it spends nothing"
+    raise abilities.not_rehearsed(mechanism, why)
 
 
 def _sized(engine: Engine, loaded: LoadedSpec, form: RecordForm, column: str | None) -> tuple[str, RecordForm]:
@@ -218,7 +230,7 @@ def _total(column: str, form: RecordForm) -> int:
     return int(form.sizes.sum()) if column and form.sizes is not None else 0
 
 
-def _spec_text(loaded: LoadedSpec, mechanism: Mechanism[Any], folder: Path) -> str:
+def _spec_text(loaded: LoadedSpec, rehearsal: abilities.MadeUpRecords[Any], folder: Path) -> str:
     """The spec of the rehearsal: the office's own, with made-up records, a ledger to throw away, and a stamp."""
     values = relocated_values(loaded, folder)
     release = loaded.spec.release
@@ -227,10 +239,10 @@ def _spec_text(loaded: LoadedSpec, mechanism: Mechanism[Any], folder: Path) -> s
         "rehearsal": True,
     }
     values["data"]["records"] = RECORDS
-    if mechanism.accounted:
+    if rehearsal.mechanism.accounted:
         values["privacy"]["ledger"] = LEDGER
     values["output"] = dict(values.get("output", {})) | {"folder": "run"}
-    mechanism.rehearsed(values)
+    rehearsal.rehearsed(values)
     head = f"# {STAMP}: {REHEARSAL}.\n# Written by `confide rehearse`; the noise is that of a chosen key.\n\n"
     return head + toml_text(values)
 

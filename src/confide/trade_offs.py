@@ -23,8 +23,8 @@ from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, exact_text, probability
-from confide.registry import named
-from confide.releases.boards import Board, Choices, Moving, TunedValues, spec_changes
+from confide.releases.abilities import BOARD, TARGETS
+from confide.releases.boards import Board, Choices, Moving, TunedValues, declared_board, spec_changes
 from confide.releases.budget_board import BUDGET
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
@@ -97,7 +97,7 @@ def opened_board(spec: str | Path) -> OpenedBoard:
         spec: The spec file of a release by a mechanism that declares a board.
     """
     loaded = api.load(spec)
-    start = api.MECHANISMS[loaded.spec.release.mechanism].board(loaded)
+    start = declared_board(api.MECHANISMS[loaded.spec.release.mechanism], loaded)
     if start is None:
         raise ParameterError(
             "no-board",
@@ -194,13 +194,14 @@ def tune(
 def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str], asked: dict[str, Any]) -> TypedAnswer:
     """What targets need, found by the function that the mechanism names; what it has no use for is refused."""
     mechanism = api.MECHANISMS[loaded.spec.release.mechanism]
-    if not mechanism.from_targets:
+    find = TARGETS.of(mechanism)
+    if find is None:
         raise ParameterError(
             "no-targets-here",
             "no targets in words are known for this mechanism",
             where=Place(path="--target"),
             found=mechanism.name,
-            expected="one of " + ", ".join(name for name, each in api.MECHANISMS.items() if each.from_targets),
+            expected="one of " + ", ".join(TARGETS.among(api.MECHANISMS)),
             remedy="move one row after the other: --move ENTRY=VALUE; `confide tune SPEC --json` lists `entries`",
         )
     if beside:
@@ -212,13 +213,11 @@ def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str],
             expected="--target with --total and --out, or the other options",
             remedy="leave one of them out",
         )
-    find = named(mechanism.from_targets)
     wanted = {name: value for name, value in asked.items() if value is not None}
     unused = sorted(set(wanted) - set(signature(find).parameters))
     if unused:
         raise without_effect(loaded, ", ".join(f"--{name}" for name in unused))
-    answer: TypedAnswer = find(loaded.path, targets, **wanted)
-    return answer
+    return find(loaded.path, targets, **wanted)
 
 
 def without_effect(loaded: LoadedSpec, options: str) -> ParameterError:
@@ -235,7 +234,7 @@ def without_effect(loaded: LoadedSpec, options: str) -> ParameterError:
 
 def tunable() -> tuple[str, ...]:
     """The mechanisms whose specs have a board."""
-    return tuple(name for name, mechanism in api.MECHANISMS.items() if mechanism.tunable)
+    return tuple(BOARD.among(api.MECHANISMS))
 
 
 # What somebody typed.

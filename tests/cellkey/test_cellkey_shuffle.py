@@ -11,6 +11,7 @@ from tests.kits.cellkey import figures, people, question_of, write_project
 
 import confide
 from confide.errors import SpecError
+from confide.mechanisms.cellkey.keyed_records import CellKeyRehearsal
 from confide.mechanisms.cellkey.mechanism import CellKey
 from confide.mechanisms.cellkey.preparing import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
@@ -144,12 +145,12 @@ def test_a_drawn_order_is_never_replaced(tmp_path: Path) -> None:
 def test_a_rehearsal_has_an_order_of_its_own(part: dict[str, str]) -> None:
     """What is shown around must not have the secret order, which real figures have."""
     values = {"cellkey": dict(part)}
-    CellKey().rehearsed(values)
+    CellKeyRehearsal(CellKey()).rehearsed(values)
     order = values["cellkey"]["shuffle"]
     assert re.fullmatch("[0-9a-f]{64}", order)
     assert order != part.get("shuffle")
     assert "shuffle_file" not in values["cellkey"]
     for public in ({}, {"shuffle": "derived"}, {"shuffle": "none"}):
         values = {"cellkey": dict(public)}
-        CellKey().rehearsed(values)
+        CellKeyRehearsal(CellKey()).rehearsed(values)
         assert values == {"cellkey": public}

@@ -32,11 +32,11 @@ from confide.lab.risk.privacy_audit.bench import Bench
 from confide.mechanisms import MECHANISMS
 from confide.noise import NoiseStream as NoiseStream
 from confide.releases.check import throwaway_workspace
+from confide.releases.evaluate import Residuals as Residuals
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Check as Check
 from confide.releases.mechanism import Mechanism as Mechanism
 from confide.releases.mechanism import NoiseSource as NoiseSource
-from confide.releases.mechanism import Residuals as Residuals
 from confide.releases.noise_audit import audit as audit
 from confide.releases.plan import Plan as Plan
 from confide.releases.progress import Silent
@@ -78,7 +78,7 @@ def keyed(name: str) -> bool:
 def evaluable(name: str) -> bool:
     """Whether its releases can be held against a truth."""
     mechanism = MECHANISMS[name]
-    return mechanism.has_truth and type(mechanism).evaluate is not Mechanism.evaluate
+    return mechanism.has_truth and "evaluate" in mechanism.can
 
 
 def verify_of(name: str) -> Callable[[Path, dict[str, Any]], Any]:
@@ -89,7 +89,7 @@ def verify_of(name: str) -> Callable[[Path, dict[str, Any]], Any]:
 def declares_noise(name: str) -> bool:
     """Whether it says what it drew, for the noise audit."""
     mechanism = MECHANISMS[name]
-    return mechanism.has_truth and type(mechanism).residuals is not Mechanism.residuals
+    return mechanism.has_truth and "residuals" in mechanism.can
 
 
 def mechanism_of(name: str) -> Mechanism[Any]:
@@ -184,7 +184,7 @@ def noise_of(project: Project) -> tuple[Plan, list[Residuals]]:
 
 def tries_in_memory(name: str) -> bool:
     """Whether it can be measured again and again on made-up records, with nothing written."""
-    return MECHANISMS[name].accounted and type(MECHANISMS[name]).trial_counts is not Mechanism.trial_counts
+    return MECHANISMS[name].accounted and "audit" in MECHANISMS[name].can
 
 
 def noise_over_keys(project: Project, draws: int) -> list[Residuals]:
@@ -193,7 +193,7 @@ def noise_over_keys(project: Project, draws: int) -> list[Residuals]:
     mechanism, taken = MECHANISMS[project.name], defaultdict[Any, list[Any]](list)
     with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         bench = Bench.of(api.load(project.spec), mechanism, engine, scratch.root, 1, Silent())
-        file = bench.counted(mechanism.made_up_records(bench.problem, 1)[0], "made-up", "one")
+        file = bench.counted(bench.audit.made_up_records(bench.problem, 1)[0], "made-up", "one")
         while draws > 0:
             outcome = bench.trial(file.problem, file.job, bench.key("many keys", len(next(iter(taken.values()), []))))
             parts = [(key, place, part) for key, own in outcome.items() for place, part in enumerate(own)]

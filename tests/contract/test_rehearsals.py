@@ -9,7 +9,7 @@ import pytest
 
 import confide
 from confide.report import charts
-from tests.contract.kit import NAMES, Mechanism, findings_of, lay_out, mechanism_of, tree
+from tests.contract.kit import NAMES, findings_of, lay_out, mechanism_of, tree
 
 
 def _says_so(path: Path) -> bool:
@@ -27,7 +27,7 @@ def test_a_release_is_rehearsed_without_records_and_without_a_charge(
     monkeypatch.setattr(charts, "available", lambda: False)
     project = lay_out(name, tmp_path / "project")
     mechanism = mechanism_of(name)
-    if not mechanism.has_truth or type(mechanism).record_form is Mechanism.record_form:
+    if "rehearsal" not in mechanism.can:
         assert [each.code for each in findings_of(lambda: confide.rehearse(project.spec))] == ["no-rehearsal"]
         return
     for file in project.inputs:

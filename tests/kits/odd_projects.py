@@ -12,6 +12,7 @@ from typing import Any
 
 from confide.engines import LocalEngine
 from confide.mechanisms import MECHANISMS, SPECS
+from confide.mechanisms.safetab.audit import SafeTabAudit
 from confide.releases.spec import load_spec
 from tests.kits.odd_project import OddProject, neighbours_of
 from tests.kits.odd_topdown import odd_topdown
@@ -137,7 +138,7 @@ def _in_most_groups(spec: Path, scratch: Path) -> str:
     with LocalEngine(scratch, processes=1, memory="1GiB") as engine:
         mechanism = MECHANISMS["safetab"]
         problem = mechanism.prepare(load_spec(spec, SPECS), engine)
-    _, without = mechanism.made_up_records(problem, 1)
+    _, without = SafeTabAudit(mechanism).made_up_records(problem, 1)
     return "|".join(without.slice(0, 1).to_pylist()[0].values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
@@ -19,6 +20,8 @@ import confide
 from confide.errors import Finding, ReleaseError, SpecError
 from confide.mechanisms import GROUP, MECHANISMS, ORDER, Declared, Registry
 from confide.mechanisms.tables.mechanism import Tables
+from confide.releases.abilities import ABILITIES, Ability
+from confide.releases.check import of_origin
 from confide.releases.folder import MANIFEST, manifest_text, read_manifest
 from confide.releases.mechanism import Mechanism, Package
 
@@ -87,12 +90,12 @@ def test_a_mechanism_of_another_package_is_taken_and_says_where_it_comes_from() 
     mechanism = registry(theirs("counts", "Counts"))["counts"]
     assert type(mechanism) is Counts
     assert mechanism.package == THEIRS
-    (finding,) = mechanism.origin
+    (finding,) = of_origin(mechanism)
     assert (finding.severity, finding.found) == ("warning", "office-counts 2.5")
 
 
 def test_our_mechanisms_say_nothing_of_where_they_come_from() -> None:
-    assert [MECHANISMS[name].origin for name in ORDER if MECHANISMS[name].package is None] == [[]] * len(ORDER)
+    assert [of_origin(MECHANISMS[name]) for name in ORDER if MECHANISMS[name].package is None] == [[]] * len(ORDER)
 
 
 def test_another_package_never_replaces_a_mechanism_of_ours(module: types.ModuleType) -> None:
@@ -102,7 +105,7 @@ def test_another_package_never_replaces_a_mechanism_of_ours(module: types.Module
     assert [*known] == [*ORDER]
     assert type(known["tables"]) is Tables
     assert known["tables"].package is None
-    warnings = known["tables"].origin
+    warnings = of_origin(known["tables"])
     assert [each.severity for each in warnings] == ["warning", "warning"]
     assert {str(early), str(THEIRS)} <= {each.found.partition(",")[0] for each in warnings if each.found}
 
@@ -144,6 +147,29 @@ def test_what_is_no_mechanism_is_refused(class_name: str) -> None:
 def test_a_mechanism_without_its_verbs_or_that_cannot_be_made_is_refused() -> None:
     assert "prepare" in str(refusal("begun", theirs("begun", "Begun")).found)
     assert "size" in str(refusal("fitted", theirs("fitted", "Fitted")).found)
+
+
+def test_a_mechanism_that_can_do_what_nobody_asks_for_is_refused(module: types.ModuleType) -> None:
+    module.__dict__["Able"] = type("Able", (Tables,), {"name": "able", "can": {"evaluation": f"{PLACE}:evaluate"}})
+    finding = refusal("able", theirs("able", "Able"))
+    assert finding.found == "can: evaluation"
+    assert "evaluate" in str(finding.expected)
+
+
+ARGUMENTS = {"draft": 2, "draft_from": 3, "targets": 2, "evaluate": 1, "published": 5}
+ARGUMENTS |= {"residuals": 3, "rehearsal": 1, "audit": 1}
+"""How many arguments each function or class of an ability is given; a board has a maker of its own."""
+
+
+@pytest.mark.parametrize("name", ORDER)
+@pytest.mark.parametrize("ability", ABILITIES, ids=lambda ability: ability.name)
+def test_what_a_mechanism_can_do_is_where_it_says(name: str, ability: Ability[Any]) -> None:
+    able = ability.of(MECHANISMS[name])
+    assert (able is None) == (ability.name not in MECHANISMS[name].can)
+    if able is not None:
+        assert not inspect.isabstract(able)
+        if ability.name in ARGUMENTS:
+            inspect.signature(able).bind(*range(ARGUMENTS[ability.name]))
 
 
 def test_a_mechanism_under_another_name_than_its_own_is_refused() -> None:

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 from tests.kits.safetab import level_of, noise_source
 
+from confide.mechanisms.safetab import audit as declared
 from confide.mechanisms.safetab import measure
-from confide.mechanisms.safetab import residuals as declared
+from confide.mechanisms.safetab.audit import LevelDraws
 from confide.mechanisms.safetab.evaluate import TrueGroups
 from confide.mechanisms.safetab.problem import GroupLevel, is_sparse
-from confide.mechanisms.safetab.residuals import LevelDraws
 from confide.mechanisms.safetab.settings import CHOICE, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, sparse
 from confide.releases.evaluate import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw

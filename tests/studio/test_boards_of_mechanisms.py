@@ -33,7 +33,7 @@ from confide.mechanisms.topdown.board import TopDownBoard, Z
 from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
-from confide.releases.boards import Board, Moving, prepared_without_records, spec_changes
+from confide.releases.boards import Board, Moving, declared_board, prepared_without_records, spec_changes
 from confide.shields import shield_of
 from confide.trade_offs import opened_board, tunable, tune
 
@@ -48,7 +48,7 @@ MOVES = {
 
 
 def board_of(mechanism: str) -> Any:
-    return MECHANISMS[mechanism].board(api.load(EXAMPLES / mechanism / "spec.toml"))
+    return declared_board(MECHANISMS[mechanism], api.load(EXAMPLES / mechanism / "spec.toml"))
 
 
 @pytest.fixture(scope="module")

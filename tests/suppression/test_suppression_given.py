@@ -23,6 +23,7 @@ from confide import api
 from confide.errors import ConfideError
 from confide.lab.attacks.reconstruction import read_source, reconstruct
 from confide.mechanisms.suppression.given.draft import parse_rules
+from confide.mechanisms.suppression.output import SuppressionExplained
 
 JOBS = """region,sex,count
 Total,Total,30
@@ -239,7 +240,7 @@ def test_several_files_are_linked(tmp_path: Path) -> None:
     ages, sexes = rows_of(done.release, "ages"), rows_of(done.release, "sexes")
     for region in ("_T", "N", "S"):
         assert ages[region, "_T"] == sexes[region, "_T"]
-    assert api.MECHANISMS["suppression"].contents(done.run.plan).startswith("2 tables of 15 distinct cells")
+    assert SuppressionExplained().contents(done.run.plan).startswith("2 tables of 15 distinct cells")
     wrong = LINKED | {"ages.csv": LINKED["ages.csv"].replace("N,_T,11", "N,_T,12").replace("N,old,7", "N,old,8")}
     (tmp_path / "b").mkdir()
     with pytest.raises(ConfideError) as caught:

@@ -25,6 +25,7 @@ from confide.mechanisms.tables.spec import TablesSpec
 from confide.mechanisms.tables.tuning import TablesTuning
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours, PureDP
+from confide.releases.boards import declared_board
 
 SPEC = EXAMPLES / "tables" / "spec.toml"
 FIRST, OTHER = ("age-by-sex", "county"), ("tongue", "block")
@@ -32,7 +33,7 @@ FIRST, OTHER = ("age-by-sex", "county"), ("tongue", "block")
 
 @pytest.fixture(scope="module")
 def tuning() -> TablesTuning:
-    board = MECHANISMS["tables"].board(api.load(SPEC))
+    board = declared_board(MECHANISMS["tables"], api.load(SPEC))
     assert isinstance(board, TablesTuning)
     return board
 

@@ -134,7 +134,7 @@ def show_release(answer: ReleaseAccount, delta: str) -> None:
     """The cost of a release, in every way that it can be stated."""
     plan, ways, bracket = answer.plan, answer.epsilons, answer.loss_distribution
     if not plan.has_loss:
-        said = MECHANISMS[plan.mechanism].unaccounted(plan) if plan.mechanism in MECHANISMS else NO_BUDGET
+        said = MECHANISMS[plan.mechanism].explain.unaccounted(plan) if plan.mechanism in MECHANISMS else NO_BUDGET
         none = "No privacy loss is accounted for: this release promises no differential privacy."
         out.print(none if said == NO_BUDGET else said)
         return

@@ -76,11 +76,11 @@ def _show(answer: Rehearsal) -> None:
     )
     accuracy = answer.evaluated.accuracy.reveal("the people of a rehearsal are made up")
     show_headline(accuracy, "Made-up records: released compared with true")
-    mechanism = confide.MECHANISMS[plan.mechanism]
+    said = confide.MECHANISMS[plan.mechanism].explain
     if plan.has_loss:
-        out.print(f"A real run would have {mechanism.contents(plan)} and cost {plan.loss} ({plan.neighbours.value}).")
+        out.print(f"A real run would have {said.contents(plan)} and cost {plan.loss} ({plan.neighbours.value}).")
     else:
-        out.print(f"A real run would have {mechanism.contents(plan)}. {mechanism.unaccounted(plan)}")
+        out.print(f"A real run would have {said.contents(plan)}. {said.unaccounted(plan)}")
     table(["stage", "seconds "], [(stage, f"{taken:,.1f}") for stage, taken in answer.seconds.items()])
     out.print(_estimate(answer))
     verified = "verified" if answer.verification.ok else "NOT AS SEALED"

@@ -88,7 +88,7 @@ def suppress(
         out.print("This run was already sealed; nothing was done.")
     verified = "[bold green]verified[/]" if answer.ok else "[bold red]NOT AS IT SHOULD BE[/]"
     out.print(f"[bold green]Sealed[/] {escape(str(answer.release))} ({verified})")
-    contents = confide.MECHANISMS[answer.run.plan.mechanism].contents(answer.run.plan)
+    contents = confide.MECHANISMS[answer.run.plan.mechanism].explain.contents(answer.run.plan)
     out.print(f"  {contents}")
     if answer.hidden:
         out.print(f"  {answer.hidden:,} cells suppressed")

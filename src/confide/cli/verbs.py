@@ -328,12 +328,12 @@ def run(
     if result.was_sealed_before:
         out.print("This run was sealed before. Nothing was done and nothing was charged.")
     out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
-    mechanism = confide.MECHANISMS[result.plan.mechanism]
-    contents = mechanism.contents(result.plan)
+    said = confide.MECHANISMS[result.plan.mechanism].explain
+    contents = said.contents(result.plan)
     if result.plan.has_loss:
         out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
     else:
-        out.print(f"  {contents}\n  {mechanism.unaccounted(result.plan)}")
+        out.print(f"  {contents}\n  {said.unaccounted(result.plan)}")
     if account is not None:
         of = escape(repr(account.data_set))
         out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")

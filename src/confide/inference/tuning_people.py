@@ -31,10 +31,9 @@ from confide.inference.replicates import counts_matrix
 from confide.inputs.made_up import block_sizes, draw
 from confide.inputs.records import records_fingerprint
 from confide.inputs.table_files import read_margins
-from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.made_up import keeping_constraints, record_form
-from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
 from confide.mechanisms.topdown.records import write_histogram
 from confide.releases.spec import LoadedSpec, find_source
 from confide.schema import TOTAL
@@ -221,9 +220,8 @@ class PeopleForTuning:
         if kind is None:
             what, expected = "the name of the file does not say what it is", "a name that ends in .parquet or .csv"
             raise InputError("unknown-format", what, Place(path="--people"), file.name, expected, "rename it")
-        mechanism = MECHANISMS["topdown"]
         source = replace(problem.records, path=file, format=kind, name=file.name)
-        with_file: TopDownProblem = mechanism.with_records(problem, source)
+        with_file = with_plain_records(problem, source)
         histogram = self.scratch / "people.parquet"
         try:
             write_histogram(with_file, self.engine, histogram)
@@ -302,7 +300,7 @@ class PeopleForTuning:
             return None
         counted = self.scratch / "confidential.parquet"
         try:
-            write_histogram(MECHANISMS["topdown"].with_records(self.problem, records), self.engine, counted)
+            write_histogram(with_plain_records(self.problem, records), self.engine, counted)
         except ConfideError:
             return None  # what cannot be read as records is not what was read as people
         table = pq.read_table(counted).select(["code", "cell", "n"])

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from confide.errors import Finding, Place, SpecError
+from confide.releases.abilities import ABILITIES
 from confide.releases.mechanism import Mechanism, Package
 from confide.releases.spec import Spec
 
@@ -161,6 +162,15 @@ def _imported(entry: Declared) -> Mechanism[Any]:
                 f"the mechanism {entry.name} lacks verbs that every mechanism has",
                 found="no " + ", ".join(missing),
                 expected="all of them",
+                remedy=remedy,
+            )
+        )
+    if unknown := sorted(set(declared.can) - {ability.name for ability in ABILITIES}):
+        raise SpecError(
+            entry.refused(
+                f"the mechanism {entry.name} says that it can do what no mechanism is asked for",
+                found="can: " + ", ".join(unknown),
+                expected="one of " + ", ".join(ability.name for ability in ABILITIES),
                 remedy=remedy,
             )
         )

@@ -1,6 +1,6 @@
 """A trade-off board: what a mechanism lets people choose, what each choice does, and what it protects from.
 
-A mechanism declares its board by the verb ``board`` of :class:`confide.releases.mechanism.Mechanism`. A board is a
+A mechanism declares its board by the ability ``board`` (:mod:`confide.releases.abilities`). A board is a
 value: whatever somebody types gives another board, and nothing is read from records or spent. It has
 
 - **rows**, such as a table on a level, with entries in columns; most rows can be locked;
@@ -26,8 +26,10 @@ from confide.errors import ParameterError, Place
 from confide.exact import exact
 from confide.inputs.made_up import nobody, of_nobody
 from confide.privacy import ZCDP, Neighbours, PureDP
+from confide.releases.abilities import BOARD
 from confide.releases.check import throwaway_workspace
-from confide.releases.spec import LoadedSpec
+from confide.releases.mechanism import Mechanism
+from confide.releases.spec import LoadedSpec, Spec
 
 P = TypeVar("P")
 Choices = Mapping[str, str]
@@ -157,6 +159,16 @@ class Board(TypedAnswer):
     caption: str
     columns: tuple[BoardColumn, ...]
 
+    @classmethod
+    @abstractmethod
+    def of(cls, problem: Any) -> Self:
+        """The board of what a mechanism prepared without a record."""
+
+    @classmethod
+    def offered(cls, spec: Spec) -> bool:  # noqa: ARG003 - for mechanisms with specs that leave nothing to choose
+        """Whether a spec leaves something to choose."""
+        return True
+
     @property
     def secret(self) -> bool:
         """Whether the release keeps its settings secret: then they stand in no address."""
@@ -262,6 +274,15 @@ def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded:
     """What a mechanism prepares from spec, schema and frame; in place of the records stands a file without any."""
     with of_nobody(), throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         return prepare(loaded.with_data(records=str(nobody(scratch.root))), engine)
+
+
+def declared_board(mechanism: Mechanism[Any], loaded: LoadedSpec) -> Board | None:
+    """The board of a spec, from spec, schema and frame alone; none where there is nothing to choose. Raises with what
+    is wrong with the spec."""
+    board = BOARD.of(mechanism)
+    if board is None or not board.offered(loaded.spec):
+        return None
+    return board.of(prepared_without_records(mechanism.prepare, loaded))
 
 
 def spec_changes(before: Any, now: Any, path: str = "") -> list[tuple[str, str, str]]:

@@ -123,7 +123,7 @@ def check(
     Returns:
         The plan and its price, as far as they could be found, and every finding.
     """
-    findings: list[Finding] = mechanism.origin + memory_forecast(workspace.root)
+    findings: list[Finding] = of_origin(mechanism) + memory_forecast(workspace.root)
     if any(finding.severity == "error" for finding in findings):
         return Checked(None, None, None, None, tuple(findings))
     account = _read_ledger(loaded, findings) if mechanism.accounted else None
@@ -141,7 +141,7 @@ def check(
         frame = problem.frame
         levels = () if frame is None else (*frame.spine.levels, *frame.spine.areas)
         codes = {level.name: level.codes for level in levels}
-        findings += geometry_findings(loaded, mechanism.codebook({"plan": plan.as_dict()}), codes)
+        findings += geometry_findings(loaded, mechanism.explain.codebook({"plan": plan.as_dict()}), codes)
     findings += _same_identifiers(loaded, mechanism, plan)
     cost = None if mechanism.accounted else Charge(Fraction(0))
     if account is not None:
@@ -182,7 +182,26 @@ def check(
         findings += Ledger(ledger_path(loaded)).unwritable()  # said once, where both are in one folder
     stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
     worded = in_office_words(findings, loaded.spec.geography.smallest)
-    return Checked(problem, plan, cost, account, worded, mechanism.summary(plan), fingerprint, stated)
+    return Checked(problem, plan, cost, account, worded, mechanism.explain.summary(plan), fingerprint, stated)
+
+
+def of_origin(mechanism: Mechanism[Any]) -> list[Finding]:
+    """What whoever checks a spec has to know of where its mechanism comes from: nothing, if it is Confide's own and
+    nobody else has taken its name."""
+    warnings = [replace(each, severity="warning") for each in mechanism.refused_packages]
+    if mechanism.package is not None:
+        warnings.append(
+            Finding(
+                "foreign-mechanism",
+                f"the mechanism {mechanism.name} comes from another package, and its promise is that package's",
+                where=Place(path="release.mechanism"),
+                found=str(mechanism.package),
+                expected="a mechanism of Confide, or of a package that you trust with the records",
+                remedy="read it, or have it read; the manifest and the certificate name the package",
+                severity="warning",
+            )
+        )
+    return warnings
 
 
 def _household_areas(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
@@ -532,7 +551,7 @@ def _too_wide(loaded: LoadedSpec, plan: Plan) -> list[Finding]:
 
 def _same_identifiers(loaded: LoadedSpec, mechanism: Mechanism[Any], plan: Plan) -> list[Finding]:
     """A finding where two columns of SDMX-CSV would have one identifier: such a release could not be read."""
-    codebook = mechanism.codebook({"plan": plan.as_dict()})
+    codebook = mechanism.explain.codebook({"plan": plan.as_dict()})
     if codebook is None or "sdmx-csv" not in codebook.formats or (same := same_in_sdmx(codebook)) is None:
         return []
     what, expected = "two columns would have one identifier in SDMX", "names that differ in letters and digits"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confide.errors import Place, ReleaseError, RunError, SpecError
 from confide.exact import exact
@@ -38,6 +38,10 @@ from confide.privacy import (
     loss_from_dict,
     price,
 )
+
+if TYPE_CHECKING:
+    from confide.releases.companions import Codebook
+    from confide.releases.figure_noise import FigureNoise
 from confide.privacy.invariants import WhatIsLeft, what_is_left
 
 FORMAT = "confide/plan/v1"
@@ -459,3 +463,27 @@ def measured_levels(plan: Plan) -> Iterator[dict[str, Any]]:
 def amount_of(loss: PrivacyLoss) -> Fraction:
     """ρ or ε of a loss; where there is a δ too, it is stated once, for all measurements together."""
     return next(iter(loss.parameters().values()))
+
+
+class Explanation:
+    """What releases of a mechanism say to their readers, from plan and manifest alone."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:  # noqa: ARG002
+        """What the tables hold, for the files that explain a release. None where a release has none."""
+        return None
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:  # noqa: ARG002
+        """The noise of published figures, for sums of them with their margins; or why it is not known."""
+        return "the release does not say how far its figures are off"
+
+    def contents(self, plan: Plan) -> str:
+        """What a release has, in words: the end of «The release has …»."""
+        return f"{plan.counts:,} counts"
+
+    def unaccounted(self, plan: Plan) -> str:  # noqa: ARG002 - for mechanisms that state a loss no ledger can hold
+        """Why nothing is spent, where a plan has no loss."""
+        return NO_BUDGET
+
+    def summary(self, plan: Plan) -> Summary:
+        """What a release would have and cost, for a terminal."""
+        return summary_of_levels(plan, self.contents(plan), self.unaccounted(plan))

@@ -209,7 +209,7 @@ def produce(
     metadata = {"release": job.loaded.spec.release.name, "plan_hash": plan.hash}
     with ReleaseWriter(job.workspace.release, stamped=stamped, metadata=metadata) as writer:
         mechanism.publish(problem, job, writer)
-        if (codebook := mechanism.codebook(manifest)) is not None:
+        if (codebook := mechanism.explain.codebook(manifest)) is not None:
             tables = [file.as_dict() for file in writer.files]
             page = page_version(tables, codebook, job.loaded.spec.output.explore)
             manifest = make_manifest(job.loaded, plan, *said, stamped=chosen, explore=page, package=package)

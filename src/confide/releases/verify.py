@@ -124,7 +124,7 @@ def verify(
             checks += _plan(manifest, plan)
             checks += _restated(folder, manifest, mechanism, plan)
             checks.append(_own_tables(folder, manifest))
-            if (codebook := mechanism.codebook(manifest)) is not None:
+            if (codebook := mechanism.explain.codebook(manifest)) is not None:
                 checks += outline_checks(folder, manifest, codebook)
             checks += mechanism.verify(folder, manifest)
         except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -231,7 +231,7 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
     stamp = dict([stamp_document(stated)]) if manifest.get("stamp") == STAMP else {}
     texts = dict(mechanism.documents(stated)) | stamp
     pages = {page: text.encode() for page, text in texts.items()}
-    if (codebook := mechanism.codebook(stated)) is not None:
+    if (codebook := mechanism.explain.codebook(stated)) is not None:
         pages |= companions(folder, manifest, codebook)
     listed = {file["path"] for file in manifest["files"] if "rows" not in file}
     wrong = sorted(pages.keys() ^ listed)

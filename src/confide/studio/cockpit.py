@@ -28,6 +28,7 @@ from confide.studio.explorer import Folder
 from confide.studio.jobs import Jobs, JobState, require_data_set, require_name, require_unchanged
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page
+from confide.trade_offs import tunable
 
 Action = Literal["check", "rehearse", "run", "evaluate", "destroy"]
 DEMONSTRATION = "demo/census.toml"
@@ -300,7 +301,7 @@ def _values(cockpit: Cockpit, folder: OpenedFolder) -> dict[str, Any]:
         "parts": parts,
         "release_name": _inside(folder, cockpit.workspace.release),
         "promises": [name for name in PROMISES if (cockpit.workspace.release / name).is_file()],
-        "tunable": api.MECHANISMS[cockpit.loaded.spec.release.mechanism].tunable,
+        "tunable": cockpit.loaded.spec.release.mechanism in tunable(),
         "rehearsal": kept,
         "rehearsal_name": _inside(folder, Path(kept["release"])) if kept else "",
         "running": cockpit.running,

@@ -36,8 +36,8 @@ from confide.inputs.proposals import (
     read_column,
 )
 from confide.inputs.proposals.office import ColumnReading
+from confide.releases.abilities import DRAFT_FROM
 from confide.releases.ledger import Ledger
-from confide.releases.mechanism import Mechanism
 from confide.schema import Code
 from confide.studio.cockpit import PATIENCE
 from confide.studio.explorer import Folder
@@ -480,7 +480,7 @@ def _page(view: DoctorView, folder: OpenedFolder, office: OpenedOffice) -> HTMLR
         rare=RARE,
         files=[each.name for each in contents.records if each.name != view.file],
         ledgers=_ledgers(contents.ledgers),
-        mechanisms=_mechanisms(),
+        mechanisms=DRAFT_FROM.among(api.MECHANISMS),
         tree=None if office.tree is None else _nodes(office.tree),
         new_folder=_free_folder({file.name for file in contents.specs}),
         new_schema=schema_name(view),
@@ -492,11 +492,6 @@ def _page(view: DoctorView, folder: OpenedFolder, office: OpenedOffice) -> HTMLR
 def _free_folder(specs: set[str]) -> str:
     names = ("office", *(f"office-{number}" for number in range(2, 1_000)))
     return next((name for name in names if f"{name}/spec.toml" not in specs), "")
-
-
-def _mechanisms() -> list[str]:
-    """Those that a spec can be drafted for from an office's own files."""
-    return [name for name, each in api.MECHANISMS.items() if type(each).draft_from is not Mechanism.draft_from]
 
 
 def _texts(

@@ -27,6 +27,7 @@ from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.opened_folder import HERE, FoundFile, OpenedFolder
 from confide.studio.pages import address, figure_answer, page
 from confide.studio.table_view import TableReader, View, ViewDimension
+from confide.trade_offs import tunable
 
 Show = Literal["table", "cross", "bars", "lines", "pyramid", "map"]
 SHOWN: dict[Show, str] = {
@@ -315,9 +316,9 @@ def home_values(folder: OpenedFolder) -> dict[str, Any]:
     releases = [(file, *_opened(folder, file)) for file in contents.releases]
     specs = [(file, *_loaded(file)) for file in contents.specs]
     named = {spec.release.mechanism for _, spec, _ in specs if spec is not None}
-    tunable = [name for name in named if api.MECHANISMS[name].tunable]
+    movable = [name for name in named if name in tunable()]
     listed = {"folder": folder, "contents": contents, "releases": releases, "specs": specs}
-    return listed | {"tunable": tunable, "demonstration": "confide studio demo"}
+    return listed | {"tunable": movable, "demonstration": "confide studio demo"}
 
 
 def _loaded(file: FoundFile) -> tuple[Spec | None, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,9 @@ from confide.inputs.frame import Frame, read_frame
 from confide.inputs.records import blocks_table, check_records, column_expressions, records_fingerprint
 from confide.noise import perturb
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
+from confide.releases.evaluate import Residuals
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, OneNumberPrivacy, Spec, find_sources
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
@@ -49,6 +50,7 @@ class Headcount(Mechanism[Blocks]):
     spec = HeadcountSpec
     accounted = True
     keyed = True
+    can: ClassVar = {"residuals": "confide_headcount.mechanism:residuals"}
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> Blocks:
         sources, findings = find_sources(loaded)
@@ -91,15 +93,10 @@ class Headcount(Mechanism[Blocks]):
         into = private_folder(job.workspace.measured) / "blocks.parquet"
         with job.progress.stage("Measuring with noise", 1) as advance:
             if not into.exists():
-                truth = self._true_counts(problem, job.workspace.counts / "blocks.parquet")
+                truth = _true_counts(problem, job.workspace.counts / "blocks.parquet")
                 law = job.plan.measure(LEVEL, QUERY).law
                 write_parquet(pa.table({"count": perturb(truth, law, noise.stream(LEVEL, QUERY))}), into)
             advance(1)
-
-    def _true_counts(self, problem: Blocks, file: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
-        counted, codes = pq.read_table(file), problem.frame.spine.blocks.codes
-        by_code = dict(zip(counted.column("code").to_pylist(), counted.column("n").to_pylist(), strict=True))
-        return np.array([by_code.get(code, 0) for code in codes], np.int64)
 
     def publish(self, problem: Blocks, job: Job, release: ReleaseWriter) -> None:
         counts = pq.read_table(job.workspace.measured / "blocks.parquet").column("count")
@@ -120,9 +117,16 @@ class Headcount(Mechanism[Blocks]):
                 whole = file["rows"] == planned["units"]
                 yield Check(f"{file['path']}: a row for each block", whole, f"{file['rows']:,} rows")
 
-    def residuals(self, problem: Blocks, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
-        file = next((job.workspace.release / "tables").glob(f"{TABLE}.*parquet"))
-        released = pq.read_table(file).column("count").to_numpy()
-        truth = self._true_counts(problem, job.workspace.counts / "blocks.parquet")
-        law = job.plan.measure(LEVEL, QUERY).law
-        yield Residuals(LEVEL, QUERY, (released - truth)[:, None], (law,), "released")
+
+def _true_counts(problem: Blocks, file: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
+    counted, codes = pq.read_table(file), problem.frame.spine.blocks.codes
+    by_code = dict(zip(counted.column("code").to_pylist(), counted.column("n").to_pylist(), strict=True))
+    return np.array([by_code.get(code, 0) for code in codes], np.int64)
+
+
+def residuals(problem: Blocks, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
+    file = next((job.workspace.release / "tables").glob(f"{TABLE}.*parquet"))
+    released = pq.read_table(file).column("count").to_numpy()
+    truth = _true_counts(problem, job.workspace.counts / "blocks.parquet")
+    law = job.plan.measure(LEVEL, QUERY).law
+    yield Residuals(LEVEL, QUERY, (released - truth)[:, None], (law,), "released")

@@ -17,6 +17,7 @@ from typing import ClassVar, Self
 
 from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.cellkey.programme import CellKeyProblem
+from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.noise.max_entropy import symmetric_row, uniform_variance
 from confide.noise.ptables import count_settings
 from confide.noise.ptables.design import feasible
@@ -33,7 +34,7 @@ from confide.releases.boards import (
     typed_number,
     typed_whole,
 )
-from confide.releases.spec import LoadedSpec
+from confide.releases.spec import LoadedSpec, Spec
 
 COVERAGE = 0.95
 LARGEST_BOUND, LARGEST_VARIANCE = 15, 50
@@ -84,6 +85,13 @@ class CellKeyBoard(Board):
         "In 95 of 100 cases the noise of a count above the bound is within its margin; smaller counts have less. A sum "
         "of published cells has the noise of each of them."
     )
+
+    @classmethod
+    def offered(cls, spec: Spec) -> bool:
+        """None where cells are given, figures are magnitudes, or the table comes from a file."""
+        assert isinstance(spec, CellKeySpec)
+        by_parameters = spec.cellkey.D is not None and spec.cellkey.V is not None
+        return by_parameters and not spec.given and spec.magnitude is None
 
     @classmethod
     def of(cls, problem: CellKeyProblem) -> CellKeyBoard:

@@ -25,8 +25,8 @@ from confide.mechanisms.cellkey.given import given_fingerprint
 from confide.mechanisms.cellkey.lookups import expected_errors
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.mechanisms.cellkey.released import code_records, released_tables
-from confide.releases.evaluate import require_records
-from confide.releases.mechanism import OutcomeLaw, Residuals
+from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
+from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Progress
 from confide.releases.workspace import Workspace
 from confide.report import charts
@@ -249,7 +249,7 @@ KEY_CLASSES = 256
 """Record keys are looked at in so many classes."""
 
 
-def residuals(problem: CellKeyProblem, workspace: Workspace, engine: Engine) -> Iterator[Residuals]:
+def residuals(problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG001
     """The record keys, drawn evenly from all there are; and released minus true in every cell with somebody in it. Its
     law is the row of the perturbation table for the true count.
 
@@ -261,6 +261,7 @@ def residuals(problem: CellKeyProblem, workspace: Workspace, engine: Engine) -> 
         remedy = "compare released and true figures: confide evaluate"
         place, expected = Place(path="data"), "a release of counts, made from records"
         raise RunError("no-noise", what, place, "values" if problem.magnitude else "given cells", expected, remedy)
+    workspace, engine = job.workspace, job.engine
     require_records(workspace, records_fingerprint(problem.source.path), "the records are not those of the release")
     coded = code_records(problem, engine, workspace)
     yield _record_keys(problem, pq.read_table(coded, columns=[KEY]).column(0).to_numpy())

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from confide.engines.protocol import identifier, private_folder, write_parquet
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.exact import exact_text
-from confide.inputs.made_up import MadeUpPeople
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (
     ROWS_NAMED,
     bad_record,
@@ -32,7 +33,8 @@ from confide.inputs.spelled import gather
 from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, value_scale
 from confide.mechanisms.cellkey.keys import lower_parts, uneven
 from confide.mechanisms.cellkey.programme import CellKeyProblem
-from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
+from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, WEIGHT_UNIT, new_order
+from confide.releases.abilities import MadeUpRecords, not_rehearsed
 
 EXACT_MILLIONTHS = 1 << 53
 """Up to here weighted figures, which are published as decimals, are exact to their last digit."""
@@ -372,3 +374,24 @@ def with_keys(problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
         values = [f"{number:.{data.decimals}f}" for number in size.tolist()]
         table = table.append_column(theirs(data.value), pa.array(values))
     return table
+
+
+class CellKeyRehearsal(MadeUpRecords[CellKeyProblem]):
+    """Made-up records with keys of their own."""
+
+    def record_form(self, problem: CellKeyProblem) -> RecordForm:
+        if problem.schema is None:
+            raise not_rehearsed(self.mechanism, "its tables were counted elsewhere, and it reads no records")
+        variables, block = problem.schema.variables, problem.spec.geography.block
+        if problem.frame is None:
+            return RecordForm(tuple(problem.attributes), variables)
+        return RecordForm.on_spine(problem.attributes, variables, block, problem.spine)
+
+    def rehearsed(self, values: dict[str, Any]) -> None:
+        """Another order of the table than the secret one, which is for real figures alone."""
+        part = values["cellkey"]
+        if part.pop("shuffle_file", None) is not None or part.get("shuffle") not in (None, DERIVED, UNSHUFFLED):
+            part["shuffle"] = new_order().strip()
+
+    def made_up_people(self, problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
+        return with_keys(problem, people)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,8 +23,6 @@ import pyarrow.parquet as pq
 from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import Finding
-from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb_cells
@@ -33,41 +31,28 @@ from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_
 from confide.mechanisms.cellkey.output import figure_columns, plain_rows, publish_given
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
-from confide.mechanisms.cellkey.spec import DERIVED, ORDER, UNSHUFFLED, CellKeySpec, cellkey_spec, new_order
+from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.mechanisms.cellkey.statement import (
+    CellKeyExplained,
     cellkey_statement,
-    codebook,
-    figure_noise,
     in_words,
     magnitude_facts,
     magnitude_words,
     noise_facts,
     single_count,
-    sizes,
 )
-from confide.releases.boards import Board, prepared_without_records
-from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
-from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
-from confide.releases.plan import Plan, in_plural
-from confide.releases.published import Published
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
-from confide.report.dossier import Evaluated, Evaluating
-from confide.report.render import render
 
 BYTES_PER_CELL = 60
 MOST_CELLS_FORESEEN = 1 << 27
 """Of so many cells at most the disk must hold all: where areas are many, most of their cells are empty."""
 LABEL = "label/"
-
-
-KEYED = "keyed.parquet"
-"""Where the records of an office are kept with their keys."""
 
 
 class CellKey(Mechanism[CellKeyProblem]):
@@ -76,7 +61,16 @@ class CellKey(Mechanism[CellKeyProblem]):
     name = "cellkey"
     spec = CellKeySpec
     on_spark = True
-    tunable = True
+    explain = CellKeyExplained()
+    can: ClassVar = {
+        "draft": "confide.mechanisms.cellkey.spec:draft_cellkey",
+        "draft_from": "confide.mechanisms.cellkey.spec:draft_cellkey_from",
+        "board": "confide.mechanisms.cellkey.board:CellKeyBoard",
+        "evaluate": "confide.mechanisms.cellkey.evaluate:evaluate_cellkey",
+        "published": "confide.mechanisms.cellkey.verify:read_published",
+        "residuals": "confide.mechanisms.cellkey.evaluate:residuals",
+        "rehearsal": "confide.mechanisms.cellkey.keyed_records:CellKeyRehearsal",
+    }
     measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
@@ -164,12 +158,6 @@ class CellKey(Mechanism[CellKeyProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: cellkey_statement(manifest)}
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest["plan"]["question"])
-
-    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
-        return figure_noise(manifest)
-
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words and bound. What follows from the whole perturbation table, which stays secret, is taken as stated."""
         magnitude = plan.question.get("magnitude")
@@ -186,82 +174,6 @@ class CellKey(Mechanism[CellKeyProblem]):
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
-
-    def board(self, loaded: LoadedSpec) -> Board | None:
-        from confide.mechanisms.cellkey.board import CellKeyBoard
-
-        spec = loaded.spec
-        assert isinstance(spec, CellKeySpec)
-        by_parameters = spec.cellkey.D is not None and spec.cellkey.V is not None
-        if spec.given or spec.magnitude is not None or not by_parameters:
-            return None
-        return CellKeyBoard.of(prepared_without_records(self.prepare, loaded))
-
-    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
-        no_product(self.name, product)
-        tables = [
-            {"name": "age-by-sex", "variables": ["sex", "age:five-year"]},
-            {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
-        ]
-        return Draft(cellkey_spec(SPEC, tables, **values), secrets={ORDER: new_order()})
-
-    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        """Records are given keys in a file beside the spec: without keys there is nothing to check."""
-        from confide.mechanisms.cellkey.cellkey_answers import give_keys
-
-        named = office_values(office, folder, self.name, values)
-        named |= {"records": KEYED, "layout": office.block_layout(), "shuffle_file": ORDER}
-        text = render("own_cellkey.toml.j2", **named)
-        records = office.records.source
-        return Draft(
-            text,
-            secrets={ORDER: new_order()},
-            files=office_files(office),
-            prepare=lambda where: give_keys(records, where / KEYED),
-        )
-
-    def contents(self, plan: Plan) -> str:
-        size, least = sizes(describe(plan.question)), plan.question.get("candidates")
-        return (
-            f"{in_plural(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
-            f"{in_plural(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
-            + (f"; at least {least:,} true counts fit each published one" if least else "")
-        )
-
-    def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.cellkey.evaluate import evaluate_cellkey
-
-        return evaluate_cellkey(asked)
-
-    def record_form(self, problem: CellKeyProblem) -> RecordForm:
-        if problem.schema is None:
-            raise self.not_rehearsed("its tables were counted elsewhere, and it reads no records")
-        variables, block = problem.schema.variables, problem.spec.geography.block
-        if problem.frame is None:
-            return RecordForm(tuple(problem.attributes), variables)
-        return RecordForm.on_spine(problem.attributes, variables, block, problem.spine)
-
-    def rehearsed(self, values: dict[str, Any]) -> None:
-        """Another order of the table than the secret one, which is for real figures alone."""
-        part = values["cellkey"]
-        if part.pop("shuffle_file", None) is not None or part.get("shuffle") not in (None, DERIVED, UNSHUFFLED):
-            part["shuffle"] = new_order().strip()
-
-    def made_up_people(self, problem: CellKeyProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.cellkey.keyed_records import with_keys
-
-        return with_keys(problem, people)
-
-    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.cellkey.verify import read_published
-
-        return read_published(folder, manifest, *choice)
-
-    def residuals(self, problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
-        """The record keys, and the noise that they find, each beside the law of its true count."""
-        from confide.mechanisms.cellkey.evaluate import residuals
-
-        return residuals(problem, job.workspace, job.engine)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

@@ -12,13 +12,16 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from confide.errors import CONFIDENTIAL, Place, SpecError
 from confide.file_system import open_to_others
+from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
+from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.spec import (
     DataPart,
     ExactNumber,
@@ -452,3 +455,34 @@ def with_order(loaded: LoadedSpec, part: CellKeyPart) -> CellKeyPart:
         remedy = "restore the file from a backup"
         raise SpecError("secret-order", what, Place(file=str(path)), CONFIDENTIAL, expected, remedy)
     return part.model_copy(update={"shuffle": content})
+
+
+KEYED = "keyed.parquet"
+"""Where the records of an office are kept with their keys."""
+
+
+def draft_cellkey(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new cellkey`` writes."""
+    no_product("cellkey", product)
+    tables = [
+        {"name": "age-by-sex", "variables": ["sex", "age:five-year"]},
+        {"name": "origin", "variables": ["sex", "hispanic", "cenrace:major"]},
+    ]
+    return Draft(cellkey_spec(SPEC, tables, **values), secrets={ORDER: new_order()})
+
+
+def draft_cellkey_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    """The same for an office's own files. Records are given keys in a file beside the spec: without keys there is
+    nothing to check."""
+    from confide.mechanisms.cellkey.cellkey_answers import give_keys
+
+    named = office_values(office, folder, "cellkey", values)
+    named |= {"records": KEYED, "layout": office.block_layout(), "shuffle_file": ORDER}
+    text = render("own_cellkey.toml.j2", **named)
+    records = office.records.source
+    return Draft(
+        text,
+        secrets={ORDER: new_order()},
+        files=office_files(office),
+        prepare=lambda where: give_keys(records, where / KEYED),
+    )

@@ -17,7 +17,9 @@ from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
 from confide.releases.companions import Codebook, DescribedTable, GivenColumns, asked
+from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import rehearsal_banner
+from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.tabular import Table
 from confide.report.certificate import messages_of
 from confide.report.render import render
@@ -241,3 +243,21 @@ def figure_noise(manifest: Mapping[str, Any]) -> str:
     if question["threshold"]:
         return "counts below the threshold are published as zero"
     return f"cells with the same members have the same noise; each figure is at most {largest} off"
+
+
+class CellKeyExplained(Explanation):
+    """What releases of cell keys say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
+        return figure_noise(manifest)
+
+    def contents(self, plan: Plan) -> str:
+        size, least = sizes(describe(plan.question)), plan.question.get("candidates")
+        return (
+            f"{in_plural(size['tables'], 'table')} of {size['cells']:,} perturbed cells: "
+            f"{in_plural(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
+            + (f"; at least {least:,} true counts fit each published one" if least else "")
+        )

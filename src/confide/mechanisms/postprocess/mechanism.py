@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from confide.arrays import Floats, Integers
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
-from confide.inputs.made_up import RecordForm
 from confide.mechanisms.postprocess.problem import PostprocessProblem, PostprocessSpec, prepare_measured
 from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.descent import (
@@ -42,7 +41,7 @@ from confide.mechanisms.topdown.measurements.verify import require_near
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
-from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
+from confide.mechanisms.topdown.output.publish import TopDownExplained, publish
 from confide.mechanisms.topdown.problem import facts_of
 from confide.mechanisms.topdown.records import clashes_in_blocks
 from confide.mechanisms.topdown.released_problem import SPINE, spine_table
@@ -50,11 +49,9 @@ from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.statement import evidence_words
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
-from confide.releases.companions import Codebook
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import STAMP
 from confide.report.certificate import CERTIFICATE, messages_of
@@ -127,6 +124,13 @@ BYTES_PER_MEASURED_BYTE = 6
 """A generous guess of what a run takes on the disk: the measurements again twice, and what is made of them."""
 
 
+class PostprocessExplained(TopDownExplained):
+    """What records from published measurements say to their readers."""
+
+    def contents(self, plan: Plan) -> str:  # noqa: ARG002
+        return "records estimated from published measurements"
+
+
 class Postprocess(Mechanism[PostprocessProblem]):
     """See :class:`confide.releases.mechanism.Mechanism` for the verbs."""
 
@@ -134,6 +138,10 @@ class Postprocess(Mechanism[PostprocessProblem]):
     spec = PostprocessSpec
     on_spark = True
     has_truth = False
+    explain = PostprocessExplained()
+    can: ClassVar = {
+        "published": "confide.mechanisms.topdown.output.publish:read_published",
+    }
     without_key = "this release was made from measurements: there is no truth and no key"
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
@@ -167,9 +175,6 @@ class Postprocess(Mechanism[PostprocessProblem]):
             "noise": {"sampler": None, "key": "chosen" if stamped else "none"},
             **accuracy_stated(manifest),
         }
-
-    def record_form(self, problem: PostprocessProblem) -> RecordForm:  # noqa: ARG002
-        raise self.not_rehearsed("it reads measurements that are published, and no records; a run of it spends nothing")
 
     def bytes_needed(self, problem: PostprocessProblem, plan: Plan) -> int:  # noqa: ARG002
         return sum(file.stat().st_size for file in problem.folder.all_files) * BYTES_PER_MEASURED_BYTE
@@ -217,20 +222,6 @@ class Postprocess(Mechanism[PostprocessProblem]):
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
         yield from verification.verify(folder, manifest)
         yield solver_check(manifest["statistics"])
-
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest)
-
-    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
-        return UNKNOWN
-
-    def contents(self, plan: Plan) -> str:  # noqa: ARG002
-        return "records estimated from published measurements"
-
-    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.topdown.output.publish import read_published
-
-        return read_published(folder, manifest, *choice)
 
 
 def in_words(source: Mapping[str, Any], text: Messages | None = None) -> list[str]:

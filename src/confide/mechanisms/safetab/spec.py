@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from confide.mechanisms.safetab.official import DATA, PARAMETERS
 from confide.mechanisms.safetab.settings import (
     ITERATION_LEVELS,
     LARGEST_THRESHOLD,
@@ -19,7 +21,9 @@ from confide.mechanisms.safetab.settings import (
     LevelSettings,
     SafeTabSettings,
 )
+from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
+from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.spec import (
     DataPart,
     ExactNumber,
@@ -250,3 +254,14 @@ def spec_text(
         file=file,
         names=ITERATION_LEVELS,
     )
+
+
+def draft_safetab(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new safetab`` writes."""
+    no_product("safetab", product)
+    settings = replace(production_settings(), puerto_rico=False)
+    settings = replace(settings, levels=settings.passes["US"])
+    files = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+    named = {"name": "detailed-groups", "title": "Detailed race and ethnicity groups"} | dict(values)
+    text = spec_text(settings, files, **named, ledger=LEDGER, file=SPEC)
+    return Draft(text, settings.total, "add-remove")

@@ -28,7 +28,7 @@ from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, price
 from confide.releases.companions import Codebook, DescribedTable, asked
 from confide.releases.figure_noise import Draw, SelectedFigure
-from confide.releases.plan import Plan, Summary, read_plan
+from confide.releases.plan import Explanation, Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 
@@ -272,3 +272,16 @@ class GroupFigures:
 
 def _interval(law: NoiseDistribution, figure: int, above: int, probability: Fraction) -> tuple[int, int]:
     return count_interval(law, figure, probability, above)
+
+
+class SafeTabExplained(Explanation):
+    """What releases of SafeTab-P say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> GroupFigures | str:
+        return GroupFigures.of(manifest["plan"])
+
+    def summary(self, plan: Plan) -> Summary:
+        return summary(plan)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 
 from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.suppression.programme import SuppressionProblem
+from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.releases.boards import (
     Board,
     BoardColumn,
@@ -35,7 +36,7 @@ from confide.releases.boards import (
     typed_option,
     typed_whole,
 )
-from confide.releases.spec import LoadedSpec
+from confide.releases.spec import LoadedSpec, Spec
 
 THRESHOLD, ZEROS, LOWER, SINGLETONS, PERSONS, HIDDEN = "threshold", "zeros", "lower", "singletons", "persons", "hidden"
 P, Q, RANGE, DOMINANCE_N, DOMINANCE_K = "p", "q", "range", "dominance.n", "dominance.k"
@@ -76,6 +77,13 @@ class SuppressionBoard(Board):
         "Hidden for their own sake, if everybody were placed at random: to compare by, and no forecast. Real groups "
         "are uneven, and other cells are hidden to protect these: `confide rehearse` shows it on made-up people."
     )
+
+    @classmethod
+    def offered(cls, spec: Spec) -> bool:
+        """None for tables that were counted elsewhere: they are confidential, and nothing else says how large they
+        are."""
+        assert isinstance(spec, SuppressionSpec)
+        return spec.data.tables is None
 
     @classmethod
     def of(cls, problem: SuppressionProblem) -> SuppressionBoard:

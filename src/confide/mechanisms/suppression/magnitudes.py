@@ -21,11 +21,13 @@ from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
 from confide.errors import CONFIDENTIAL, Finding, Place
-from confide.inputs.made_up import MadeUpPeople
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import ROWS_NAMED, bad_record, count_rows
+from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import SuppressionData
 from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of, published_figures
+from confide.releases.abilities import MadeUpRecords, not_rehearsed
 
 VALUE, WEIGHT, CONTRIBUTOR = "record value", "record weight", "record contributor"
 
@@ -225,3 +227,18 @@ def with_magnitudes(problem: SuppressionProblem, people: MadeUpPeople) -> pa.Tab
         whose = people.random.integers(max(1, int(number / RECORDS_OF_EACH)), size=number)
         table = table.append_column(theirs(data.contributor), pa.array([f"C{one}" for one in whose.tolist()]))
     return table
+
+
+class SuppressionRehearsal(MadeUpRecords[SuppressionProblem]):
+    """Made-up records, with values where the spec names them."""
+
+    def record_form(self, problem: SuppressionProblem) -> RecordForm:
+        if isinstance(problem, GivenTablesProblem):
+            raise not_rehearsed(self.mechanism, "its tables were counted elsewhere, and it reads no records")
+        variables, block = problem.schema.variables, problem.spec.geography.block
+        if problem.frame is None:
+            return RecordForm(tuple(problem.attributes), variables)
+        return RecordForm.on_spine(problem.attributes, variables, block, problem.frame.spine)
+
+    def made_up_people(self, problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
+        return with_magnitudes(problem, people)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,6 @@ from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import ConfideError, Finding
 from confide.inputs.argus import write_jj
-from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import verify as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
@@ -31,33 +29,25 @@ from confide.mechanisms.suppression.given.assumed import assumptions
 from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
 from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
-from confide.mechanisms.suppression.output import codebook, coded_table, figure_noise
+from confide.mechanisms.suppression.output import SuppressionExplained, coded_table
 from confide.mechanisms.suppression.problem import PatternProblem
-from confide.mechanisms.suppression.programme import SuppressionProblem, described, prepare
-from confide.mechanisms.suppression.spec import SuppressionSpec, suppression_spec
+from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
+from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.statement import (
     in_words,
     protection_in_words,
     rules_in_words,
-    suppression_sizes,
     suppression_statement,
 )
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import solve
-from confide.releases.boards import Board, prepared_without_records
-from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
-from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan, in_plural
-from confide.releases.published import Published
+from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import masked, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
-from confide.report.dossier import Evaluated, Evaluating
-from confide.report.render import render
 
 BYTES_PER_CELL = 100
 
@@ -67,7 +57,15 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     name = "suppression"
     spec = SuppressionSpec
-    tunable = True
+    explain = SuppressionExplained()
+    can: ClassVar = {
+        "draft": "confide.mechanisms.suppression.spec:draft_suppression",
+        "draft_from": "confide.mechanisms.suppression.spec:draft_suppression_from",
+        "board": "confide.mechanisms.suppression.board:SuppressionBoard",
+        "evaluate": "confide.mechanisms.suppression.evaluate:evaluate_suppression",
+        "published": "confide.mechanisms.suppression.published:read_published",
+        "rehearsal": "confide.mechanisms.suppression.magnitudes:SuppressionRehearsal",
+    }
     measures_counts = False
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
@@ -146,63 +144,8 @@ class Suppression(Mechanism[SuppressionProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: suppression_statement(manifest)}
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest["plan"]["question"])
-
-    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
-        return figure_noise(manifest["plan"]["question"])
-
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
-
-    def board(self, loaded: LoadedSpec) -> Board | None:
-        from confide.mechanisms.suppression.board import SuppressionBoard
-
-        spec = loaded.spec
-        assert isinstance(spec, SuppressionSpec)
-        if spec.data.tables is not None:
-            return None  # such tables are confidential, and nothing but them says how large they are
-        return SuppressionBoard.of(prepared_without_records(self.prepare, loaded))
-
-    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
-        no_product(self.name, product)
-        ages = ["sex", "age:ten-year", "age:five-year"]
-        tables = [
-            {"name": "age-by-sex", "variables": ages, "levels": ["state", "county"]},
-            {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["state", "county", "tract"]},
-        ]
-        return Draft(suppression_spec(SPEC, tables, **values))
-
-    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        text = render("own_suppression.toml.j2", **office_values(office, folder, self.name, values))
-        return Draft(text, files=office_files(office), secret=True)
-
-    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.suppression.published import read_published
-
-        return read_published(folder, manifest, *choice)
-
-    def record_form(self, problem: SuppressionProblem) -> RecordForm:
-        if isinstance(problem, GivenTablesProblem):
-            raise self.not_rehearsed("its tables were counted elsewhere, and it reads no records")
-        variables, block = problem.schema.variables, problem.spec.geography.block
-        if problem.frame is None:
-            return RecordForm(tuple(problem.attributes), variables)
-        return RecordForm.on_spine(problem.attributes, variables, block, problem.frame.spine)
-
-    def made_up_people(self, problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.suppression.magnitudes import with_magnitudes
-
-        return with_magnitudes(problem, people)
-
-    def contents(self, plan: Plan) -> str:
-        extent = suppression_sizes(described(plan.question))
-        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, without what discloses"
-
-    def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.suppression.evaluate import evaluate_suppression
-
-        return evaluate_suppression(asked)
 
 
 def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) -> Truth:

@@ -18,12 +18,14 @@ import pyarrow as pa
 
 from confide.arrays import Integers
 from confide.mechanisms.suppression.programme import HierarchicalTable, described, unit_of
+from confide.mechanisms.suppression.statement import suppression_sizes
 from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.units import figure_type, published_figures, units_of
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases import tabular
 from confide.releases.companions import Codebook, CodeHierarchy, DescribedTable, asked
 from confide.releases.figure_noise import Draw
+from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.tabular import (
     COUNT,
     PUBLISHED,
@@ -207,3 +209,17 @@ class ExactFigures:
 def figure_noise(question: Mapping[str, Any]) -> ExactFigures:
     """What is known of the noise of figures: there is none."""
     return ExactFigures(COUNT if question["value"] is None else VALUE)
+
+
+class SuppressionExplained(Explanation):
+    """What releases with suppressed cells say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> ExactFigures:
+        return figure_noise(manifest["plan"]["question"])
+
+    def contents(self, plan: Plan) -> str:
+        extent = suppression_sizes(described(plan.question))
+        return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, without what discloses"

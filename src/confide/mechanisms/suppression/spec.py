@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
 
+from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
+from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, Part, PrivacyPart, Problem, Spec, TabularOutput
 from confide.report.render import render
 
@@ -243,3 +246,20 @@ def suppression_spec(file: str, tables: Iterable[Mapping[str, object]], **values
     """
     named = {"name": "my-tables", "title": "My tables", "records": "persons.parquet", "blocks": "blocks.parquet"}
     return render("suppression.toml.j2", **named | {"schema": "persons"} | values, tables=tables, file=file)
+
+
+def draft_suppression(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new suppression`` writes."""
+    no_product("suppression", product)
+    ages = ["sex", "age:ten-year", "age:five-year"]
+    tables = [
+        {"name": "age-by-sex", "variables": ages, "levels": ["state", "county"]},
+        {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["state", "county", "tract"]},
+    ]
+    return Draft(suppression_spec(SPEC, tables, **values))
+
+
+def draft_suppression_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    """The same for an office's own files."""
+    text = render("own_suppression.toml.j2", **office_values(office, folder, "suppression", values))
+    return Draft(text, files=office_files(office), secret=True)

@@ -31,8 +31,8 @@ from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.records import read_people, variables_of
 from confide.mechanisms.swapping.settings import SwapSettings
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, Streams, Swap, choices, exponentials, risk_levels
-from confide.releases.evaluate import require_records
-from confide.releases.mechanism import Job, NoiseSource, OutcomeLaw, Residuals
+from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
+from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Progress
 from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
 from confide.releases.workspace import Workspace

@@ -14,26 +14,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.documents import shipped
 from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_parquet, write_text
-from confide.errors import Finding, InputError, Place, RunError
-from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.proposals import OfficeFiles
+from confide.errors import Finding, RunError
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import counted_again, looked_at, swap_people
 from confide.mechanisms.swapping.output import (
     FIGURES,
     MICRODATA,
-    UNKNOWN,
-    codebook,
+    SwappingExplained,
     count_table,
     microdata_rows,
     microdata_schema,
@@ -46,23 +42,16 @@ from confide.mechanisms.swapping.permutation import PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS, SwappingProblem, prepare
 from confide.mechanisms.swapping.records import check_people, read_people, variables_of
 from confide.mechanisms.swapping.settings import Variant
-from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, swapping_spec
-from confide.mechanisms.swapping.statement import no_budget, noise_facts, privacy_of, sizes, swapping_statement
+from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec
+from confide.mechanisms.swapping.statement import noise_facts, privacy_of, swapping_statement
 from confide.mechanisms.swapping.swap import Swap
-from confide.releases.boards import Board, prepared_without_records
-from confide.releases.companions import Codebook
-from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of, unknown_name
-from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals
-from confide.releases.plan import Plan, in_plural
-from confide.releases.published import Published
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
+from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import CodedColumns, CodedTable, QueryTable, publish_areas
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
-from confide.report.dossier import Evaluated, Evaluating
-from confide.report.render import render
 
 BYTES_PER_RECORD_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
@@ -74,7 +63,16 @@ class Swapping(Mechanism[SwappingProblem]):
     name = "swapping"
     spec = SwappingSpec
     keyed = True
-    tunable = True
+    explain = SwappingExplained()
+    can: ClassVar = {
+        "draft": "confide.mechanisms.swapping.spec:draft_swapping",
+        "draft_from": "confide.mechanisms.swapping.spec:draft_swapping_from",
+        "board": "confide.mechanisms.swapping.board:SwappingBoard",
+        "evaluate": "confide.mechanisms.swapping.evaluate:evaluate_swapping",
+        "published": "confide.mechanisms.swapping.verify:read_published",
+        "residuals": "confide.mechanisms.swapping.evaluate:residuals",
+        "rehearsal": "confide.mechanisms.swapping.records:SwappingRehearsal",
+    }
     memory_per_record = 450
     measures_counts = False
     methods = get_args(Variant)
@@ -161,81 +159,8 @@ class Swapping(Mechanism[SwappingProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: swapping_statement(manifest)}
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest["plan"]["question"])
-
-    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:  # noqa: ARG002
-        return UNKNOWN
-
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return verification.verify(folder, manifest)
-
-    def board(self, loaded: LoadedSpec) -> Board:
-        from confide.mechanisms.swapping.board import SwappingBoard
-
-        return SwappingBoard.of(prepared_without_records(self.prepare, loaded))
-
-    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
-        tables = [
-            {"name": "population", "variables": ["votingage"], "levels": ["county", "tract", "block"]},
-            {"name": "age-by-sex", "variables": ["sex", "age:five-year"], "levels": ["county", "tract"]},
-            {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["county", "tract", "block"]},
-        ]
-        settings = "" if product is None else one_of("product", product, shipped("swapping"))
-        method = values.get("method", "targeted")
-        if settings and "method" in values:
-            what = "shipped settings have a variant of their own"
-            raise unknown_name("product", what, f"--product {product} --method {method}", "one of the two")
-        text = swapping_spec(SPEC, tables, **{"settings": settings, "method": method} | dict(values))
-        return Draft(text, secret=method != "permutation")
-
-    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        if office.household is None:
-            raise InputError(
-                "no-household",
-                "no column of the records identifies households",
-                Place(file=office.records.source.file),
-                f"{len(office.records.columns)} columns, and none has the name of a household",
-                "a column with the same value for all members of a household",
-                "name it: --household COLUMN",
-            )
-        named = office_values(office, folder, self.name, values)
-        named |= {"household": office.household, "age": None, "risk": [each.variable for each in office.attributes]}
-        return Draft(render("own_swapping.toml.j2", **named), files=office_files(office), secret=True)
-
-    def contents(self, plan: Plan) -> str:
-        size = sizes(plan.question)
-        return f"{in_plural(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
-
-    def unaccounted(self, plan: Plan) -> str:
-        facts = plan.question["swapping"]
-        return no_budget(facts) if "guarantee" in facts else super().unaccounted(plan)
-
-    def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.swapping.evaluate import evaluate_swapping
-
-        return evaluate_swapping(asked)
-
-    def record_form(self, problem: SwappingProblem) -> RecordForm:
-        return RecordForm.on_spine(
-            problem.attributes, problem.schema.variables, problem.spec.geography.block, problem.spine
-        )
-
-    def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
-        from confide.mechanisms.swapping.records import in_households
-
-        return in_households(problem, people)
-
-    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.swapping.verify import read_published
-
-        return read_published(folder, manifest, *choice)
-
-    def residuals(self, problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
-        """What the swap drew, drawn again with the key, and whether it led to the exchanges that were kept."""
-        from confide.mechanisms.swapping.evaluate import residuals
-
-        return residuals(problem, job, noise)
 
 
 TALLY = "swap-confidential.json"

@@ -24,10 +24,12 @@ from confide.arrays import Integers
 from confide.mechanisms.swapping.people import People, combined
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.spec import HOUSEHOLD
+from confide.mechanisms.swapping.statement import no_budget, sizes
 from confide.releases.companions import Codebook, DescribedTable, asked
 from confide.releases.companions.labelled import LABELLED, labelled_check, write_labelled
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check
+from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.tabular import (
     COUNT,
     SDMX,
@@ -287,3 +289,21 @@ def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:
         return records.replace_schema_metadata(None).cast(plain).combine_chunks()
     except pa.ArrowException:
         raise UnlikePlanError("a column of another kind") from None
+
+
+class SwappingExplained(Explanation):
+    """What releases of swapped records say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return UNKNOWN
+
+    def contents(self, plan: Plan) -> str:
+        size = sizes(plan.question)
+        return f"{in_plural(size['tables'], 'table')} of swapped records, with {size['cells']:,} cells in all areas"
+
+    def unaccounted(self, plan: Plan) -> str:
+        facts = plan.question["swapping"]
+        return no_budget(facts) if "guarantee" in facts else super().unaccounted(plan)

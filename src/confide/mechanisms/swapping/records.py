@@ -11,7 +11,7 @@ from confide.engines import Engine
 from confide.engines.protocol import identifier, literal, private_folder, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import missing_columns, wrong_code_types
-from confide.inputs.made_up import MadeUpPeople
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (
     ROWS_NAMED,
     bad_record,
@@ -25,6 +25,7 @@ from confide.mechanisms.swapping.core import anybody_can_move, looked_at
 from confide.mechanisms.swapping.people import People, arrange
 from confide.mechanisms.swapping.permutation import strata_findings
 from confide.mechanisms.swapping.problem import SwappingProblem, placed_in_spec
+from confide.releases.abilities import MadeUpRecords
 from confide.releases.mechanism import Job
 
 
@@ -209,3 +210,15 @@ def in_households(problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
     column = pa.array([None if number < 0 else f"H{number + 1}" for number in ids.tolist()], pa.string())
     theirs = problem.records.theirs
     return people.table(theirs).append_column(theirs(problem.spec.data.household), column)
+
+
+class SwappingRehearsal(MadeUpRecords[SwappingProblem]):
+    """Made-up records in households."""
+
+    def record_form(self, problem: SwappingProblem) -> RecordForm:
+        return RecordForm.on_spine(
+            problem.attributes, problem.schema.variables, problem.spec.geography.block, problem.spine
+        )
+
+    def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
+        return in_households(problem, people)

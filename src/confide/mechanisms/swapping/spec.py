@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
+from confide.documents import shipped
+from confide.errors import InputError, Place
 from confide.exact import exact
+from confide.inputs.proposals import OfficeFiles
+from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of, unknown_name
 from confide.releases.spec import (
     DataPart,
     FilePath,
@@ -225,3 +230,35 @@ def swapping_spec(file: str, tables: Iterable[Mapping[str, object]], **values: s
         tables=tables,
         file=file,
     )
+
+
+def draft_swapping(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new swapping`` writes."""
+    tables = [
+        {"name": "population", "variables": ["votingage"], "levels": ["county", "tract", "block"]},
+        {"name": "age-by-sex", "variables": ["sex", "age:five-year"], "levels": ["county", "tract"]},
+        {"name": "origin", "variables": ["hispanic", "cenrace:major"], "levels": ["county", "tract", "block"]},
+    ]
+    settings = "" if product is None else one_of("product", product, shipped("swapping"))
+    method = values.get("method", "targeted")
+    if settings and "method" in values:
+        what = "shipped settings have a variant of their own"
+        raise unknown_name("product", what, f"--product {product} --method {method}", "one of the two")
+    text = swapping_spec(SPEC, tables, **{"settings": settings, "method": method} | dict(values))
+    return Draft(text, secret=method != "permutation")
+
+
+def draft_swapping_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    """The same for an office's own files."""
+    if office.household is None:
+        raise InputError(
+            "no-household",
+            "no column of the records identifies households",
+            Place(file=office.records.source.file),
+            f"{len(office.records.columns)} columns, and none has the name of a household",
+            "a column with the same value for all members of a household",
+            "name it: --household COLUMN",
+        )
+    named = office_values(office, folder, "swapping", values)
+    named |= {"household": office.household, "age": None, "risk": [each.variable for each in office.attributes]}
+    return Draft(render("own_swapping.toml.j2", **named), files=office_files(office), secret=True)

@@ -17,8 +17,8 @@ from confide.confidential import Confidential
 from confide.mechanisms.tables.mechanism import counts_file, dense_counts, margin_counts, summed_axes
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
-from confide.releases.evaluate import no_truth, require_sealed
-from confide.releases.mechanism import Residuals
+from confide.releases.evaluate import Residuals, no_truth, require_sealed
+from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.workspace import Workspace
 from confide.report import charts
@@ -121,7 +121,12 @@ def _evaluate_level(
     ]
 
 
-def residuals(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Iterator[Residuals]:
+def residuals(programme: TablesProblem, job: Job, _noise: NoiseSource | None) -> Iterator[Residuals]:
+    """What a run added to the truth: every count is published as it was measured."""
+    return released_minus_true(programme, job.plan, job.workspace)
+
+
+def released_minus_true(programme: TablesProblem, plan: Plan, workspace: Workspace) -> Iterator[Residuals]:
     """Released minus true of every measurement. Pooled, one that several tables publish comes once for each of them."""
     require_sealed(workspace)
     for table in programme.tables:
@@ -192,7 +197,7 @@ def evaluate_tables(asked: Evaluating) -> Evaluated:
 def errors_by_area(programme: TablesProblem, plan: Plan, workspace: Workspace) -> AreaMeasure:
     """How far the figures of each area are off, as a mean over all of them. It tells of the truth."""
     sums = AreaSums()
-    for part in residuals(programme, plan, workspace):
+    for part in released_minus_true(programme, plan, workspace):
         codes = programme.spine.level(part.level).codes
         sums.add(part.level, codes, np.arange(len(codes)), np.abs(part.noise).sum(axis=1), part.noise.shape[1])
     return sums.measure("mean absolute error of the figures, in persons", programme.area_names)

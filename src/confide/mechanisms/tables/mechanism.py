@@ -8,12 +8,11 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,16 +25,12 @@ from confide.engines.protocol import cell_index, private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import read_frame
-from confide.inputs.made_up import MeasuredCells, RecordForm
-from confide.inputs.proposals import OfficeFiles
 from confide.inputs.records import (
-    blocks_apart,
     blocks_table,
     check_columns,
     check_records,
     column_expressions,
     records_fingerprint,
-    twins_of,
 )
 from confide.mechanisms.tables import released
 from confide.mechanisms.tables.programme import (
@@ -46,24 +41,16 @@ from confide.mechanisms.tables.programme import (
     levels_of,
     plan_programme,
 )
-from confide.mechanisms.tables.released import MeasuredNoise, codebook
+from confide.mechanisms.tables.released import TablesExplained
 from confide.mechanisms.tables.spec import TablesSpec
 from confide.noise import NoiseStream, ReleaseNoise, perturb
-from confide.privacy import Neighbours
-from confide.releases.boards import Board, prepared_without_records
-from confide.releases.companions import Codebook
-from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
-from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules
 from confide.releases.tabular import CodedColumns, CodedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
-from confide.report.dossier import Evaluated, Evaluating
-from confide.report.render import render
 from confide.schema import Query, Schema
 
 # Truth plus noise: the one function of the mechanism in which true counts and noise meet.
@@ -137,8 +124,18 @@ class Tables(Mechanism[TablesProblem]):
     accounted = True
     keyed = True
     on_spark = True
-    tunable = True
-    from_targets = "confide.mechanisms.tables.tuning:tune_tables"
+    explain = TablesExplained()
+    can: ClassVar = {
+        "draft": "confide.mechanisms.tables.spec:draft_tables",
+        "draft_from": "confide.mechanisms.tables.spec:draft_tables_from",
+        "board": "confide.mechanisms.tables.tuning:TablesTuning",
+        "targets": "confide.mechanisms.tables.tuning:tune_tables",
+        "evaluate": "confide.mechanisms.tables.evaluate:evaluate_tables",
+        "published": "confide.mechanisms.tables.released:read_published",
+        "residuals": "confide.mechanisms.tables.evaluate:residuals",
+        "rehearsal": "confide.mechanisms.tables.audit:TablesRehearsal",
+        "audit": "confide.mechanisms.tables.audit:TablesAudit",
+    }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
         spec = loaded.spec
@@ -251,86 +248,8 @@ class Tables(Mechanism[TablesProblem]):
         counts = messages_of(manifest).text("certificate.counts_tables")
         return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest["plan"]["question"])
-
-    def figure_noise(self, manifest: Mapping[str, Any]) -> FigureNoise | str:
-        return MeasuredNoise.of(manifest)
-
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         return released.verify(folder, manifest)
-
-    def board(self, loaded: LoadedSpec) -> Board:
-        from confide.mechanisms.tables.tuning import TablesTuning
-
-        return TablesTuning.of(prepared_without_records(self.prepare, loaded))
-
-    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
-        no_product(self.name, product)
-        named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
-        return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(named["budget"]))
-
-    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        text = render("own_tables.toml.j2", **office_values(office, folder, self.name, values))
-        return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
-
-    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.tables.released import read_published
-
-        return read_published(folder, manifest, *choice)
-
-    def evaluate(self, asked: Evaluating) -> Evaluated:
-        from confide.mechanisms.tables.evaluate import evaluate_tables
-
-        return evaluate_tables(asked)
-
-    def residuals(self, problem: TablesProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:  # noqa: ARG002
-        from confide.mechanisms.tables.evaluate import residuals
-
-        return residuals(problem, job.plan, job.workspace)
-
-    def made_up_records(self, problem: TablesProblem, twins: int) -> tuple[pa.Table, pa.Table]:
-        spine = problem.spine
-        levels = {level.name: level for table in problem.tables for level in table.levels}
-        order = spine.blocks.unit_of_block.argsort()
-        first, second = blocks_apart([level.unit_of_block[order] for level in levels.values()])
-        codes = [spine.blocks.codes[block] for block in (first, second)]
-        people = []
-        for code, place in zip(codes, (0, 1), strict=True):
-            person: dict[str, Any] = {problem.spec.geography.block: code}
-            for attribute in problem.attributes:
-                recodes = [v for t in problem.tables for v in t.query.variables if v.attribute.name == attribute.name]
-                groups = np.array([recode.assignment for recode in recodes])
-                other = int((groups != groups[:, :1]).sum(axis=0).argmax())
-                person[attribute.name] = attribute.levels[(0, other)[place]].code
-            people.append(person)
-        return twins_of(people, twins, Neighbours(problem.spec.privacy.neighbours))
-
-    def record_form(self, problem: TablesProblem) -> RecordForm:
-        schema, block = problem.schema, problem.spec.geography.block
-        form = RecordForm.on_spine(problem.attributes, schema.variables, block, problem.spine)
-        order = problem.spine.blocks.unit_of_block.argsort()
-        measured = [
-            MeasuredCells(level.unit_of_block[order], table.query.variables)
-            for table in problem.tables
-            for level in table.levels
-        ]
-        return replace(form, measured=measured)
-
-    def trial_counts(
-        self, problem: TablesProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
-    ) -> Iterator[TrialCounts]:
-        self.measure(problem, job, noise)
-        for table in problem.tables:
-            for level in table.levels:
-                parts = mapped[measured_folder(job.workspace, table, level)]
-                counts = np.concatenate([part.column(COUNT).to_numpy() for part in parts]).reshape(level.units, -1)
-                begin = 0
-                for margin in table.margins:
-                    planned = job.plan.measure(level.name, problem.query_key(table, margin))
-                    values = counts[:, begin : begin + margin.cells].ravel()
-                    yield TrialCounts(level.name, planned.query, planned.law, np.arange(len(values)), values)
-                    begin += margin.cells
 
 
 def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:

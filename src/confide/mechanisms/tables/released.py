@@ -21,7 +21,7 @@ from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution,
 from confide.releases.companions import Codebook, DescribedTable, asked
 from confide.releases.figure_noise import AdditiveLaw, Draw
 from confide.releases.mechanism import Check
-from confide.releases.plan import read_plan
+from confide.releases.plan import Explanation, read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
 from confide.releases.published_release import (
     BOUNDED,
@@ -356,3 +356,13 @@ def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarg
     bound = None if law.bound is None else NoiseBound(law.bound)
     variance = Fraction(law.variance()).limit_denominator(10**9)
     return replace(marginal, variance=variance, bound=bound, law=AdditiveLaw(law))
+
+
+class TablesExplained(Explanation):
+    """What releases of tables say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> MeasuredNoise:
+        return MeasuredNoise.of(manifest)

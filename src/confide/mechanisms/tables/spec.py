@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from confide.errors import ParameterError
+from confide.inputs.proposals import OfficeFiles
 from confide.noise import (
     DiscreteGaussian,
     NoiseDistribution,
@@ -38,6 +40,7 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
+from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
 from confide.releases.spec import (
     DataPart,
     ExactNumber,
@@ -49,6 +52,7 @@ from confide.releases.spec import (
     Spec,
     TabularOutput,
 )
+from confide.report.render import render
 
 
 class TablePart(Part):
@@ -315,3 +319,16 @@ def _smallest_bound(law: NoiseDistribution, edge: Fraction, beyond: Fraction) ->
 
 def _numbers(loss: PrivacyLoss) -> str:
     return ", ".join(f"{name} {float(value):.6g}" for name, value in loss.parameters().items())
+
+
+def draft_tables(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new tables`` writes."""
+    no_product("tables", product)
+    named = {"name": "my-release", "title": "My release", "budget": "1"} | dict(values)
+    return Draft(render("tables.toml.j2", **named, ledger=LEDGER, file=SPEC), Fraction(named["budget"]))
+
+
+def draft_tables_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    """The same for an office's own files."""
+    text = render("own_tables.toml.j2", **office_values(office, folder, "tables", values))
+    return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)

@@ -96,9 +96,9 @@ class TablesTuning(BudgetBoard):
     row_head: ClassVar[str] = "Table and level"
 
     @classmethod
-    def of(cls, programme: TablesProblem, persons: int | None = None) -> TablesTuning:
+    def of(cls, problem: TablesProblem, persons: int | None = None) -> TablesTuning:
         """As the spec has it."""
-        spec = programme.spec
+        spec = problem.spec
         if Definition(spec.privacy.definition) is Definition.APPROXIMATE or spec.noise.variance or spec.noise.margin:
             raise ParameterError(
                 "not-tunable",
@@ -108,16 +108,16 @@ class TablesTuning(BudgetBoard):
                 expected="definition zcdp or pure, and noise that the budget gives",
                 remedy="choose another definition, or edit the spec by hand",
             )
-        whole_weight = sum((table.weight for table in programme.tables), Fraction(0))
+        whole_weight = sum((table.weight for table in problem.tables), Fraction(0))
         budgets: dict[RowName, Fraction] = {}
-        for table in programme.tables:
+        for table in problem.tables:
             weights = {level.name: level_weight(spec, table.name, level.name) for level in table.levels}
             for level, weight in weights.items():
                 part = table.weight / whole_weight * weight / sum(weights.values())
                 budgets[table.name, level] = spec.privacy.budget * part
-        tables = {table.name: table for table in programme.tables}
-        sharing = _shared_rows(programme)
-        return cls(programme=programme, budgets=budgets, persons=persons, tables=tables, sharing=sharing)
+        tables = {table.name: table for table in problem.tables}
+        sharing = _shared_rows(problem)
+        return cls(programme=problem, budgets=budgets, persons=persons, tables=tables, sharing=sharing)
 
     @property
     def loss(self) -> ZCDP | PureDP:

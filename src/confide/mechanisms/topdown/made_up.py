@@ -21,6 +21,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from confide.inputs.made_up import MadeUpPeople, MeasuredCells, RecordForm
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem
+from confide.releases.abilities import MadeUpRecords
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.progress import Silent
@@ -357,3 +359,18 @@ def release_of_people(
     rows = pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
     shutil.rmtree(workspace.root, ignore_errors=True)
     return rows.sort_by([("unit", "ascending"), ("cell", "ascending")])
+
+
+class TopDownRehearsal(MadeUpRecords[TopDownProblem]):
+    """Made-up records in the blocks of the spine, as the frame has them."""
+
+    def record_form(self, problem: TopDownProblem) -> RecordForm:
+        return record_form(problem)
+
+    def made_up_people(self, problem: TopDownProblem, people: MadeUpPeople) -> pa.Table:
+        """Made-up records that keep what the frame says of every block."""
+        return keeping_constraints(problem, people).table(problem.records.theirs)
+
+    def rehearsed(self, values: dict[str, Any]) -> None:
+        """Made-up records have a row each, also where the office's come counted."""
+        values["data"].pop("counted", None)

@@ -12,11 +12,10 @@ Reference: Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Alg
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +23,11 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
-from confide.engines import Engine, Source
+from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
-from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.inputs.proposals import OfficeFiles
-from confide.inputs.records import blocks_apart, records_fingerprint, twins_of
+from confide.inputs.records import records_fingerprint
 from confide.mechanisms.topdown import statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
 from confide.mechanisms.topdown.descent import (
@@ -46,7 +43,6 @@ from confide.mechanisms.topdown.measure import (
     LevelQuery,
     TrueCounts,
     measure,
-    measure_fully,
     weighting_variance,
 )
 from confide.mechanisms.topdown.measurements.verify import require_near
@@ -59,32 +55,18 @@ from confide.mechanisms.topdown.measurements.writing import (
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
-from confide.mechanisms.topdown.output.publish import UNKNOWN, codebook, publish
+from confide.mechanisms.topdown.output.publish import TopDownExplained, publish
 from confide.mechanisms.topdown.problem import TopDownProblem, absent_areas, plan_problem, prepare
 from confide.mechanisms.topdown.records import check_input, number_of_records, unit_column, write_histogram
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
-from confide.mechanisms.topdown.strategy_file import (
-    BLOCK,
-    OWN_PRODUCTS,
-    PRODUCTS,
-    load_strategy,
-    strategy_files,
-    topdown_spec,
-)
 from confide.noise import NoiseDistribution
-from confide.releases.boards import Board, prepared_without_records
-from confide.releases.companions import Codebook
-from confide.releases.draft import BUDGET, SPEC, Draft, office_values, one_of
 from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource, Residuals, TrialCounts
+from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.published import Published
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import Workspace
-from confide.report.dossier import Evaluated, Evaluating
-from confide.report.render import render
 
 BYTES_PER_BLOCK = 20_000
 """A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
@@ -103,8 +85,18 @@ class TopDown(Mechanism[TopDownProblem]):
     spec = TopDownSpec
     accounted = True
     keyed = True
-    tunable = True
-    from_targets = "confide.inference.tuning:tune_topdown"
+    explain = TopDownExplained()
+    can: ClassVar = {
+        "draft": "confide.mechanisms.topdown.strategy_file:draft_topdown",
+        "draft_from": "confide.mechanisms.topdown.strategy_file:draft_topdown_from",
+        "board": "confide.mechanisms.topdown.board:TopDownBoard",
+        "targets": "confide.inference.tuning:tune_topdown",
+        "evaluate": "confide.mechanisms.topdown.dossier:evaluate_topdown",
+        "published": "confide.mechanisms.topdown.output.publish:read_published",
+        "residuals": "confide.mechanisms.topdown.audit:residuals",
+        "rehearsal": "confide.mechanisms.topdown.made_up:TopDownRehearsal",
+        "audit": "confide.mechanisms.topdown.audit:TopDownAudit",
+    }
     on_spark = True
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
@@ -137,7 +129,7 @@ class TopDown(Mechanism[TopDownProblem]):
                 write_histogram(problem, job.engine, histogram)
             advance(1)
             for level in problem.spine.levels:
-                into = _counts_file(job.workspace, level)
+                into = counts_file(job.workspace, level)
                 if not into.exists():
                     job.engine.write(
                         f'SELECT frame."{unit_column(problem, level.name)}" AS unit, histogram.cell AS cell, '
@@ -162,7 +154,7 @@ class TopDown(Mechanism[TopDownProblem]):
         descend(problem, job, drawn)
         if problem.spec.output.measurements:
             measure_everything(
-                problem, job, drawn.level_queries, lambda level: _counts_file(job.workspace, level), drawn.totals
+                problem, job, drawn.level_queries, lambda level: counts_file(job.workspace, level), drawn.totals
             )
         require_near(problem, job, drawn)
 
@@ -187,115 +179,8 @@ class TopDown(Mechanism[TopDownProblem]):
         yield from verification.verify(folder, manifest)
         yield solver_check(manifest["statistics"])
 
-    def board(self, loaded: LoadedSpec) -> Board:
-        from confide.mechanisms.topdown.board import TopDownBoard
 
-        return TopDownBoard.of(prepared_without_records(self.prepare, loaded))
-
-    def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
-        strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")
-        return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
-
-    def draft_from(self, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-        named = office_values(office, folder, self.name, values) | {"schema": False}
-        return Draft(
-            render("own_topdown.toml.j2", **named),
-            Fraction(BUDGET),
-            files=strategy_files(office, named | {"level_names": [*named["level_names"][:-1], BLOCK]}),
-            secret=True,
-        )
-
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
-        return codebook(manifest)
-
-    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
-        return UNKNOWN
-
-    def contents(self, plan: Plan) -> str:
-        return f"records estimated from at most {plan.counts:,} noisy counts"
-
-    def evaluate(self, request: Evaluating) -> Evaluated:
-        from confide.mechanisms.topdown.dossier import evaluate_topdown
-
-        return evaluate_topdown(request)
-
-    def published(self, folder: Path, manifest: dict[str, Any], *choice: Any) -> Published:
-        from confide.mechanisms.topdown.output.publish import read_published
-
-        return read_published(folder, manifest, *choice)
-
-    def residuals(self, problem: TopDownProblem, job: Job, noise: NoiseSource | None) -> Iterator[Residuals]:
-        """From the published measurements; without them, from measurements drawn again with the key."""
-        from confide.mechanisms.topdown.evaluate import residuals
-
-        drawn = None if noise is None else DrawnEvidence(problem, job.plan, noise, job.workspace)
-        return residuals(problem, job, None if drawn is None else drawn.level_queries)
-
-    def made_up_records(self, problem: TopDownProblem, twins: int) -> tuple[pa.Table, pa.Table]:
-        spine, attributes = problem.spine, problem.strategy.schema.attributes
-        first, second = blocks_apart([spine.unit_of_block(level.name) for level in spine.levels if level.units > 1])
-        people: list[dict[str, Any]] = [
-            {attribute.name: attribute.levels[place].code for attribute in attributes}
-            | {problem.spec.geography.block: str(spine.block_codes[block])}
-            for block, place in ((first, 0), (second, -1))
-        ]
-        return twins_of(people, twins, problem.strategy.neighbours)
-
-    def record_form(self, problem: TopDownProblem) -> RecordForm:
-        from confide.mechanisms.topdown.made_up import record_form
-
-        return record_form(problem)
-
-    def made_up_people(self, problem: TopDownProblem, people: MadeUpPeople) -> pa.Table:
-        """Made-up records that keep what the frame says of every block."""
-        from confide.mechanisms.topdown.made_up import keeping_constraints
-
-        return keeping_constraints(problem, people).table(problem.records.theirs)
-
-    def rehearsed(self, values: dict[str, Any]) -> None:
-        """Made-up records have a row each, also where the office's come counted."""
-        values["data"].pop("counted", None)
-
-    def with_records(self, problem: TopDownProblem, records: Source) -> TopDownProblem:
-        """Made-up records have a row each, also where the office's come counted."""
-        plain = problem.spec.data.model_copy(update={"counted": []})
-        return replace(problem, records=records, spec=problem.spec.model_copy(update={"data": plain}))
-
-    def trial_counts(
-        self,
-        problem: TopDownProblem,
-        job: Job,
-        noise: NoiseSource,
-        mapped: Mapping[Path, Sequence[pa.Table]],  # noqa: ARG002
-    ) -> Iterator[TrialCounts]:
-        """The full set of measurements of every unit that anybody is in, as it is published with
-        ``output.measurements``. What a descent looks at is a part of it, drawn by the same function from the same
-        streams and coordinates."""
-        drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
-        for level_strategy, level in problem.levels():
-            rows = pq.read_table(_counts_file(job.workspace, level))
-            unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
-            units = np.unique(unit)
-            units = units[level.measured[units]]
-            if not len(units):
-                continue
-            seen = np.isin(unit, units)
-            truth = TrueCounts(np.searchsorted(units, unit[seen]), cell[seen], count[seen])
-            classes = level.shares.index[units].astype(np.int64)
-            asked = Children(Confidential(truth), units, classes, np.arange(problem.cells))
-            measured = measure_fully(drawn.level_queries(level_strategy, level), asked)
-            for query_share, values in zip(level_strategy.queries, measured, strict=True):
-                cells = query_share.query.cells
-                planned = iter(job.plan.laws(level.name, query_share.name))
-                for share_class, share in enumerate(level.shares.table):
-                    law = next(planned) if share else None
-                    chosen = classes == share_class
-                    if law is not None and chosen.any():
-                        places = (units[chosen, None] * cells + np.arange(cells)).ravel()
-                        yield TrialCounts(level.name, query_share.name, law, places, values[chosen].ravel())
-
-
-def _counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
+def counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
     return workspace.counts / f"{level.name}.parquet"
 
 
@@ -315,7 +200,7 @@ def write_counts(problem: TopDownProblem, workspace: Workspace, histogram: pa.Ta
         summed = np.zeros(len(key), np.int64)
         np.add.at(summed, place.reshape(-1), count)
         rows = pa.table({"unit": key // problem.cells, "cell": key % problem.cells, "n": summed})
-        write_parquet(rows, _counts_file(workspace, level))
+        write_parquet(rows, counts_file(workspace, level))
 
 
 @dataclass(frozen=True)
@@ -330,7 +215,7 @@ class DrawnEvidence:
     listed = False
 
     def root(self, level_strategy: LevelStrategy, root: TopDownLevel) -> tuple[tuple[MeasuredQuery, ...], int | None]:
-        rows = pq.read_table(_counts_file(self.workspace, root))
+        rows = pq.read_table(counts_file(self.workspace, root))
         cell, count = rows.column("cell").to_numpy(), rows.column("n").to_numpy()
         truth = Confidential(TrueCounts(np.zeros(len(cell), np.int64), cell, count))
         classes = root.shares.index.astype(np.int64)
@@ -342,13 +227,13 @@ class DrawnEvidence:
         rows = (
             f"SELECT part, {RowKind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
         )
-        return {"truth": _counts_file(self.workspace, level)}, rows
+        return {"truth": counts_file(self.workspace, level)}, rows
 
     def totals(self, level: TopDownLevel) -> pa.Table | None:
         together = known_together(self.problem.strategy, level)
         if together is None:
             return None
-        counted = pq.read_table(_counts_file(self.workspace, level), columns=["unit", "n"])
+        counted = pq.read_table(counts_file(self.workspace, level), columns=["unit", "n"])
         return known_totals(together, *(counted.column(name).to_numpy() for name in ("unit", "n")))
 
     def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
@@ -363,7 +248,7 @@ class DrawnEvidence:
         # Some queries lie apart from all of them, so that none is taken for another one.
         apart = self.workspace.measured / "some-queries" / level.name
         into = measurements_folder(self.workspace, level) if everything else apart
-        files = measure_level(job, level, queries, _counts_file(self.workspace, level), into)
+        files = measure_level(job, level, queries, counts_file(self.workspace, level), into)
         for number, units, values in read_level(queries, files):
             laws = queries[number].laws
             precision = np.array([0.0 if law is None else 1 / weighting_variance(law) for law in laws])

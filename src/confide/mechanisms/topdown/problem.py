@@ -473,3 +473,9 @@ def spine_of(
         settings.entity_threshold,
     )
     return build_topdown_spine(frame, strategy.shares, with_units=with_units, split=split, optimise=optimisation)
+
+
+def with_plain_records(problem: TopDownProblem, records: Source) -> TopDownProblem:
+    """The problem with other records, made-up ones: they have a row each, also where the office's come counted."""
+    plain = problem.spec.data.model_copy(update={"counted": []})
+    return replace(problem, records=records, spec=problem.spec.model_copy(update={"data": plain}))

@@ -41,7 +41,7 @@ from confide.mechanisms.topdown.strategy import (
     same_cells,
 )
 from confide.privacy import Definition, Neighbours
-from confide.releases.draft import LEDGER, SCHEMA, office_files, schema_text
+from confide.releases.draft import BUDGET, LEDGER, SCHEMA, SPEC, Draft, office_files, office_values, one_of, schema_text
 from confide.releases.spec import ExactNumber, KeyPath, Name, Part, Problem
 from confide.report.render import render
 from confide.schema import DETAILED, TOTAL, Query, Recode, Schema
@@ -739,3 +739,20 @@ def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, s
         "chain": variables[0] if len(variables) > 1 else None,
     }
     return files | {OWN_STRATEGY: render("own_strategy.toml.j2", **{**named, **facts})}
+
+
+def draft_topdown(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new topdown`` writes."""
+    strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")
+    return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
+
+
+def draft_topdown_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    """The same for an office's own files."""
+    named = office_values(office, folder, "topdown", values) | {"schema": False}
+    return Draft(
+        render("own_topdown.toml.j2", **named),
+        Fraction(BUDGET),
+        files=strategy_files(office, named | {"level_names": [*named["level_names"][:-1], BLOCK]}),
+        secret=True,
+    )

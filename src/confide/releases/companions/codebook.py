@@ -1,6 +1,6 @@
 """What the tables of a release hold, said once for every file that explains them.
 
-A mechanism says it from its manifest alone (:meth:`confide.releases.mechanism.Mechanism.codebook`), so that everybody
+A mechanism says it from its manifest alone (:meth:`confide.releases.plan.Explanation.codebook`), so that everybody
 who has a release can make its explanations anew, and ``verify`` does.
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.errors import Finding, InputError, ParameterError, Place
+from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.inputs.table_files import read_text
 from confide.lab.attacks.reconstruction.description import (
     BLOCK,
@@ -26,6 +26,7 @@ from confide.lab.attacks.reconstruction.description import (
     zeros_of,
 )
 from confide.mechanisms import MECHANISMS
+from confide.releases.abilities import PUBLISHED
 from confide.releases.folder import MANIFEST, read_manifest, release_of
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.releases.published_release import KnownAreas, no_groups, not_attacked
@@ -90,7 +91,17 @@ def read_release(
     manifest = read_manifest(folder)
     if manifest["mechanism"] not in MECHANISMS:
         raise not_attacked(manifest["mechanism"])
-    return MECHANISMS[manifest["mechanism"]].published(folder, manifest, schema, groups, areas)
+    published = PUBLISHED.of(MECHANISMS[manifest["mechanism"]])
+    if published is None:
+        raise RunError(
+            "not-published-as-tables",
+            "this release has no tables for an attack to read",
+            where=Place(file=str(folder)),
+            found=f"the mechanism {manifest['mechanism']}",
+            expected="a release of tables or of records",
+            remedy="take a release of another mechanism",
+        )
+    return published(folder, manifest, schema, groups, areas)
 
 
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.

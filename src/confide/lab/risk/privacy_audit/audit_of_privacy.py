@@ -142,7 +142,7 @@ class TwinAudit:
         return judged
 
     def _two_files(self, twins: int) -> TwoFiles:
-        tables = self.bench.mechanism.made_up_records(self.bench.problem, twins)
+        tables = self.bench.audit.made_up_records(self.bench.problem, twins)
         with_twins, without = (
             self.bench.counted(table, f"{twins}-{side}", side)
             for side, table in zip(("with", "without"), tables, strict=True)
@@ -336,7 +336,7 @@ def audit_canaries(
         bench = Bench.of(
             loaded, mechanism, engine, scratch.root, seed, progress or Silent(), BLOCKS_PER_CANARY * canaries
         )
-        return CanaryRun(bench, mechanism.made_up_canaries(bench.problem, canaries)).audit()
+        return CanaryRun(bench, bench.audit.made_up_canaries(bench.problem, canaries)).audit()
 
 
 def _accounted(spec: str | Path) -> tuple[LoadedSpec, Mechanism[Any]]:

@@ -21,11 +21,12 @@ from confide.answers import OK, WRONG, AuditPower, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import Advance, GroupFunction, private_folder
-from confide.errors import ConfideError, RunError
+from confide.errors import ConfideError, Place, RunError
 from confide.inputs.made_up import nobody
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
+from confide.releases.abilities import AUDIT, TrialAudit
 from confide.releases.evaluate import Residuals
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.noise_audit import NoiseAudit, audit
@@ -139,6 +140,21 @@ class Bench:
         chosen = secrets.token_hex(16) if seed is None else str(seed)
         return cls(mechanism, here, problem, plan, engine, folder, chosen, progress)
 
+    @cached_property
+    def audit(self) -> TrialAudit[Any]:
+        """What the mechanism is able to do for an audit from outside."""
+        audit = AUDIT.of(self.mechanism)
+        if audit is not None:
+            return audit(self.mechanism)
+        raise RunError(
+            "no-privacy-audit",
+            "releases of this mechanism are not audited from outside",
+            where=Place(path="release.mechanism"),
+            found=f"the mechanism {self.mechanism.name}",
+            expected="a mechanism that makes up records for its own audit",
+            remedy="give the mechanism the ability audit",
+        )
+
     @property
     def delta(self) -> Fraction:
         """The delta of the plan, or the one that the spec asks for."""
@@ -163,11 +179,11 @@ class Bench:
         workspace = Workspace(private_folder(self.folder / name))
         file = workspace.root / "made-up.parquet"
         pq.write_table(table, file)
-        problem = self.mechanism.with_records(self.problem, Source(file, "parquet"))
+        problem = self.audit.with_records(self.problem, Source(file, "parquet"))
         engine: Any = InProcess(self.engine)
         job = Job(self.loaded, self.plan, engine, workspace, Silent())
         self.mechanism.count(problem, job)
-        silent_problem, silent_plan = self.mechanism.silenced(problem, self.plan)
+        silent_problem, silent_plan = self.audit.silenced(problem, self.plan)
         silent = replace(job, plan=silent_plan)
         outcomes = [self.trial(silent_problem, silent, self.key("silent", side, n)) for n in range(2)]
         if not same_outcome(*outcomes):
@@ -191,7 +207,7 @@ class Bench:
         engine: Any = job.engine
         outcome: Outcome = {}
         repeated: Counter[tuple[Key, ReleaseNoise]] = Counter()
-        for part in self.mechanism.trial_counts(problem, job, noise, engine.mapped):
+        for part in self.audit.trial_counts(problem, job, noise, engine.mapped):
             key_of = (part.level, part.query)
             parts = outcome.setdefault(key_of, [])
             again = [

@@ -196,7 +196,7 @@ class CanaryRun:
         nobody = self._counted(np.zeros(number, np.bool_), "none")
         laws = bench.laws(nobody)
         # What a record changes at most is what one of the neighbours changes that the mechanism makes up as the worst.
-        pair = bench.mechanism.made_up_records(bench.problem, 1)
+        pair = bench.audit.made_up_records(bench.problem, 1)
         one, other = (bench.counted(table, f"1-{side}", side) for side, table in zip(SIDES, pair, strict=True))
         touched = touched_counts(one.truth, other.truth, bench.laws(one))
         if not touched:

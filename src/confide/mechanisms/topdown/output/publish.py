@@ -30,7 +30,7 @@ from confide.releases.companions import Codebook, DescribedColumn, DescribedFile
 from confide.releases.companions.labelled import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
-from confide.releases.plan import Plan
+from confide.releases.plan import Explanation, Plan
 from confide.releases.published import Published
 from confide.releases.published_release import (
     RECORDS as RECORDS_FILES,
@@ -352,3 +352,16 @@ def _files(facts: Mapping[str, Any], output: Output) -> Iterator[DescribedFile]:
 
 def _plain(column: pa.Field) -> DescribedColumn:
     return DescribedColumn(column.name, "integer" if pa.types.is_integer(column.type) else "string", "figure")
+
+
+class TopDownExplained(Explanation):
+    """What releases of records say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest)
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
+        return UNKNOWN
+
+    def contents(self, plan: Plan) -> str:
+        return f"records estimated from at most {plan.counts:,} noisy counts"

@@ -1,0 +1,182 @@
+"""Audits of TopDown: what a sealed run added to the truth, and trials on made-up neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from confide.arrays import Integers
+from confide.confidential import Confidential
+from confide.engines import Source
+from confide.errors import Place, ReleaseError, RunError
+from confide.inputs.records import blocks_apart, twins_of
+from confide.mechanisms.topdown.measure import Children, TrueCounts, measure_fully
+from confide.mechanisms.topdown.measurements.folder import find_measurements
+from confide.mechanisms.topdown.measurements.layout import DP_QUERY, FOLDER, level_folder, query_layout
+from confide.mechanisms.topdown.mechanism import DrawnEvidence, counts_file
+from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
+from confide.mechanisms.topdown.spine import TopDownLevel
+from confide.mechanisms.topdown.strategy import LevelStrategy
+from confide.releases.abilities import TrialAudit, TrialCounts
+from confide.releases.evaluate import Residuals, no_truth, require_sealed
+from confide.releases.mechanism import Job, NoiseSource
+from confide.releases.workspace import Workspace
+
+
+class TopDownAudit(TrialAudit[TopDownProblem]):
+    """Twins in blocks that lie apart on every level."""
+
+    def made_up_records(self, problem: TopDownProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        spine, attributes = problem.spine, problem.strategy.schema.attributes
+        first, second = blocks_apart([spine.unit_of_block(level.name) for level in spine.levels if level.units > 1])
+        people: list[dict[str, Any]] = [
+            {attribute.name: attribute.levels[place].code for attribute in attributes}
+            | {problem.spec.geography.block: str(spine.block_codes[block])}
+            for block, place in ((first, 0), (second, -1))
+        ]
+        return twins_of(people, twins, problem.strategy.neighbours)
+
+    def with_records(self, problem: TopDownProblem, records: Source) -> TopDownProblem:
+        return with_plain_records(problem, records)
+
+    def trial_counts(
+        self,
+        problem: TopDownProblem,
+        job: Job,
+        noise: NoiseSource,
+        mapped: Mapping[Path, Sequence[pa.Table]],  # noqa: ARG002
+    ) -> Iterator[TrialCounts]:
+        """The full set of measurements of every unit that anybody is in, as it is published with
+        ``output.measurements``. What a descent looks at is a part of it, drawn by the same function from the same
+        streams and coordinates."""
+        drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
+        for level_strategy, level in problem.levels():
+            rows = pq.read_table(counts_file(job.workspace, level))
+            unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
+            units = np.unique(unit)
+            units = units[level.measured[units]]
+            if not len(units):
+                continue
+            seen = np.isin(unit, units)
+            truth = TrueCounts(np.searchsorted(units, unit[seen]), cell[seen], count[seen])
+            classes = level.shares.index[units].astype(np.int64)
+            asked = Children(Confidential(truth), units, classes, np.arange(problem.cells))
+            measured = measure_fully(drawn.level_queries(level_strategy, level), asked)
+            for query_share, values in zip(level_strategy.queries, measured, strict=True):
+                cells = query_share.query.cells
+                planned = iter(job.plan.laws(level.name, query_share.name))
+                for share_class, share in enumerate(level.shares.table):
+                    law = next(planned) if share else None
+                    chosen = classes == share_class
+                    if law is not None and chosen.any():
+                        places = (units[chosen, None] * cells + np.arange(cells)).ravel()
+                        yield TrialCounts(level.name, query_share.name, law, places, values[chosen].ravel())
+
+
+MOST_RESIDUALS = 1 << 23
+"""Of a measurement about so many draws are looked at, those of the first units."""
+
+
+def residuals(
+    problem: TopDownProblem,
+    job: Job,
+    noise: NoiseSource | None,
+) -> Iterator[Residuals]:
+    """Measured minus true of every query on every level.
+
+    Args:
+        problem: Strategy, frame and spine of the release.
+        job: The run, with its plan and its workspace.
+        noise: The noise streams, by which measurements are drawn again where none are published; none where the key
+            is gone.
+    """
+    require_sealed(job.workspace)
+    published = problem.spec.output.measurements
+    drawn = None if noise is None else DrawnEvidence(problem, job.plan, noise, job.workspace)
+    if not published and drawn is None:
+        raise RunError(
+            "no-measurements",
+            "the measurements of this run do not exist any more: they were not published, and the key that could "
+            "draw them again is gone",
+            where=Place(file=str(job.workspace.root)),
+            found="a release without measurements, and no key",
+            expected="output.measurements = true, or a key that is not destroyed yet",
+            remedy="audit the noise of a run before its key is destroyed",
+        )
+    for level_strategy, level in problem.levels():
+        if not level.measured.any():
+            continue
+        widest = max(query.query.cells for query in level_strategy.queries)
+        units = np.flatnonzero(level.measured)[: max(1, MOST_RESIDUALS // widest)]
+        truth = _true_rows(job.workspace, level, units)
+        if published:
+            measured = _published_measurements(problem, job.workspace, level_strategy, level, units)
+        else:
+            assert drawn is not None
+            queries, classes = drawn.level_queries(level_strategy, level), level.shares.index[units].astype(np.int64)
+            everything = Children(Confidential(truth), units, classes, truth.cell[:0])
+            measured = measure_fully(queries, everything)
+        for number, query_share in enumerate(level_strategy.queries):
+            added, name = measured[number], query_share.name
+            np.subtract.at(added, (truth.position, problem.groups(name)[truth.cell]), truth.count)
+            planned = iter(range(len(level.shares.table)))
+            law_of = np.array([next(planned) if share else -1 for share in level.shares.table])
+            yield Residuals(
+                level.name,
+                name,
+                added,
+                tuple(job.plan.laws(level.name, name)),
+                "released" if published else "drawn again",
+                law_of=law_of[level.shares.index[units]][:, None],
+                units=units,
+                complete=len(units) == int(level.measured.sum()),
+            )
+
+
+def _true_rows(workspace: Workspace, level: TopDownLevel, units: Integers) -> TrueCounts:
+    """The true counts of some units, by their places among them."""
+    file = workspace.counts / f"{level.name}.parquet"
+    try:
+        rows = pq.read_table(file)
+    except FileNotFoundError:
+        raise no_truth(file) from None
+    unit, cell, n = (rows.column(name).to_numpy().astype(np.int64) for name in ("unit", "cell", "n"))
+    place = np.minimum(np.searchsorted(units, unit), len(units) - 1)
+    inside = units[place] == unit
+    return TrueCounts(place[inside], cell[inside], n[inside])
+
+
+def _published_measurements(
+    problem: TopDownProblem, workspace: Workspace, level_strategy: LevelStrategy, level: TopDownLevel, units: Integers
+) -> list[Integers]:
+    """What the release has of every query in some units: units x cells."""
+    schema = problem.strategy.schema
+    layouts = [query_layout(schema, share.name, share.query, problem.file_layout) for share in level_strategy.queries]
+    names, ids = pa.array([layout.query_name for layout in layouts]), pa.array(problem.spine.ids(level.name)[units])
+    measured = [np.zeros((len(units), layout.cells), np.int64) for layout in layouts]
+    times = np.zeros((len(layouts), len(units)), np.int64)
+    place = Place(file=str(workspace.release / FOLDER))
+    folder = find_measurements(workspace.release / FOLDER, (level.name,), place)
+    for _, batch in folder.batches(level.name, DP_QUERY, ["geocode", "query_name", "value"], 1 << 12):
+        unit = pc.index_in(batch.column("geocode"), value_set=ids).to_numpy(zero_copy_only=False)
+        query = pc.index_in(batch.column("query_name"), value_set=names).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(~np.isnan(unit.astype(np.float64))).tolist():
+            number, at = int(query[row]), int(unit[row])
+            measured[number][at] = batch.column("value")[row].values.to_numpy()
+            times[number, at] += 1
+    if (times != 1).any():
+        raise ReleaseError(
+            "measurements",
+            f"{int((times != 1).sum()):,} measurements are missing or duplicated",
+            where=Place(file=str(workspace.release / FOLDER / level_folder(level.name))),
+            found="other rows",
+            expected="every query once in every measured unit",
+            remedy="`confide verify` says what is wrong; `confide replay` makes the release again",
+        )
+    return measured
