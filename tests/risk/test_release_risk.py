@@ -25,10 +25,16 @@ from confide import api
 from confide.errors import ParameterError, ReleaseError
 from confide.estimation import Sectors, TreeCovariances, TreeLevel
 from confide.lab.risk.bayesian import LawEvidence, marginal_risk
-from confide.lab.risk.release_risk import EffectiveRho, ReleasedPlan, expected_posterior, open_release, release_risk
-from confide.lab.risk.release_risk.report import weighted_median
+from confide.lab.risk.release_risk import (
+    EffectiveRho,
+    ReleasedPlan,
+    expected_posterior,
+    release_risk,
+    released_plan,
+    rho_from_covariance,
+    weighted_median,
+)
 from confide.mechanisms.topdown.constraints import Invariant
-from confide.mechanisms.topdown.released_plan import rho_from_covariance
 from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise import DiscreteGaussian
@@ -125,7 +131,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def opened(run_folder: Path) -> ReleasedPlan:
-    return open_release(run_folder)
+    return released_plan(run_folder)
 
 
 def matrix(strategy: Strategy, query: str) -> np.ndarray:
@@ -479,25 +485,25 @@ def test_the_report(run_folder: Path) -> None:
 
 
 def test_a_release_alone_does_with_an_own_strategy(tmp_path: Path, run_folder: Path) -> None:
-    alone = open_release(run_folder / "release")
-    assert alone.strategy.as_dict()["levels"] == open_release(run_folder).strategy.as_dict()["levels"]
-    assert alone.spine.fingerprint() == open_release(run_folder).spine.fingerprint()
+    alone = released_plan(run_folder / "release")
+    assert alone.strategy.as_dict()["levels"] == released_plan(run_folder).strategy.as_dict()["levels"]
+    assert alone.spine.fingerprint() == released_plan(run_folder).spine.fingerprint()
     early = shutil.copytree(run_folder / "release", tmp_path / "early")
     manifest = read_manifest(early)
     del manifest["accuracy"]
     (early / "manifest.json").write_text(manifest_text(manifest), encoding="utf-8")
     with pytest.raises(ReleaseError) as caught:
-        open_release(early)
+        released_plan(early)
     assert "--spec" in caught.value.findings[0].remedy
     spec = run_folder.parent / "spec.toml"
-    assert open_release(run_folder / "release", spec).plan.hash == open_release(run_folder).plan.hash
+    assert released_plan(run_folder / "release", spec).plan.hash == released_plan(run_folder).plan.hash
     other = tmp_path / "spec.toml"
     other.write_text(SPEC.replace('spine = "plain"', 'spine = "plain"\nfanout = 3'))
     (tmp_path / "strategy.toml").write_text(
         STRATEGY.replace('"3/5"]', '"1/2"]').replace('["-",   "1/2", "1/5"]', '["-", "1/2", "3/10"]')
     )
     with pytest.raises(ReleaseError):
-        open_release(run_folder / "release", other)
+        released_plan(run_folder / "release", other)
 
 
 def test_a_shipped_strategy_needs_no_spec(tmp_path: Path) -> None:
@@ -551,10 +557,10 @@ def test_other_folders_are_refused(tmp_path: Path, run_folder: Path) -> None:
     for other in ({"measures": []}, {"question": {name: fact for name, fact in facts.items() if name != "strategy"}}):
         planned(**other)
         with pytest.raises(ReleaseError, match="not a release of the TopDown"):
-            open_release(copied)
+            released_plan(copied)
     (copied / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ReleaseError, match="cannot be read"):
-        open_release(copied, run_folder.parent / "spec.toml")
+        released_plan(copied, run_folder.parent / "spec.toml")
     planned(question=facts | {"strategy": "another form"})
     with pytest.raises(ReleaseError, match="how it was made"):
-        open_release(copied, run_folder.parent / "spec.toml")
+        released_plan(copied, run_folder.parent / "spec.toml")

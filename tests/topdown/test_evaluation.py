@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import InputError, ParameterError, ReleaseError, RunError
-from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown import made_up
+from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.strategy import groups_of
 from confide.report import charts
 from confide.report.dossier import BANNER
@@ -171,7 +171,7 @@ def test_the_noise_alone_is_near_what_is_realised_where_counts_are_large(each: l
 @pytest.fixture(scope="module")
 def dense_covariance(runs: list[Path]) -> np.ndarray:
     """The covariance of all six cells of all ninety blocks, by one regression on everything that was measured."""
-    opened = open_release(runs[0])
+    opened = released_plan(runs[0])
     strategy, spine = opened.strategy, opened.spine
     blocks, information = len(spine.rows), np.zeros((len(spine.rows) * 6,) * 2)
     for level in spine.levels:
@@ -205,7 +205,7 @@ def test_the_noise_alone_is_that_of_least_squares_with_everything(
     cells: list[int],
 ) -> None:
     """Also in towns, which the spine does not follow, and with what blocks tell of counties."""
-    spine = open_release(runs[0]).spine
+    spine = released_plan(runs[0]).spine
     of_block = spine.official_of_block(area)
     variances = []
     for unit in range(int(of_block.max()) + 1):

@@ -14,9 +14,9 @@ from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, wri
 
 from confide.errors import InputError, ParameterError
 from confide.estimation import Study
-from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown.measurements.layout import public_words, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_totals, read_tree
+from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.whole_tree import planned_tree
 
 
@@ -179,7 +179,7 @@ def test_a_study_of_a_histogram_that_is_too_large(tmp_path: Path) -> None:
 
 def test_a_nation_in_parts_from_its_plan_and_from_its_file(seal: Callable[[str], Path]) -> None:
     """Two States in parts whose totals are known together: the tree of the plan, and that of the file."""
-    opened = open_release(seal("topdown"))
+    opened = released_plan(seal("topdown"))
     assert opened.spine.split is not None
     planned = planned_tree(opened.strategy, opened.spine, opened.plan, opened.columns)
     tree = read_tree(opened.folder / "measurements", words=words_of(opened.strategy))

@@ -24,10 +24,10 @@ from confide import api
 from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
-from confide.lab.risk.release_risk import open_release
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import FileLayout, level_folder, plain, query_layout, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
+from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.strategy import groups_of, normal_name, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
@@ -272,7 +272,7 @@ def _seal_again(release: Path) -> None:
 
 def test_least_squares_from_the_file_has_the_covariances_of_the_plan(measured: RunResult) -> None:
     """Read with the strategy, and as a bare folder in the public layout."""
-    opened = open_release(measured.release)
+    opened = released_plan(measured.release)
     planned = planned_tree(opened.strategy, opened.spine, opened.plan, opened.columns)
     tree = read_tree(measured.release / "measurements", words=words_of(opened.strategy))
     bare = read_tree(measured.release / "measurements")

@@ -422,9 +422,9 @@ def test_attacks_and_risk_read_a_release_with_a_word_of_its_own(release: Path) -
     assert published.geography.levels[0] == "municipality"
     assert published.marginals[0].totals is not None
     assert published.marginals[0].totals.sum() == len(people())
-    from confide.lab.risk.release_risk import open_release
+    from confide.mechanisms.topdown.released_problem import released_plan
 
-    plan = open_release(release, spec=country / "topdown.toml")
+    plan = released_plan(release, spec=country / "topdown.toml")
     assert plan.strategy.level_names == LEVELS
     assert len(plan.records()[0]) == len(people())
 

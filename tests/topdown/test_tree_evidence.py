@@ -31,7 +31,7 @@ from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown
 from confide.mechanisms.topdown.node import EstimationNode, NodeRules, UnitLaws, expected_cells
 from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
-from confide.mechanisms.topdown.released_plan import open_release
+from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import bypass_only_children
 from confide.mechanisms.topdown.strategy import Pass
@@ -345,7 +345,7 @@ def test_measurements_give_the_bytes_of_the_release_again(tmp_path: Path, popula
     first = descent.run(production(tmp_path, population_folder, output=MEASURED))
     assert first.plan.question["evidence"] == ["state", "county", "tract", "block_group"]
     # It is called as the strategy that ships; whoever has the release alone takes the one of its plan.
-    assert open_release(first.release).strategy.evidence == "tree"
+    assert released_plan(first.release).strategy.evidence == "tree"
     spec = again(tmp_path, first, blocks=tmp_path / "blocks.parquet", strategy="tree.toml")
     second = confide.run(spec, processes=1)
     assert table(second.release, "records") == table(first.release, "records")

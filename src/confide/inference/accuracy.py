@@ -21,7 +21,7 @@ from confide.errors import ParameterError, Place
 from confide.inference.replicates import ReplicatedRelease
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_table, page_of
-from confide.mechanisms.topdown.released_plan import open_release
+from confide.mechanisms.topdown.released_problem import released_plan
 
 FILES = ("accuracy.parquet", "accuracy.csv", PAGE)
 
@@ -76,6 +76,6 @@ def expected_accuracy(release: str | Path, spec: str | Path | None = None) -> Ac
     Returns:
         Expected errors by kind of area, query or line, and size of the figure.
     """
-    released = open_release(Path(release), None if spec is None else Path(spec))
+    released = released_plan(Path(release), None if spec is None else Path(spec))
     problem = ReplicatedRelease.of(released).problem
     return Accuracy(released.manifest, accuracy_table(problem, problem.output), TopDownNoise(problem).method)

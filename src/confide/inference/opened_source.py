@@ -32,7 +32,7 @@ from confide.mechanisms.topdown.measurements.folder import find_product
 from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, product_words, read_totals, read_tree
 from confide.mechanisms.topdown.output.settings import Output
-from confide.mechanisms.topdown.released_plan import NEEDED, ReleasedPlan, open_release
+from confide.mechanisms.topdown.released_problem import NEEDED, ReleasedPlan, released_plan
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
@@ -259,7 +259,7 @@ def _of_release(
     path: Path, spec: Path | None, replicates: str | Path | None, totals: Mapping[str, int]
 ) -> InferenceSource:
     _require_tree(release_of(path))
-    released = open_release(path, spec)
+    released = released_plan(path, spec)
     measured = (released.folder / FOLDER).is_dir() and bool(released.facts.get("measurements"))
     _require_unchanged(released, measured=measured)
     schema, spine = released.strategy.schema, released.spine

@@ -53,8 +53,7 @@ from confide.inference.pooled_errors import (
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release_of_people, resized_blocks, shrinkage
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.released_plan import ReleasedPlan, open_release
-from confide.mechanisms.topdown.released_problem import problem_again
+from confide.mechanisms.topdown.released_problem import ReleasedPlan, problem_again, released_plan
 from confide.noise import SAMPLER, ReleaseKey
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import NoiseSource
@@ -135,7 +134,7 @@ class ReplicatedRelease:
         if not verified.ok:
             raise ReleaseError(verified.findings)
         try:
-            released = open_release(path, spec)
+            released = released_plan(path, spec)
         except ReleaseError as error:
             raise ReleaseError(_not_replicated(finding) for finding in error.findings) from None
         return cls(released, _problem(released), sha256_of(folder / MANIFEST))

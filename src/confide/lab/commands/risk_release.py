@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from confide.cli.show import Json, Plots, out, show_answer, table, write
 from confide.lab.risk import release as answer_release
-from confide.lab.risk.release_risk.report import expected_posterior
+from confide.lab.risk.release_risk import expected_posterior
 from confide.report.charts import Chart, chart
 
 

@@ -29,8 +29,8 @@ from confide.lab.risk.privacy_audit import MeasurementBound as MeasurementBound
 from confide.lab.risk.privacy_audit import PrivacyAudit as PrivacyAudit
 from confide.lab.risk.privacy_audit import audit_canaries as audit_canaries
 from confide.lab.risk.privacy_audit import audit_privacy as audit_privacy
-from confide.lab.risk.release_risk.report import ReleaseRisk as ReleaseRisk
-from confide.lab.risk.release_risk.report import release_risk as release
+from confide.lab.risk.release_risk import ReleaseRisk as ReleaseRisk
+from confide.lab.risk.release_risk import release_risk as release
 from confide.lab.risk.testing.curve_answer import CurveAnswer as CurveAnswer
 from confide.lab.risk.testing.curve_answer import EpsilonCurveAnswer as EpsilonCurveAnswer
 from confide.lab.risk.testing.curve_answer import curve as curve

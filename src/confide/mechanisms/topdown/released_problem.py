@@ -1,26 +1,33 @@
-"""The problem of a release made again from its own files: strategy, frame and spine, without spec and records.
+"""The problem of a release made again from its own files: strategy, frame and spine. No truth is needed.
 
 The plan describes the strategy, the table ``units`` what the frame says of every block, and the settings of the spine
 what is made of it. Where the spine was read from measurements, a file of its own has its units. What the plan does not
 have are the groups of recodes: they stand in the manifest, beside the method of the expected errors that they serve.
-Nothing of it has to be believed: schema and spine have fingerprints in the plan.
+Nothing of it has to be believed: schema and spine have fingerprints in the plan. A strategy of one's own is read from
+the manifest, or from the spec where an early release does not have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
+from confide.documents import shipped
 from confide.engines import Source
+from confide.errors import ConfideError, Place, ReleaseError
 from confide.geography.spine import Spine, build_spine
 from confide.inputs.frame import Frame
+from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel
 from confide.mechanisms.topdown.measurements.folder import spine_of as spine_of_units
 from confide.mechanisms.topdown.output.settings import RECORDS, UNITS, Output
@@ -28,6 +35,11 @@ from confide.mechanisms.topdown.problem import TopDownProblem, spine_of
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy, read_strategy
+from confide.mechanisms.topdown.strategy_file import KIND, load_strategy
+from confide.releases.folder import read_manifest, release_of
+from confide.releases.plan import Plan, read_plan
+from confide.releases.spec import load_spec
+from confide.releases.workspace import Workspace
 from confide.schema import Attribute, Group, Level, Recode, Schema
 
 ACCURACY = "accuracy"
@@ -194,4 +206,126 @@ def problem_again(
         Source(folder / "tables" / RECORDS, "parquet"),
         "units",
         Output.from_dict(facts["output"]),
+    )
+
+
+# A release for whoever asks what it says of its own making.
+
+NEEDED = ("strategy", "record", "spine", "spine_settings", "levels", "areas", "frame_columns", "layout", "output")
+"""What a plan has to say besides its measurements: how they hang together, and what was published of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedPlan:
+    """What a release says of its own making."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    plan: Plan
+    strategy: Strategy
+    spine: TopDownSpine
+    columns: dict[str, Integers]
+    """Counts of the frame that constraints use, in the order of the spine's blocks."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What decided the release besides its measurements."""
+        question: dict[str, Any] = self.manifest["plan"]["question"]
+        return question
+
+    def records(self) -> tuple[Integers, Integers]:
+        """The published records: for each, the row of its block in the frame and its cell of the histogram."""
+        block = self.facts["layout"]["block"]
+        try:
+            # A code of an attribute may look like a number: it is cast below, as it stands in the plan.
+            table = released_table(self.folder, self.manifest, f"tables/{RECORDS}", [block])
+        except (OSError, pa.ArrowException):
+            raise _cannot(self.folder, f"the table {RECORDS!r} cannot be read", "no readable file") from None
+        codes = self.spine.frame.blocks.codes
+        row_of_unit = np.empty(len(codes), np.int64)
+        row_of_unit[self.spine.frame.blocks.unit_of_block] = np.arange(len(codes))
+        place = pc.index_in(table.column(block).cast(pa.string()), value_set=pa.array(codes))
+        cell = np.zeros(table.num_rows, np.int64)
+        valid = pc.is_valid(place).to_numpy()
+        for name, listed in self.facts["output"]["codes"].items():
+            values = table.column(name)
+            index = pc.index_in(values, value_set=pa.array(listed).cast(values.type))
+            valid &= pc.is_valid(index).to_numpy()
+            cell = cell * len(listed) + pc.fill_null(index, 0).to_numpy().astype(np.int64)
+        if not valid.all():
+            raise _cannot(
+                self.folder, "the records do not fit the plan", f"{int((~valid).sum()):,} records that do not"
+            )
+        return row_of_unit[place.to_numpy().astype(np.int64)], cell
+
+
+def released_plan(path: Path, spec: Path | None = None) -> ReleasedPlan:
+    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship.
+
+    Args:
+        path: A sealed release, or the folder of a run.
+        spec: The spec, where the strategy does not ship.
+
+    Returns:
+        Plan, strategy and spine of the release, made again from public files.
+    """
+    run = Workspace(path)
+    folder = release_of(path)
+    manifest = read_manifest(folder)
+    plan = read_plan(manifest["plan"])
+    if not plan.measures or not set(NEEDED) <= plan.question.keys():
+        raise _cannot(folder, "this is not a release of the TopDown algorithm", manifest["mechanism"])
+    identity = run.identity() if spec is None and folder != path else None
+    if identity is not None and (path / identity.spec).is_file():
+        spec = path / identity.spec
+    settings = None if spec is None else _read_spec(spec, folder)
+    try:
+        strategy = _strategy(folder, manifest, spec, settings)
+        frame, columns = released_frame(folder, manifest)
+        spine = released_spine(folder, manifest, strategy, frame, columns)
+    except (OSError, pa.ArrowException):
+        raise _cannot(folder, f"the table {UNITS!r} cannot be read", "no readable file") from None
+    except (KeyError, TypeError, ValueError):
+        raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
+    return ReleasedPlan(
+        folder, manifest, plan, strategy, spine, {name: values[spine.rows] for name, values in columns.items()}
+    )
+
+
+def _read_spec(spec: Path, folder: Path) -> TopDownPart:
+    loaded = load_spec(spec, SPECS).spec
+    if not isinstance(loaded, TopDownSpec):
+        raise _cannot(folder, "the spec is not one of the TopDown algorithm", str(spec))
+    return loaded.topdown
+
+
+def _strategy(folder: Path, manifest: dict[str, Any], spec: Path | None, settings: TopDownPart | None) -> Strategy:
+    described = manifest["plan"]["question"]["strategy"]
+    name = described["id"] if settings is None else settings.strategy
+    if settings is None and name not in shipped(KIND):
+        if ACCURACY in manifest:
+            return released_strategy(manifest)
+        raise _cannot(folder, "the strategy of the release does not ship with Confide", described["id"], need_spec=True)
+    base = Path() if spec is None else spec.parent
+    try:
+        strategy = load_strategy(name, base, root=described["root"], budget=Fraction(described["budget"]))
+        strategy = strategy.with_smallest(described["levels"][-1]["name"])
+        same = strategy.as_dict() == described
+    except ConfideError:
+        same = False
+    if not same and settings is None and ACCURACY in manifest:
+        return released_strategy(manifest)  # a strategy of somebody's own, under the name of one that ships
+    if not same:
+        raise _cannot(folder, "the strategy is not the one of the release", described["id"], need_spec=True)
+    return strategy
+
+
+def _cannot(folder: Path, what: str, found: str, *, need_spec: bool = False) -> ReleaseError:
+    return ReleaseError(
+        "no-release-risk",
+        what,
+        where=Place(file=str(folder)),
+        found=found,
+        expected="a sealed release whose plan has a strategy and a spine, as those of the TopDown algorithm have",
+        remedy="give the spec of the release with --spec" if need_spec else "check the folder with `confide verify`",
     )

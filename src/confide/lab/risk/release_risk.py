@@ -3,11 +3,22 @@
 Everything follows from the plan, the spine and the published records. Between the two ends, someone who knows the
 others in one cell and nothing else, and someone who knows everybody else, lies every adversary who knows some counts of
 others exactly and nothing of the rest (``docs/proofs/release-risk.md``).
+
+The effective rho of a count, given every noisy measurement of a release. Someone who knows how many *others* are in a
+cell, and nothing about any other cell, learns whether the target is in it as well as from one Gaussian count of
+variance Var, that of least squares on the whole tree (``tree_covariances``):
+
+    effective rho = 1 / (2 Var).
+
+Someone who knows the others in two cells, of which the target is in one, has dᵀV⁻¹d/2 with d = (1, −1) and V the
+covariance of the two. Someone who knows all others has the whole loss of the plan for that change, which is never less.
+Other knowledge lies between: ``docs/proofs/release-risk.md``, section 2. Units, cells and pairs of cells are as many as
+they are; rho follows from plan, spine and public zeros alone, and never from the records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,10 +30,15 @@ from numpy.typing import NDArray
 
 from confide.answers import TypedAnswer
 from confide.arrays import Floats, Integers
+from confide.estimation.tree_covariances import LevelAnswers
 from confide.exact import Exact, probability
-from confide.mechanisms.topdown.released_plan import EffectiveRho, LevelRho, ReleasedPlan, open_release
+from confide.mechanisms.topdown.released_problem import ReleasedPlan, released_plan
+from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.whole_tree import planned_tree, sectors_of
+from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
-from confide.releases.plan import loss_by_attribute, loss_by_move
+from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
 from confide.schema import DETAILED
 
 # What an adversary believes afterwards: the expected posterior of the truth, for an effective rho.
@@ -37,6 +53,215 @@ from confide.schema import DETAILED
 # faster than any power of its step. Reference: Kazan & Reiter (2024), equation 3.3, for one count with discrete noise
 # (``lab.risk.bayesian.one_level``): the two agree to five digits for rho up to a half, to eight up to a third.
 
+
+# The effective rho of a count, given every noisy measurement of a release.
+
+
+Bools = NDArray[np.bool_]
+
+NOTHING = 1e-9
+"""A variance below this part of the smallest noise is none: the count is published as it is."""
+
+TELLS_NOTHING = 1e6
+"""A variance above this multiple of the largest noise comes from the vague prior: nothing tells the count."""
+
+
+@dataclass(frozen=True, eq=False)
+class LevelRho:
+    """Effective rho on one level, by kinds of units that are alike.
+
+    Infinite where a count is published as it is; NaN where it is zero by public knowledge; zero where nothing tells it.
+    """
+
+    level: TopDownLevel
+    kind: Integers
+    """For each unit its kind."""
+    rho: Mapping[str, Floats]
+    """For each query: kinds x groups of cells that are alike."""
+    between: Mapping[str, Floats]
+    """For each attribute: kinds x pairs of histogram cells that differ in it alone."""
+
+    @property
+    def units(self) -> Integers:
+        """The number of units of each kind."""
+        return np.bincount(self.kind, minlength=len(next(iter(self.rho.values()))))
+
+
+class EffectiveRho:
+    """The effective rho of every query on every level of a plan.
+
+    ``public_zeros``: whether the adversary uses cells that the frame makes impossible in a block, such as group
+    quarters of a type that it does not have. Structural zeros and known totals are always used.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        spine: TopDownSpine,
+        plan: Plan,
+        columns: Mapping[str, Integers],
+        *,
+        public_zeros: bool = True,
+    ):
+        self._strategy, self._spine, self._plan, self._columns = strategy, spine, plan, columns
+        self._public_zeros = public_zeros
+        self._axes = [attribute.name for attribute in strategy.schema.attributes]
+        self.reduction, self._asked = sectors_of(strategy, public_zeros=public_zeros)
+        self.queries = tuple(self._asked)
+
+    @cached_property
+    def levels(self) -> tuple[LevelRho, ...]:
+        """Level by level, root first."""
+        tree = planned_tree(
+            self._strategy,
+            self._spine,
+            self._plan,
+            self._columns,
+            public_zeros=self._public_zeros,
+            variance=lambda law: float(_parameter(law)),
+        )
+        return tuple(
+            self._effective(level, tree.covariances.evaluate(position, self._evaluate))
+            for level, position in zip(self._spine.levels, tree.position, strict=True)
+        )
+
+    @cached_property
+    def presence(self) -> tuple[float, float]:
+        """½ Σ 1/σ² over the measurements of a path, least and most: rho of someone who knows everybody else, and asks
+        whether one more record is there."""
+        paths = self._plan.paths or (tuple(range(len(self._plan.measures))),)
+        sums = [sum((1 / (2 * _sigma2(self._plan, number)) for number in path), Fraction()) for path in paths]
+        return float(min(sums)), float(max(sums))
+
+    def core_of(self, cell: Integers) -> Integers:
+        """For cells of the histogram, the column of ``rho[DETAILED]`` that has them."""
+        index = np.unravel_index(cell, self.reduction.shape)
+        if not self.reduction.core:
+            return np.zeros(len(cell), np.int64)
+        core = [index[axis] for axis in self.reduction.core]
+        return np.asarray(np.ravel_multi_index(core, self.reduction.core_shape), np.int64)
+
+    def core_label(self, core: int) -> str:
+        """The levels that the cells of a column of ``rho[DETAILED]`` have in common, in words."""
+        attributes = [self._strategy.schema.attributes[axis] for axis in self.reduction.core]
+        index = np.unravel_index(core, self.reduction.core_shape) if attributes else ()
+        labels = (attribute.levels[int(i)].label for attribute, i in zip(attributes, index, strict=True))
+        return ", ".join(labels) or "every cell"
+
+    def _evaluate(self, covariance: Floats) -> Floats:
+        """Variances of all queries, then for each attribute the rho between two of its levels, side by side."""
+        parts = []
+        for name in self.queries:
+            members, weights = self._members[name], self.reduction.cell_weights(self._asked[name])
+            mixed = np.einsum("s,ksmn->kmn", weights, covariance)
+            parts.append(np.einsum("gm,kmn,gn->kg", members, mixed, members))
+        weights = self.reduction.cell_weights(self._asked[DETAILED])
+        own = np.einsum("s,ksmn->kmn", weights, covariance)
+        diagonal = np.einsum("kmm->km", own)
+        for axis, pairs in self._pairs.items():
+            one, other = pairs
+            if axis in self.reduction.free:
+                across = np.einsum("s,ksmm->km", self.reduction.weights_across(axis), covariance)
+                parts.append(_between(diagonal, diagonal, across))
+            else:
+                parts.append(_between(diagonal[:, one], diagonal[:, other], own[:, one, other]))
+        return np.concatenate(parts, axis=1)
+
+    @cached_property
+    def _members(self) -> dict[str, Floats]:
+        return {name: _counted(query.members) for name, query in self._asked.items()}
+
+    @cached_property
+    def _pairs(self) -> dict[int, tuple[Integers, Integers]]:
+        """For each attribute, pairs of core cells that differ in it alone; a core cell and itself if it is free."""
+        cells = np.arange(self.reduction.size)
+        index = np.indices(self.reduction.core_shape).reshape(-1, len(cells))
+        result = {}
+        for axis, size in enumerate(self.reduction.shape):
+            if size < 2:
+                continue
+            if axis in self.reduction.free:
+                result[axis] = (cells, cells)
+                continue
+            place = self.reduction.core.index(axis)
+            others = np.delete(index, place, axis=0)
+            one, other = np.nonzero(np.triu((others[:, :, None] == others[:, None, :]).all(axis=0), 1))
+            result[axis] = (one, other)
+        return result
+
+    def _effective(self, level: TopDownLevel, variances: LevelAnswers) -> LevelRho:
+        rho, between = {}, {}
+        start = 0
+        for name in self.queries:
+            members = self._members[name]
+            values = variances.values[:, start : start + len(members)]
+            start += len(members)
+            possible = (variances.possible.astype(float) @ members.T) > 0
+            rho[name] = np.where(possible, self._rho(values), np.nan)
+        for axis, (one, other) in self._pairs.items():
+            values = variances.values[:, start : start + len(one)]
+            start += len(one)
+            possible = variances.possible[:, one] & variances.possible[:, other]
+            between[self._axes[axis]] = np.where(possible, np.nan_to_num(values, posinf=np.inf), np.nan)
+        return LevelRho(level, variances.kind, rho, between)
+
+    def _rho(self, variance: Floats) -> Floats:
+        smallest, largest = self._noise
+        known, open_ = variance < NOTHING * smallest, ~(variance < TELLS_NOTHING * largest)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(known, np.inf, np.where(open_, 0.0, 1 / (2 * variance)))
+
+    @cached_property
+    def _noise(self) -> tuple[float, float]:
+        parameters = [_parameter(measure.law) * measure.cells for measure in self._plan.measures]
+        plain = [_parameter(measure.law) for measure in self._plan.measures]
+        return float(min(plain)), float(max(parameters))
+
+
+def _between(one: Floats, other: Floats, across: Floats) -> Floats:
+    """dᵀV⁺d/2 for d = (1, −1); where the sum of the two is known, one tells the other."""
+    determinant = one * other - across**2
+    tied = determinant <= NOTHING * one * other
+    with np.errstate(divide="ignore", invalid="ignore"):
+        free: Floats = (one + other + 2 * across) / (2 * determinant)
+        return np.where(tied, 1 / (2 * np.maximum(one, other)), free)
+
+
+def rho_from_covariance(covariance: Sequence[Sequence[float]] | Floats, change: Sequence[float] | Floats) -> float:
+    """δᵀV⁺δ/2: effective rho of someone who knows the others in some counts that change by δ, and nothing else.
+
+    Args:
+        covariance: Of the estimates of the counts, of shape (counts, counts).
+        change: By how much each count changes with the target.
+
+    Returns:
+        The effective rho; infinite where a sum that is known would change.
+
+    >>> rho_from_covariance([[2.0]], [1.0])
+    0.25
+    """
+    matrix, delta = np.asarray(covariance, float), np.asarray(change, float)
+    inverse = np.linalg.pinv(matrix, rcond=NOTHING, hermitian=True)
+    if not np.allclose(matrix @ inverse @ delta, delta, atol=1e-6):
+        return float("inf")  # a sum that is known would change
+    return float(delta @ inverse @ delta) / 2
+
+
+def _sigma2(plan: Plan, number: int) -> Fraction:
+    return _parameter(plan.measures[number].law)
+
+
+def _parameter(law: object) -> Fraction:
+    assert isinstance(law, DiscreteGaussian)
+    return law.sigma2
+
+
+def _counted(members: Floats) -> Floats:
+    """Groups that have a cell."""
+    return members[members.any(axis=1)]
+
+
+# The report.
 
 _STEP = 1 / 64
 _GRID = np.arange(-12, 12 + _STEP, _STEP)
@@ -308,7 +533,7 @@ def release_risk(
     Returns:
         The effective rho of every count by level and query, what it does to beliefs, and where protection is least.
     """
-    release = open_release(Path(path), None if spec is None else Path(spec))
+    release = released_plan(Path(path), None if spec is None else Path(spec))
     cells = int(np.prod([attribute.size for attribute in release.strategy.schema.attributes]))
     chosen = tuple(probability(prior, "prior") for prior in priors) or (
         *PRIORS,
