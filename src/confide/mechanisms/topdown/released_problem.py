@@ -237,8 +237,9 @@ class ReleasedPlan:
         """The published records: for each, the row of its block in the frame and its cell of the histogram."""
         block = self.facts["layout"]["block"]
         try:
-            # A code of an attribute may look like a number: it is cast below, as it stands in the plan.
-            table = released_table(self.folder, self.manifest, f"tables/{RECORDS}", [block])
+            # Codes are texts, also where those of the records alone look like numbers.
+            texts = [block, *self.facts["output"]["codes"]]
+            table = released_table(self.folder, self.manifest, f"tables/{RECORDS}", texts)
         except (OSError, pa.ArrowException):
             raise _cannot(self.folder, f"the table {RECORDS!r} cannot be read", "no readable file") from None
         codes = self.spine.frame.blocks.codes
