@@ -30,7 +30,6 @@ from confide.inference.areas import read_areas
 from confide.inference.choosing import ClassErrors, choose
 from confide.inference.inferring import MOST_EYES
 from confide.inference.pooled_errors import QUANTILES, SIZES, size_names
-from confide.inference.replicates import ReplicatedRelease
 from confide.inference.writing import write_inference
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel, parents_of
@@ -369,7 +368,7 @@ def test_margins_of_least_squares_are_those_of_their_level(source: InferenceSour
 
 def test_the_noise_of_records_in_sectors_is_that_of_all_cells(source: InferenceSource) -> None:
     assert source.released is not None
-    problem = ReplicatedRelease.of(source.released).problem
+    problem = source.released.problem
     noise = TopDownNoise(problem)
     for query in ("total", "votingage"):
         asked = source.vocabulary.query(query)
@@ -908,7 +907,7 @@ def test_accuracy_follows_from_the_plan(run: Path, source: InferenceSource, tmp_
     assert "How far off may a figure be?" in (tmp_path / "accuracy.html").read_text()
     assert {row["size"] for row in rows} == set(size_names())
     assert source.released is not None
-    noise = TopDownNoise(ReplicatedRelease.of(source.released).problem)
+    noise = TopDownNoise(source.released.problem)
     tract = next(kind for kind in source.geographies if kind.kind == "tract")
     expected = np.sqrt(noise.variances({}, tract).mean())
     (row,) = (r for r in rows if (r["geography"], r["query"], r["size"]) == ("tract", "total", "1000+"))
@@ -940,3 +939,10 @@ def test_a_study_looks_at_coarser_groups(tmp_path: Path) -> None:
         (tmp_path / "bad.toml").write_text(bad)
         with pytest.raises(ConfideError):
             open_source(tmp_path, study=tmp_path / "bad.toml")
+
+
+def test_a_spec_beside_a_release_is_refused(tmp_path: Path, seal: Callable[[str], Path]) -> None:
+    for more in ((), ("--accuracy",)):
+        assert commands.codes("infer", seal("topdown"), "--spec", tmp_path / "spec.toml", *more) == [
+            "option-without-effect"
+        ]

@@ -12,11 +12,9 @@ from tests.kits.own_country import DATA, GEOGRAPHY, KEY, LEDGER, MUNICIPALITIES,
 import confide
 from confide import risk
 from confide.engines import LocalEngine, Source
-from confide.errors import ConfideError
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.noise import ReleaseKey
 from confide.noise.ptables import DECIMAL
-from confide.releases.folder import manifest_text, read_manifest
 
 TABLES = (
     '[[tables]]\nname = "faith"\nvariables = ["kjonn", "tro"]\nlevels = ["region", "district", "block"]\n'
@@ -100,13 +98,6 @@ def test_the_risk_of_an_own_release_follows_from_its_plan(country: Path) -> None
     assert 0 < below["rho_least"] <= below["rho_most"] <= faith
 
 
-def test_the_release_alone_does_with_an_own_strategy_and_an_early_one_needs_the_spec(country: Path) -> None:
+def test_the_release_alone_does_with_an_own_strategy(country: Path) -> None:
     run = own_country.seal_topdown(country)
     assert risk.release(run / "release").as_dict()["by_level"] == risk.release(run).as_dict()["by_level"]
-    manifest = read_manifest(run / "release")
-    del manifest["accuracy"]
-    (run / "release" / "manifest.json").write_text(manifest_text(manifest), encoding="utf-8")
-    with pytest.raises(ConfideError, match="--spec"):
-        risk.release(run / "release")
-    told = risk.release(run / "release", spec=country / "topdown.toml").as_dict()
-    assert told["by_level"] == risk.release(run).as_dict()["by_level"]

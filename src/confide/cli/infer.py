@@ -17,6 +17,7 @@ from confide.inference import open_source
 from confide.inference.accuracy import expected_accuracy
 from confide.inference.areas import read_areas
 from confide.inference.inferring import NOT_COVERED, Inference
+from confide.inference.opened_source import no_spec
 from confide.inference.writing import FORMATS, interval_chart, margin_map, write_inference
 
 MOST_ROWS = 40
@@ -87,7 +88,12 @@ def infer(
         ),
     ] = None,
     spec: Annotated[
-        Path | None, typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
+        Path | None,
+        typer.Option(
+            "--spec",
+            metavar="FILE",
+            help="Of measurements: the spec with their strategy.",
+        ),
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write all estimates into DIR.")] = None,
     formats: Annotated[
@@ -109,7 +115,8 @@ def infer(
     measurements, and of the released records. A rule that looks at no figure says whose margin is given.
     """
     if accuracy:
-        _accuracy(source, spec, folder, as_json=as_json)
+        no_spec(spec)
+        _accuracy(source, folder, as_json=as_json)
         return
     if covariances and folder is None:
         what, expected = "covariances are written into files", "--covariances with --out DIR"
@@ -147,8 +154,8 @@ def infer(
         out.print(f"Drawn: {escape(str(path))}")
 
 
-def _accuracy(source: Path, spec: Path | None, folder: Path | None, *, as_json: bool) -> None:
-    answer = expected_accuracy(source, spec)
+def _accuracy(source: Path, folder: Path | None, *, as_json: bool) -> None:
+    answer = expected_accuracy(source)
     written = [] if folder is None else answer.write(folder)
     if as_json:
         print_json(answer.as_dict() | ({"files": [str(path) for path in written]} if written else {}))

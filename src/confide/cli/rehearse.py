@@ -120,9 +120,6 @@ def replicate(
         int,
         setting(metavar="N", help="How many releases of made-up people, for the factors."),
     ] = CALIBRATION,
-    spec: Annotated[
-        Path | None, setting("--spec", metavar="FILE", help="The spec, where the strategy is one of your own.")
-    ] = None,
     processes: Processes = None,
     memory: Memory = "4GiB",
     as_json: Json = False,
@@ -137,7 +134,6 @@ def replicate(
         folder,
         replicates=replicates,
         calibration=calibration,
-        spec=spec,
         processes=processes,
         memory=memory,
         progress=Display(quiet=as_json),

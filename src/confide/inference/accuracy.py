@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from confide.answers import TypedAnswer
 from confide.engines.protocol import write_parquet, write_text
 from confide.errors import ParameterError, Place
-from confide.inference.replicates import ReplicatedRelease
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_table, page_of
 from confide.mechanisms.topdown.released_problem import released_plan
@@ -66,16 +65,15 @@ class Accuracy(TypedAnswer):
         return [folder / name for name in FILES]
 
 
-def expected_accuracy(release: str | Path, spec: str | Path | None = None) -> Accuracy:
+def expected_accuracy(release: str | Path) -> Accuracy:
     """How far off the figures of a TopDown release may be expected to be, from its plan alone.
 
     Args:
         release: A sealed release, or the folder of its run.
-        spec: The spec, where the strategy does not ship.
 
     Returns:
         Expected errors by kind of area, query or line, and size of the figure.
     """
-    released = released_plan(Path(release), None if spec is None else Path(spec))
-    problem = ReplicatedRelease.of(released).problem
+    released = released_plan(Path(release))
+    problem = released.problem
     return Accuracy(released.manifest, accuracy_table(problem, problem.output), TopDownNoise(problem).method)

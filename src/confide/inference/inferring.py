@@ -45,7 +45,6 @@ from confide.inference.choosing import (
 )
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
 from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_class
-from confide.inference.replicates import ReplicatedRelease
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
 from confide.releases.tabular import masked
@@ -406,7 +405,7 @@ class Inference(TypedAnswer):
     @cached_property
     def _theory(self) -> TopDownNoise:
         assert self.source.released is not None
-        return TopDownNoise(ReplicatedRelease.of(self.source.released).problem)
+        return TopDownNoise(self.source.released.problem)
 
     # What else is asked of areas, by least squares.
 

@@ -233,7 +233,7 @@ def open_source(
         totals: Known numbers of records by code, or a CSV file with them: those of the States, which public
             measurement files do not have.
         replicates: A folder that ``confide infer replicate`` made of the release.
-        spec: The spec of the release, where its strategy does not ship.
+        spec: For a folder of measurements: the spec with their strategy, where that does not ship.
         study: Coarser groups for a folder of measurements whose histogram is too large: for each attribute the word of
             its groups, or a TOML file with them.
 
@@ -248,18 +248,17 @@ def open_source(
         if coarser is not None:
             what, expected = "a study is for a folder of measurements", "the folder measurements of the release"
             raise InputError("bad-study", what, Place(path="--study"), folder.name, expected, "give that folder")
-        return _of_release(folder, None if spec is None else Path(spec), replicates, given)
+        no_spec(spec)
+        return _of_release(folder, replicates, given)
     if replicates is not None:
         what = "replicates are of a release, and this is a folder of measurements"
         raise InputError("no-release", what, Place(path="--replicates"), folder.name, "a release", "leave it out")
     return _of_folder(folder, None if spec is None else Path(spec), given, coarser)
 
 
-def _of_release(
-    path: Path, spec: Path | None, replicates: str | Path | None, totals: Mapping[str, int]
-) -> InferenceSource:
+def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, int]) -> InferenceSource:
     _require_tree(release_of(path))
-    released = released_plan(path, spec)
+    released = released_plan(path)
     measured = (released.folder / FOLDER).is_dir() and bool(released.facts.get("measurements"))
     _require_unchanged(released, measured=measured)
     schema, spine = released.strategy.schema, released.spine
@@ -284,8 +283,7 @@ def _of_release(
         tree_block[spine.rows] = np.arange(len(spine.rows))
         position, ids = planned.position, {name: spine.ids(name) for name in spine.names[:-1]}
     geographies += _spine_levels(covariances, position, ids, tree_block, list(spine.names))
-    source = ReplicatedRelease.of(released) if replicates is not None else None
-    opened = None if replicates is None or source is None else Replicates.open_with(replicates, source)
+    opened = None if replicates is None else Replicates.open_with(replicates, ReplicatedRelease(released))
     return InferenceSource(
         released.folder,
         str(released.manifest["title"]),
@@ -406,6 +404,13 @@ def _require_unchanged(released: ReleasedPlan, *, measured: bool) -> None:
             expected="the files as they were sealed",
             remedy="verify the release with `confide verify`, and get it again from its office",
         )
+
+
+def no_spec(given: str | Path | None) -> None:
+    """Refuses a spec beside a release."""
+    if given is not None:
+        what, expected = "a release describes its own strategy", "no spec beside a release"
+        raise InputError("option-without-effect", what, Place(path="--spec"), str(given), expected, "leave it out")
 
 
 def no_measurements(folder: Path) -> InputError:

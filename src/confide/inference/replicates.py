@@ -53,9 +53,9 @@ from confide.inference.pooled_errors import (
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release_of_people, resized_blocks, shrinkage
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.released_problem import ReleasedPlan, problem_again, released_plan
+from confide.mechanisms.topdown.released_problem import ReleasedPlan, released_plan
 from confide.noise import SAMPLER, ReleaseKey
-from confide.releases.folder import MANIFEST, sha256_of
+from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.mechanism import NoiseSource
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY
@@ -78,7 +78,6 @@ def replicate(
     *,
     replicates: int = REPLICATES,
     calibration: int = CALIBRATION,
-    spec: str | Path | None = None,
     processes: int | None = None,
     memory: str = DEFAULT_MEMORY,
     progress: Progress | None = None,
@@ -93,7 +92,6 @@ def replicate(
         replicates: How many.
         calibration: How many releases of made-up people are made for the factor off the spine; 0 for none, which
             leaves the factor at 1.
-        spec: The spec, where the strategy is not one that ships.
         processes: How many processes to use; by default one for each core. The replicates are the same for any.
         memory: The most memory to use, such as ``4GiB``.
         progress: Is told of stages; nobody by default.
@@ -104,7 +102,7 @@ def replicate(
     for option, number, least in (("--replicates", replicates, 2), ("--calibration", calibration, 0)):
         if not least <= number <= MOST or number == 1:
             raise _refused_number(option, number)
-    source = ReplicatedRelease.open(Path(release), None if spec is None else Path(spec))
+    source = ReplicatedRelease.open(Path(release))
     shown, folder = progress or Silent(), Path(out)
     with no_room_is_an_error(folder):
         _claim(folder, source)
@@ -122,27 +120,27 @@ class ReplicatedRelease:
     """A release as its replicates need it: verified, with strategy and spine made again from public files."""
 
     released: ReleasedPlan
-    problem: TopDownProblem
-    manifest_sha256: str
 
     @classmethod
-    def open(cls, path: Path, spec: Path | None = None) -> ReplicatedRelease:
+    def open(cls, path: Path) -> ReplicatedRelease:
         """The release in a folder, or of the run in it. Raises if it is not as it was sealed, or of another kind."""
-        run = Workspace(path)
-        folder = run.release if not (path / MANIFEST).exists() and (run.release / MANIFEST).exists() else path
-        verified = verify(folder, lambda name: MECHANISMS[name])
+        verified = verify(release_of(path), lambda name: MECHANISMS[name])
         if not verified.ok:
             raise ReleaseError(verified.findings)
         try:
-            released = released_plan(path, spec)
+            return cls(released_plan(path))
         except ReleaseError as error:
             raise ReleaseError(_not_replicated(finding) for finding in error.findings) from None
-        return cls(released, _problem(released), sha256_of(folder / MANIFEST))
 
-    @classmethod
-    def of(cls, released: ReleasedPlan) -> ReplicatedRelease:
-        """A release that was read before, and found to be as it was sealed."""
-        return cls(released, _problem(released), sha256_of(released.folder / MANIFEST))
+    @property
+    def problem(self) -> TopDownProblem:
+        """What is released again."""
+        return self.released.problem
+
+    @cached_property
+    def manifest_sha256(self) -> str:
+        """What keys follow from."""
+        return sha256_of(self.released.folder / MANIFEST)
 
     @cached_property
     def histogram(self) -> pa.Table:
@@ -157,10 +155,6 @@ class ReplicatedRelease:
         """A public key, another one for each purpose: stamped wherever it is used."""
         text = f"{FORM}/{self.manifest_sha256}/{purpose}"
         return ReleaseKey.choose(hashlib.sha256(text.encode()).hexdigest())
-
-
-def _problem(released: ReleasedPlan) -> TopDownProblem:
-    return problem_again(released.folder, released.manifest, released.strategy, released.spine, released.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,9 +257,9 @@ class Replicates(TypedAnswer):
     factors: Sequence[CalibratedFactor]
 
     @classmethod
-    def open(cls, folder: str | Path, release: str | Path, spec: str | Path | None = None) -> Replicates:
+    def open(cls, folder: str | Path, release: str | Path) -> Replicates:
         """Replicates that were made before, of this release: nothing is made."""
-        return cls.open_with(folder, ReplicatedRelease.open(Path(release), None if spec is None else Path(spec)))
+        return cls.open_with(folder, ReplicatedRelease.open(Path(release)))
 
     @classmethod
     def open_with(cls, folder: str | Path, source: ReplicatedRelease) -> Replicates:

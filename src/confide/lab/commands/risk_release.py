@@ -30,10 +30,6 @@ def release(
             help="As if nobody knew what the frame rules out in a block.",
         ),
     ] = False,
-    spec: Annotated[
-        Path | None,
-        typer.Option("--spec", metavar="FILE", help="The spec, where the strategy is one of your own."),
-    ] = None,
     plots: Plots = None,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +37,7 @@ def release(
 
     Effective rho of each count by generalised least squares, and what it does to beliefs. From public files alone.
     """
-    answer = answer_release(folder, spec=spec, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
+    answer = answer_release(folder, priors=prior or (), worst=worst, public_zeros=not without_public_zeros)
     drawn = [] if plots is None else _draw(plots, answer.as_dict())
     show_answer(answer, lambda: show_release_risk(answer.as_dict()), as_json=as_json, drawn=drawn)
 

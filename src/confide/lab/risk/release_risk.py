@@ -516,7 +516,6 @@ class ReleaseRisk(TypedAnswer):
 def release_risk(
     path: str | Path,
     *,
-    spec: str | Path | None = None,
     priors: Sequence[Exact] = (),
     worst: int = 3,
     public_zeros: bool = True,
@@ -525,7 +524,6 @@ def release_risk(
 
     Args:
         path: A sealed release, or the folder of a run.
-        spec: The spec of the release, where its strategy does not ship and the folder does not have it.
         priors: What adversaries believe beforehand; without them 1/2, 1/5, 1/10, 1/50 and one over the number of cells.
         worst: How many of the least protected units of each level are listed.
         public_zeros: Whether it is known which kinds of group quarters a block does not have.
@@ -533,7 +531,7 @@ def release_risk(
     Returns:
         The effective rho of every count by level and query, what it does to beliefs, and where protection is least.
     """
-    release = released_plan(Path(path), None if spec is None else Path(spec))
+    release = released_plan(Path(path))
     cells = int(np.prod([attribute.size for attribute in release.strategy.schema.attributes]))
     chosen = tuple(probability(prior, "prior") for prior in priors) or (
         *PRIORS,

@@ -3,15 +3,13 @@
 The plan describes the strategy, the table ``units`` what the frame says of every block, and the settings of the spine
 what is made of it. Where the spine was read from measurements, a file of its own has its units. What the plan does not
 have are the groups of recodes: they stand in the manifest, beside the method of the expected errors that they serve.
-Nothing of it has to be believed: schema and spine have fingerprints in the plan. A strategy of one's own is read from
-the manifest, or from the spec where an early release does not have it.
+Nothing of it has to be believed: schema and spine have fingerprints in the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.documents import shipped
 from confide.engines import Source
-from confide.errors import ConfideError, Place, ReleaseError
+from confide.errors import Place, ReleaseError
 from confide.geography.spine import Spine, build_spine
 from confide.inputs.frame import Frame
-from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel
 from confide.mechanisms.topdown.measurements.folder import spine_of as spine_of_units
 from confide.mechanisms.topdown.output.settings import RECORDS, UNITS, Output
@@ -35,11 +31,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem, spine_of
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy, read_strategy
-from confide.mechanisms.topdown.strategy_file import KIND, load_strategy
 from confide.releases.folder import read_manifest, release_of
 from confide.releases.plan import Plan, read_plan
-from confide.releases.spec import load_spec
-from confide.releases.workspace import Workspace
 from confide.schema import Attribute, Group, Level, Recode, Schema
 
 ACCURACY = "accuracy"
@@ -172,23 +165,12 @@ def _listed_spine(table: pa.Table, block: str, strategy: Strategy, frame: Spine)
 
 
 def released_problem(folder: Path, manifest: Mapping[str, Any]) -> TopDownProblem:
-    """The problem of a release whose manifest has its recodes. Raises ``ValueError``, ``LookupError`` or ``OSError``
-    where files and plan do not belong together."""
+    """The problem of a release, with its own records as the records. Raises ``ValueError``, ``LookupError`` or
+    ``OSError`` where files and plan do not belong together."""
     strategy = released_strategy(manifest)
     frame, counts = released_frame(folder, manifest)
     spine = released_spine(folder, manifest, strategy, frame, counts)
     columns = {name: values[spine.rows] for name, values in counts.items()}
-    return problem_again(folder, manifest, strategy, spine, columns)
-
-
-def problem_again(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    strategy: Strategy,
-    spine: TopDownSpine,
-    columns: Mapping[str, Integers],
-) -> TopDownProblem:
-    """The problem of a release, with its own records as the records; ``columns`` in the order of the spine's blocks."""
     facts = manifest["plan"]["question"]
     spec = {
         "release": {"name": manifest["release"], "mechanism": manifest["mechanism"], "rehearsal": True},
@@ -222,10 +204,22 @@ class ReleasedPlan:
     folder: Path
     manifest: dict[str, Any]
     plan: Plan
-    strategy: Strategy
-    spine: TopDownSpine
-    columns: dict[str, Integers]
-    """Counts of the frame that constraints use, in the order of the spine's blocks."""
+    problem: TopDownProblem
+
+    @property
+    def strategy(self) -> Strategy:
+        """What was measured, and what was kept."""
+        return self.problem.strategy
+
+    @property
+    def spine(self) -> TopDownSpine:
+        """The units along which it was measured."""
+        return self.problem.spine
+
+    @property
+    def columns(self) -> Mapping[str, Integers]:
+        """Counts of the frame that constraints use, in the order of the spine's blocks."""
+        return self.problem.columns
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -260,73 +254,31 @@ class ReleasedPlan:
         return row_of_unit[place.to_numpy().astype(np.int64)], cell
 
 
-def released_plan(path: Path, spec: Path | None = None) -> ReleasedPlan:
-    """The release in a folder, or that of the run in a folder. ``spec`` where the strategy does not ship.
+def released_plan(path: Path) -> ReleasedPlan:
+    """A TopDown release as it says itself that it was made, from public files.
 
     Args:
         path: A sealed release, or the folder of a run.
-        spec: The spec, where the strategy does not ship.
-
-    Returns:
-        Plan, strategy and spine of the release, made again from public files.
     """
-    run = Workspace(path)
     folder = release_of(path)
     manifest = read_manifest(folder)
     plan = read_plan(manifest["plan"])
     if not plan.measures or not set(NEEDED) <= plan.question.keys():
         raise _cannot(folder, "this is not a release of the TopDown algorithm", manifest["mechanism"])
-    identity = run.identity() if spec is None and folder != path else None
-    if identity is not None and (path / identity.spec).is_file():
-        spec = path / identity.spec
-    settings = None if spec is None else _read_spec(spec, folder)
     try:
-        strategy = _strategy(folder, manifest, spec, settings)
-        frame, columns = released_frame(folder, manifest)
-        spine = released_spine(folder, manifest, strategy, frame, columns)
+        return ReleasedPlan(folder, manifest, plan, released_problem(folder, manifest))
     except (OSError, pa.ArrowException):
         raise _cannot(folder, f"the table {UNITS!r} cannot be read", "no readable file") from None
     except (KeyError, TypeError, ValueError):
         raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
-    return ReleasedPlan(
-        folder, manifest, plan, strategy, spine, {name: values[spine.rows] for name, values in columns.items()}
-    )
 
 
-def _read_spec(spec: Path, folder: Path) -> TopDownPart:
-    loaded = load_spec(spec, SPECS).spec
-    if not isinstance(loaded, TopDownSpec):
-        raise _cannot(folder, "the spec is not one of the TopDown algorithm", str(spec))
-    return loaded.topdown
-
-
-def _strategy(folder: Path, manifest: dict[str, Any], spec: Path | None, settings: TopDownPart | None) -> Strategy:
-    described = manifest["plan"]["question"]["strategy"]
-    name = described["id"] if settings is None else settings.strategy
-    if settings is None and name not in shipped(KIND):
-        if ACCURACY in manifest:
-            return released_strategy(manifest)
-        raise _cannot(folder, "the strategy of the release does not ship with Confide", described["id"], need_spec=True)
-    base = Path() if spec is None else spec.parent
-    try:
-        strategy = load_strategy(name, base, root=described["root"], budget=Fraction(described["budget"]))
-        strategy = strategy.with_smallest(described["levels"][-1]["name"])
-        same = strategy.as_dict() == described
-    except ConfideError:
-        same = False
-    if not same and settings is None and ACCURACY in manifest:
-        return released_strategy(manifest)  # a strategy of somebody's own, under the name of one that ships
-    if not same:
-        raise _cannot(folder, "the strategy is not the one of the release", described["id"], need_spec=True)
-    return strategy
-
-
-def _cannot(folder: Path, what: str, found: str, *, need_spec: bool = False) -> ReleaseError:
+def _cannot(folder: Path, what: str, found: str) -> ReleaseError:
     return ReleaseError(
         "no-release-risk",
         what,
         where=Place(file=str(folder)),
         found=found,
         expected="a sealed release whose plan has a strategy and a spine, as those of the TopDown algorithm have",
-        remedy="give the spec of the release with --spec" if need_spec else "check the folder with `confide verify`",
+        remedy="check the folder with `confide verify`",
     )
