@@ -28,7 +28,7 @@ import pytest
 
 from confide.mechanisms.swapping.mechanism import moved_file, swapped
 from confide.mechanisms.swapping.problem import SwappingProblem
-from confide.mechanisms.topdown.strategy_file import with_tree_evidence
+from confide.mechanisms.topdown.spec import with_tree_evidence
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Job
 from tests.contract.kit import OWN, ConfideError, Project, accounted, lay_out, mechanism_of, tree

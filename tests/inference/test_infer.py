@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
+from tests.kits import commands
 from tests.kits.dense_noise import dense_within
 from tests.kits.inferred import measured_release, true_counts
 from tests.kits.public_files import DHC, write_public

@@ -15,7 +15,7 @@ from confide.estimation.least_squares import SolveOutcome, SolveReport, interior
 from confide.estimation.node_problem import NodeProblem
 from confide.estimation.prepare import prepare, reference_point
 from confide.mechanisms.topdown import node
-from confide.mechanisms.topdown.strategy_file import with_tree_evidence
+from confide.mechanisms.topdown.spec import with_tree_evidence
 
 pytestmark = [*NEEDED]
 

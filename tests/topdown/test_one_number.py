@@ -25,7 +25,7 @@ from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.strategy_file import with_tree_evidence
+from confide.mechanisms.topdown.spec import with_tree_evidence
 from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.releases.spec import load_spec
 

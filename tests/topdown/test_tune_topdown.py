@@ -28,8 +28,9 @@ from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
+from confide.mechanisms.topdown.spec import with_tree_evidence
 from confide.mechanisms.topdown.strategy import BY_QUERY, account_of
-from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies, with_tree_evidence
+from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies
 from confide.mechanisms.topdown.targets import parse_target
 from confide.mechanisms.topdown.tuned_strategy import rounded_parts
 from confide.mechanisms.topdown.whole_tree import grouping_of

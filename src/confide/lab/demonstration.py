@@ -30,8 +30,9 @@ from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
 from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
+from confide.mechanisms.topdown.spec import PRODUCTS, topdown_spec, with_tree_evidence
 from confide.mechanisms.topdown.strategy import OWN
-from confide.mechanisms.topdown.strategy_file import PRODUCTS, load_strategy, topdown_spec, with_tree_evidence
+from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise.ptables import DECIMAL
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
 from confide.releases.mechanism import Job, NoiseSource

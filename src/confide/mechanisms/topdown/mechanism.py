@@ -87,8 +87,8 @@ class TopDown(Mechanism[TopDownProblem]):
     keyed = True
     explain = TopDownExplained()
     can: ClassVar = {
-        "draft": "confide.mechanisms.topdown.strategy_file:draft_topdown",
-        "draft_from": "confide.mechanisms.topdown.strategy_file:draft_topdown_from",
+        "draft": "confide.mechanisms.topdown.spec:draft_topdown",
+        "draft_from": "confide.mechanisms.topdown.spec:draft_topdown_from",
         "board": "confide.mechanisms.topdown.board:TopDownBoard",
         "targets": "confide.inference.tuning:tune_topdown",
         "evaluate": "confide.mechanisms.topdown.dossier:evaluate_topdown",

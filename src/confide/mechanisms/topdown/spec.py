@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from confide.documents import load_named
+from confide.inputs.proposals import OfficeFiles
+from confide.inputs.proposals.column_proposal import free_name
 from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
+from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.strategy_file import BLOCK, STRATEGY, StrategyFile, load_strategy
+from confide.releases.draft import BUDGET, LEDGER, SCHEMA, SPEC, Draft, office_files, office_values, one_of, schema_text
 from confide.releases.spec import AreaPart, DataPart, ExplainedOutput, FilePath, GeographyPart, Part, Problem, Spec
+from confide.report.render import render
+from confide.schema import DETAILED, TOTAL
 
 
 class CountedPart(Part):
@@ -182,3 +193,99 @@ class TopDownSpec(Spec):
             for position, name in enumerate(self.output.table_levels or [])
             if name not in names
         ]
+
+
+# The draft of a spec for a strategy that ships.
+
+
+PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
+"""The products of the 2020 Census: strategies that ship, and what they are about."""
+OWN_PRODUCTS = {"pl94-persons-2026": "persons"}
+"""The same with shares of our own."""
+QUARTERS = tuple(f"gq{kind}" for kind in range(1, 8))
+
+
+def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **values: str) -> str:
+    """The text of a spec of a product.
+
+    Args:
+        strategy: The strategy of the product.
+        file: The name that the spec will have.
+        facilities: Whether the block table counts facilities (group quarters) by kind.
+        values: What differs from the draft: ``name``, ``title``.
+
+    Returns:
+        A commented TOML file.
+    """
+    about = (PRODUCTS | OWN_PRODUCTS)[strategy.id]
+    return render(
+        "topdown.toml.j2",
+        **{"name": about, "title": strategy.title} | values,
+        strategy=strategy,
+        attributes=["geocode", *(attribute.name for attribute in strategy.schema.attributes)],
+        counted=about == "units",
+        facilities=facilities,
+        quarters=QUARTERS,
+        ledger=LEDGER,
+        budget=str(strategy.budget),
+        of_2020=strategy.id in PRODUCTS,
+        file=file,
+    )
+
+
+def with_tree_evidence(name: str) -> str:
+    """The file of a strategy that ships, with tree evidence.
+
+    >>> 'evidence = "tree"' in with_tree_evidence("pl94-persons")
+    True
+    """
+    text = load_named(name, Path(), StrategyFile, kind=STRATEGY).text
+    line = 'definition = "zcdp"\n'
+    return text.replace(line, f'{line}evidence = "tree"\n', 1)
+
+
+# A strategy for an office's own schema: every attribute, and all of them crossed, with one share on every level.
+
+
+OWN_STRATEGY, FEWER = "strategy.toml", "estimated.toml"
+
+
+def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, str]:
+    """The files beside a spec of TopDown: schema, strategy and, where a histogram of all attributes would be too large
+    for every place, a second schema with those that are estimated.
+
+    Args:
+        office: The files, with what is proposed of them.
+        named: What the spec is filled with.
+    """
+    files = office_files(office)
+    kept = office.few_attributes
+    others = [each for each in office.attributes if each not in kept]
+    if others:
+        files[FEWER] = schema_text(office.records, kept)
+    variables = [free_name(each.name) for each in kept]
+    queries = [TOTAL, *(variables if len(variables) > 1 else ()), DETAILED]
+    facts = {
+        "schema_file": FEWER if others else SCHEMA,
+        "not_estimated": [each.name for each in others],
+        "queries": queries,
+        "chain": variables[0] if len(variables) > 1 else None,
+    }
+    return files | {OWN_STRATEGY: render("own_strategy.toml.j2", **{**named, **facts})}
+
+
+def draft_topdown(product: str | None, values: Mapping[str, str]) -> Draft:
+    """The spec that ``confide new topdown`` writes."""
+    strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")
+    return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
+
+
+def draft_topdown_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+    """The same for an office's own files."""
+    named = office_values(office, folder, "topdown", values) | {"schema": False}
+    return Draft(
+        render("own_topdown.toml.j2", **named),
+        Fraction(BUDGET),
+        files=strategy_files(office, named | {"level_names": [*named["level_names"][:-1], BLOCK]}),
+        secret=True,
+    )
