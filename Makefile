@@ -126,7 +126,7 @@ $(NEWEST)/.ready: pyproject.toml
 
 # Pages for `man confide` and its commands, from the commands themselves.
 man: setup
-	$(BIN)/python -m confide.cli.man_pages man
+	$(BIN)/python tools/man_pages.py man
 
 # The walks of docs/walks: what `confide run` enters on its way to the sealed folder, and the modules between the first
 # record and the seal, from the examples of the contract.

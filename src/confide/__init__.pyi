@@ -17,8 +17,6 @@ from confide.api import check as check
 from confide.api import destroy_key as destroy_key
 from confide.api import evaluate as evaluate
 from confide.api import json_schema as json_schema
-from confide.api import new as new
-from confide.api import new_schema as new_schema
 from confide.api import new_signature_key as new_signature_key
 from confide.api import perturb_cells as perturb_cells
 from confide.api import reconcile as reconcile
@@ -26,6 +24,8 @@ from confide.api import replay as replay
 from confide.api import run as run
 from confide.api import sign_release as sign_release
 from confide.api import verify as verify
+from confide.drafting import new as new
+from confide.drafting import new_schema as new_schema
 from confide.in_memory import open_ledger as open_ledger
 from confide.in_memory import protect as protect
 from confide.in_memory import tabulate as tabulate

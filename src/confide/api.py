@@ -8,50 +8,31 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confide.confidential import Confidential
 from confide.engines import LocalEngine
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact
-from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
 from confide.inputs.spelled import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
-from confide.registry import DRAFTS, named
 from confide.releases import check as checking
 from confide.releases import evaluate as evaluating
 from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
-from confide.releases.abilities import DRAFT, DRAFT_FROM, EVALUATE, RESIDUALS
+from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
-from confide.releases.draft import (
-    AREAS,
-    LEDGER,
-    SPEC,
-    Draft,
-    keep_secrets,
-    new_ledger,
-    one_of,
-    relative,
-    schema_text,
-    there_already,
-    unknown_name,
-    write_spec,
-)
 from confide.releases.evaluate import Residuals
 from confide.releases.folder import MANIFEST, release_of, sha256_of
-from confide.releases.ledger import Ledger, RunRecord, read_witness
+from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan, in_plural
+from confide.releases.plan import Plan
 from confide.releases.progress import Progress, Silent
 from confide.releases.replay import Replay
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
@@ -60,244 +41,12 @@ from confide.releases.signature import Signer, read_public_key
 from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
-from confide.releases.workspace import Workspace, changed, no_room_is_an_error, recall_key
+from confide.releases.workspace import Workspace, changed, recall_key
 from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
     from confide.mechanisms.cellkey.given import PerturbedTable
     from confide.releases.noise_audit import NoiseAudit
-
-
-@dataclass(frozen=True)
-class NewSpec:
-    """A spec to start from, and the ledger that was opened for it, if one was."""
-
-    spec: Path
-    ledger: Path | None
-    said: tuple[str, ...] = ()
-    """What was guessed of an office's own files."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values for ``--json``."""
-        answer = {"ok": True, "spec": str(self.spec), "ledger": None if self.ledger is None else str(self.ledger)}
-        return answer | ({"said": list(self.said)} if self.said else {})
-
-
-def new(
-    mechanism: str,
-    folder: str | Path,
-    *,
-    product: str | None = None,
-    method: str | None = None,
-    open_ledger: bool | None = None,
-    from_file: str | Path | None = None,
-    geography: str | Path | None = None,
-    merged: Mapping[str, str] | None = None,
-    household: str | None = None,
-    place: str | None = None,
-    ledger_file: str | Path | None = None,
-    schema: str | Path | None = None,
-    **values: str,
-) -> NewSpec:
-    """Writes a commented spec to start from; where it comes with a budget, with a ledger of that budget.
-
-    Args:
-        mechanism: The name of a mechanism, or ``comparison``.
-        folder: Where ``spec.toml`` is written; a spec that is there already is never replaced.
-        product: Which product of the mechanism, where it has several.
-        method: Which method of the mechanism, where it has several, such as ``permutation`` of ``swapping``.
-        open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
-        from_file: An office's own records, CSV, Parquet or Excel: schema and spec are proposed from them, and become
-            public only when the curator keeps them.
-        geography: With ``from_file``: the file of areas, one row for each of the smallest, or a code list. Without it,
-            a table of areas is proposed from the columns of the records, and is public only when the curator keeps it.
-        merged: With ``from_file``: old codes of areas, and the code that each has now.
-        household: With ``from_file``: the column that identifies households.
-        place: With ``from_file`` and without ``geography``: the column with the code of the smallest area.
-        ledger_file: With ``from_file``: the ledger that the data set has already; none is opened then.
-        schema: With ``from_file``: a schema file that the curator has looked at, taken in place of a proposal.
-        values: What differs from the draft, such as ``name`` or ``title``.
-
-    Returns:
-        The paths of the spec and of the ledger.
-    """
-    folder = Path(folder)
-    if method is not None:
-        known = MECHANISMS[mechanism].methods if mechanism in MECHANISMS else ()
-        if not known:
-            raise unknown_name("method", f"{mechanism!r} has no methods to choose from", method, "no --method")
-        values = {**values, "method": one_of("method", method, known)}
-    said: tuple[str, ...] = ()
-    if from_file is None:
-        draft = _draft(mechanism, product, values)
-    else:
-        if ledger_file is not None:
-            values, open_ledger = {**values, "ledger": relative(Path(ledger_file), folder)}, False
-        elif open_ledger is not False:
-            no_second_ledger(mechanism, Path(from_file))
-        office = look_at_office(
-            from_file, geography, mechanism, merged=merged, household=household, place=place, schema=schema
-        )
-        draft, said = _office_draft(mechanism, office, folder, values), office_in_words(office)
-    with no_room_is_an_error(folder):
-        for name in draft.files:
-            if (folder / name).exists():
-                raise there_already(folder / name, "a file of this name")
-        folder.mkdir(parents=True, exist_ok=True)
-        write_spec(folder / SPEC, draft.text, secret=draft.secret)
-        keep_secrets(folder, draft.secrets)
-        for name, text in draft.files.items():
-            write_text(folder / name, text, mode=0o600)
-        if draft.prepare is not None:
-            draft.prepare(folder)
-        if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
-            return NewSpec(folder / SPEC, None, said)
-        note = "opened by confide new for one release"
-        ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
-        return NewSpec(folder / SPEC, ledger, said)
-
-
-def no_second_ledger(mechanism: str, records: Path) -> None:
-    """Raises if a ledger would be opened for records that have one: the spending of two would add up unseen."""
-    accounted = mechanism in MECHANISMS and MECHANISMS[mechanism].accounted
-    if accounted and (noted := read_witness(records)):
-        raise ParameterError(
-            "second-ledger",
-            "these records already have a ledger, and a new one would not know what was spent",
-            where=Place(file=str(records)),
-            found="the ledger of " + ", ".join(sorted({repr(one.data_set) for one in noted})),
-            expected="one ledger for each data set",
-            remedy="name that ledger: --ledger-file FILE; to write a spec without a ledger: --no-ledger",
-        )
-
-
-@dataclass(frozen=True)
-class NewSchema:
-    """A proposed schema: its file, if it was written, and its text, which is confidential until somebody keeps it."""
-
-    file: Path | None
-    text: Confidential[str]
-    said: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """What may be printed, as plain values for ``--json``."""
-        return {"ok": True, "schema": None if self.file is None else str(self.file), "said": list(self.said)}
-
-
-def new_schema(
-    file: str | Path, out: str | Path | None = None, *, columns: Sequence[ColumnProposal] | None = None
-) -> NewSchema:
-    """Looks at a CSV, Parquet or Excel file, and proposes a schema for it.
-
-    Args:
-        file: The records.
-        out: A new file for the schema, which only its owner may read; without it nothing is written.
-        columns: What somebody made of the proposal, in place of it.
-
-    Returns:
-        The schema, and what was guessed of the layout. Its domains are what occurs in the records: they become public
-        only when the curator keeps the file.
-    """
-    office = look_at_office(file, None, None)
-    text = schema_text(office.records, office.columns if columns is None else columns)
-    target = None if out is None else Path(out)
-    if target is not None:
-        if target.exists():
-            raise there_already(target, "a file of this name")
-        with no_room_is_an_error(target.parent):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_text(target, text, mode=0o600)
-    return NewSchema(target, Confidential(text), office_in_words(office))
-
-
-def look_at_office(
-    records: str | Path,
-    geography: str | Path | None,
-    mechanism: str | None,
-    *,
-    merged: Mapping[str, str] | None = None,
-    household: str | None = None,
-    place: str | None = None,
-    schema: str | Path | None = None,
-) -> OfficeFiles:
-    """What an office's files look like; without a ``mechanism``, the columns alone and no geography."""
-    if geography is not None and place is not None:
-        raise ParameterError(
-            "two-geographies",
-            "--place names a column of areas of the records, and --geography gives the areas in a file",
-            where=Place(path="--place"),
-            found="both",
-            expected="one of the two",
-            remedy="leave out --place: the column is found by the codes of the file",
-        )
-    with tempfile.TemporaryDirectory(prefix="confide-new-") as scratch, LocalEngine(Path(scratch)) as engine:
-        areas = None if geography is None else Path(geography)
-        return propose_office(
-            Path(records),
-            areas,
-            engine,
-            merged=merged,
-            household=household,
-            place=place,
-            schema=None if schema is None else Path(schema),
-            with_places=mechanism is not None,
-        )
-
-
-def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
-    draft_from = DRAFT_FROM.of(MECHANISMS[mechanism]) if mechanism in MECHANISMS else None
-    if draft_from is None:
-        what = "there is no draft of this from an office's own files"
-        raise unknown_name("mechanism", what, mechanism, "one of " + ", ".join(DRAFT_FROM.among(MECHANISMS)))
-    return draft_from(office, folder, values)
-
-
-def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
-    """What was guessed, in lines for a terminal: numbers and names of columns, and nothing that a row holds."""
-    lines = [office.records.in_words()] + ([] if office.areas is None else [office.areas.in_words()])
-    places = office.places
-    if places is not None:
-        above = [name for name, _ in places.levels]
-        lines.append(
-            f"areas: the smallest are in column {places.block!r}; levels: {' > '.join([*above, places.smallest])}"
-        )
-        if places.areas:
-            lines.append(f"areas that cut across these levels, which you may add: {', '.join(places.areas)}")
-        if places.proposed:
-            lines.append(
-                f"{AREAS}: {places.proposed:,} areas, proposed from the records. Only you can read the file. It "
-                "becomes public when you keep it: look at every line, and add the areas where nobody was counted."
-            )
-        if places.without_place:
-            lines.append(
-                f"records without a code in {places.block!r}: {places.without_place:,}; give each of them an area"
-            )
-        if places.aliases:
-            by_name = f"; {places.by_name} guessed by name: check [geography] aliases" if places.by_name else ""
-            number = sum(map(len, places.aliases.values()))
-            lines.append(f"codes of areas that merged into others: {number}{by_name}")
-        if places.unknown:
-            lines.append(
-                f"codes of areas that are not in {office.areas.source.file if office.areas else ''}: {places.unknown}; "
-                "give the new code of each, with --merged OLD=NEW or in [geography] aliases"
-            )
-    for column in office.attributes:
-        said = [in_plural(column.size, "level")]
-        said += ["a range"] if column.bounds else []
-        said += [f"{len(column.aliases)} with aliases"] if column.aliases else []
-        said += ["missing values"] if column.missing else []
-        lines.append(f"{column.name}: {', '.join(said)}")
-    return (*lines, *(f"{column.name}: left out; {column.left_out}" for column in office.left_out))
-
-
-def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
-    """The draft of a mechanism, or of a comparison, which is none; raises with the names that there are."""
-    draft = DRAFT.of(MECHANISMS[name]) if name in MECHANISMS else None
-    if draft is not None:
-        return draft(product, values)
-    one_of("mechanism", name, [*DRAFT.among(MECHANISMS), *DRAFTS])
-    other: Draft = named(DRAFTS[name])(product, values)
-    return other
 
 
 def check(

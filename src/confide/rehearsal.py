@@ -92,6 +92,11 @@ class Rehearsal(TypedAnswer):
         """The certificate, or the statement."""
         return self.run.release / ("certificate.html" if self.run.plan.has_loss else "statement.html")
 
+    @property
+    def ok(self) -> bool:
+        """Whether the release verifies."""
+        return self.verification.ok
+
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         estimate = self.estimate()

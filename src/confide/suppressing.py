@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress as suppress_errors
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -87,7 +87,7 @@ def suppress(
     unit: Exact | None = None,
     total: Mapping[str, str] | None = None,
     hierarchy: Mapping[str, str] | None = None,
-    missing: str | None = None,
+    missing: Literal["zero"] | None = None,
     zeros: Zeros = "secondary",
     singletons: bool = True,
     method: Method = "auto",
@@ -114,8 +114,8 @@ def suppress(
         method: How the other hidden cells are found.
         keep: Margins that are never hidden unless primary, such as ``total``.
         title: A title for people.
-        formats: What is written: ``parquet``, ``csv``, ``sdmx-csv``, ``xlsx``, ``csvw``, ``argus``. By default
-            ``parquet`` and ``csv``, and ``argus`` too where the table is one of tau-ARGUS.
+        formats: What is written: ``parquet``, ``csv``, ``sdmx-csv``, ``xlsx``, ``csvw``, ``registry``, ``argus``. By
+            default ``parquet`` and ``csv``, and ``argus`` too where the table is one of tau-ARGUS.
         ignore: Columns that are used for nothing; any other is one of what is protected.
         progress: Is told of stages; nobody by default.
 

@@ -17,7 +17,7 @@ from tests.kits.swapping import release_of as swapped
 from tests.kits.topdown import write_small_state, write_spec
 
 import confide
-from confide import api
+from confide import drafting
 from confide.errors import ConfideError
 from confide.lab.attacks.reconstruction import NoiseBound, read_source, reconstruct
 
@@ -119,7 +119,7 @@ def test_swapped_records_and_swapped_tables(tmp_path: Path) -> None:
 
 
 def test_suppressed_tables_are_exact_with_holes(project: Path) -> None:
-    spec = api.new("suppression", project / "suppressed").spec
+    spec = drafting.new("suppression", project / "suppressed").spec
     text = spec.read_text()
     assert "threshold = 3" in text
     spec.write_text(text.replace("threshold = 3", "threshold = 30"))

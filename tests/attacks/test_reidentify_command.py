@@ -10,25 +10,16 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-import typer
 from typer.testing import CliRunner
 
+from confide.cli.main import app
 from confide.errors import InputError, ParameterError
 from confide.lab.attacks.reidentification import Role, parse_columns, read_people
-from confide.lab.commands.attack_reidentify import reidentify
 from confide.report import charts
-
-app = typer.Typer()
-app.command()(reidentify)
-
-
-@app.command()
-def other() -> None:
-    """A second command, so that the first keeps its name."""
 
 
 def run(*words, code=0):
-    result = CliRunner().invoke(app, ["reidentify", *map(str, words)], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(app, ["attack", "reidentify", *map(str, words)], env={"COLUMNS": "160"})
     assert result.exit_code == code, (result.output, result.exception)
     return result
 

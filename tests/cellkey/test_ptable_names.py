@@ -17,7 +17,7 @@ def test_names_are_those_of_the_spec_and_of_the_command() -> None:
     told = answer.design.settings.as_dict()
     assert (told["D"], told["V_exact"], told["js"], told["pstay"], told["mono"]) == (4, "3/2", 1, "1/5", False)
     shown = CliRunner().invoke(
-        app, ["ptable", "-D", "4", "-V", "3/2", "--js", "1", "--pstay", "1/5", "--no-mono", "--json"]
+        app, ["cellkey", "ptable", "-D", "4", "-V", "3/2", "--js", "1", "--pstay", "1/5", "--no-mono", "--json"]
     )
     assert answer.table.fingerprint in shown.stdout
 
@@ -59,7 +59,9 @@ ABSURD = (
 
 @pytest.mark.parametrize("V", ABSURD)
 def test_an_absurd_variance_is_a_finding(V: str) -> None:
-    shown = CliRunner().invoke(app, ["ptable", "-D", "5", f"-V{V}"] if V else ["ptable", "-D", "5", "-V", ""])
+    shown = CliRunner().invoke(
+        app, ["cellkey", "ptable", "-D", "5", f"-V{V}"] if V else ["cellkey", "ptable", "-D", "5", "-V", ""]
+    )
     assert isinstance(shown.exception, ConfideError), V[:20]
     assert all(len(finding.found or "") < 200 for finding in shown.exception.findings)
     with pytest.raises(ConfideError):
@@ -88,5 +90,5 @@ def test_an_absurd_variance_is_a_finding(V: str) -> None:
     ],
 )
 def test_other_absurd_sizes_are_findings(arguments: list[str]) -> None:
-    shown = CliRunner().invoke(app, ["ptable", *arguments, "-V", "2"])
+    shown = CliRunner().invoke(app, ["cellkey", "ptable", *arguments, "-V", "2"])
     assert isinstance(shown.exception, ConfideError)

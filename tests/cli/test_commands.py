@@ -17,7 +17,7 @@ import pytest
 from tests.kits.small import KEY
 from typer.testing import CliRunner
 
-from confide import api
+from confide import api, drafting
 from confide.cli.main import app, main
 from confide.lab.population import Population, write_official
 
@@ -200,7 +200,7 @@ def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path,
     drafted = [name for name in api.MECHANISMS.own if api.MECHANISMS[name].draft(None, {}) is not None]
     assert set(api.MECHANISMS.own) - set(drafted) == {"postprocess"}
     for mechanism in drafted:
-        template = api.new(mechanism, tmp_path / mechanism).spec
+        template = drafting.new(mechanism, tmp_path / mechanism).spec
         validator.validate(tomllib.loads(template.read_text()))
     for key, value in (("budget", 0.5), ("budget", "-1"), ("definition", "renyi"), ("surprise", 1)):
         wrong = spec | {"privacy": spec["privacy"] | {key: value}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -12,13 +13,17 @@ from pathlib import Path
 import pytest
 
 from confide.cli.main import Commands
-from confide.cli.man_pages import man_pages, write_man_pages
 
 ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("man_pages", ROOT / "tools" / "man_pages.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+TOOL = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(TOOL)
 
 
 def test_every_command_has_a_page_with_its_options(tmp_path: Path) -> None:
-    pages = man_pages()
+    pages = TOOL.man_pages()
     assert {f"confide-{command.called}.1" for command in Commands.later} | {"confide.1"} <= set(pages)
     assert "confide-ledger-open.1" in pages
     page = pages["confide-rehearse.1"]
@@ -26,14 +31,14 @@ def test_every_command_has_a_page_with_its_options(tmp_path: Path) -> None:
     assert "\\-\\-json" in page
     assert page.startswith('.TH "CONFIDE-REHEARSE" "1"')
     assert not re.search(r"\[/?(bold|dim)", page)
-    files = write_man_pages(tmp_path)
+    files = TOOL.write_man_pages(tmp_path)
     assert len(files) == len(pages)
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="no man on this machine")
 @pytest.mark.process
 def test_man_reads_them(tmp_path: Path) -> None:
-    (file,) = [path for path in write_man_pages(tmp_path) if path.name == "confide-run.1"]
+    (file,) = [path for path in TOOL.write_man_pages(tmp_path) if path.name == "confide-run.1"]
     shown = subprocess.run(["man", "-l", file], capture_output=True, text=True, check=True)
     assert "EXIT STATUS" in shown.stdout
     assert shown.stderr == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from confide import api
+from confide import drafting
 from confide.errors import SpecError
 from confide.lab.comparison.comparison_spec import DEFAULT, AttackPart, load_comparison
 
@@ -23,7 +23,7 @@ def findings(tmp_path: Path, text: str):
 
 
 def test_the_template_says_what_the_defaults_are(tmp_path: Path) -> None:
-    made = api.new("comparison", tmp_path)
+    made = drafting.new("comparison", tmp_path)
     assert made.ledger is None
     spec = load_comparison(made.spec).spec
     assert tuple(spec.protections) == DEFAULT

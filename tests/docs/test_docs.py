@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from confide import api
+from confide import api, drafting
 from confide.cli.main import app
 from confide.documents import parse_schema
 from confide.mechanisms.tables.spec import TablesSpec
@@ -136,7 +136,7 @@ def test_the_python_of_the_readme_runs(
     population_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     census = tmp_path / "census"
-    api.new("tables", census, open_ledger=False)
+    drafting.new("tables", census, open_ledger=False)
     for name in ("persons.parquet", "blocks.parquet"):
         shutil.copy(population_folder / name, census / name)
     Ledger.open_new(

@@ -15,7 +15,7 @@ import pytest
 from tests.kits.bad_input import SCHEMA, SPEC
 from tests.kits.safetab import config
 
-from confide import api
+from confide import api, drafting
 from confide.documents import FOLDER, load_schema
 from confide.errors import ConfideError, Finding
 from confide.geography import Geolevel, Spine
@@ -41,7 +41,7 @@ def topdown_output(key: str) -> Callable[[Path], object]:
     """The output settings as a TopDown spec names them."""
 
     def read(path: Path) -> object:
-        made = api.new("topdown", path.parent / "project")
+        made = drafting.new("topdown", path.parent / "project")
         text = made.spec.read_text(encoding="utf-8")
         output = f'[output]\n{key} = "../{path.name}"\n'
         output += 'tables = []\nmicrodata = ["records", "mdf"]\n' if key == "layout" else 'microdata = ["records"]\n'

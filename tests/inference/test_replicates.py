@@ -20,7 +20,7 @@ import pytest
 from tests.kits import commands
 
 import confide
-from confide.cli.rehearse import show_replicates as show
+from confide.cli.infer import show_replicates as show
 from confide.errors import ConfideError
 from confide.inference import replicates as room
 from confide.inference.pooled_errors import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kits.studio import entered
 
 import confide
-from confide import api
+from confide import drafting
 from confide.errors import ConfideError
 from confide.inputs.proposals.place_proposal import PlaceCounts, household_areas, identifies_households
 
@@ -55,7 +55,7 @@ def test_a_file_of_households_is_no_file_of_areas(tmp_path: Path, key: str, othe
         if "place" in given_areas and others:
             continue
         with pytest.raises(ConfideError) as refusal:
-            api.new("tables", tmp_path / "out", from_file=people, **given_areas)
+            drafting.new("tables", tmp_path / "out", from_file=people, **given_areas)
         (finding,) = refusal.value.findings
         assert finding.code == CODE
         assert "--household" in str(finding.remedy)
@@ -66,7 +66,7 @@ def test_a_file_of_households_is_no_file_of_areas(tmp_path: Path, key: str, othe
 @pytest.mark.parametrize("number", [12, 80, 400])
 def test_true_areas_are_taken_however_small(tmp_path: Path, number: int) -> None:
     people, areas = two_files(tmp_path, blocks(number), "block")
-    drafted = api.new("tables", tmp_path / "out", from_file=people, geography=areas)
+    drafted = drafting.new("tables", tmp_path / "out", from_file=people, geography=areas)
     assert not [finding for finding in confide.check(drafted.spec).findings if finding.code == CODE]
 
 
@@ -77,7 +77,7 @@ def test_a_spec_that_somebody_wrote_is_refused_too(tmp_path: Path, key: str, oth
     if key != "code":
         areas.write_text(areas.read_text().replace(key, "code", 1))
         people.write_text(people.read_text().replace(key, "code", 1))
-    drafted = api.new("tables", tmp_path / "out", from_file=people, geography=areas)
+    drafted = drafting.new("tables", tmp_path / "out", from_file=people, geography=areas)
     assert not confide.check(drafted.spec).errors
     two_files(tmp_path, [*households(number)], key, others)
     if key != "code":
@@ -101,7 +101,7 @@ def test_a_place_that_holds_one_household_each_is_one(tmp_path: Path) -> None:
     lines = people.read_text().splitlines()
     people.write_text("\n".join([lines[0] + ",hh", *(f"{line},h{line.split(',')[1]}" for line in lines[1:])]))
     with pytest.raises(ConfideError, match="households or dwellings"):
-        api.new("tables", tmp_path / "out", from_file=people, geography=tmp_path / "areas.csv")
+        drafting.new("tables", tmp_path / "out", from_file=people, geography=tmp_path / "areas.csv")
 
 
 @settings(max_examples=60, deadline=None)

@@ -14,7 +14,7 @@ from tests.kits.messy_office import messy_office
 from tests.kits.studio import ORIGIN, Answer, Visitor, entered, studio_of
 
 import confide
-from confide import api
+from confide import drafting
 from confide.errors import ConfideError
 from confide.inputs.proposals import ColumnProposal, propose_column, read_column
 from confide.releases.ledger import Ledger
@@ -141,7 +141,7 @@ def test_it_writes_what_the_command_line_writes_and_leads_to_the_cockpit(office:
     assert written["attributes"]["kön"]["levels"] == [["F", "women"], ["M", "men"]]
     assert written["attributes"]["kön"]["title"] == "Sex"
     assert (office / "office/schema.toml").read_text("utf-8") == schema.read_text("utf-8")
-    again = api.new(
+    again = drafting.new(
         "tables", office / "again", from_file=office / "people.csv", geography=office / "areas.csv", schema=schema,
         merged={"017": "018"}, ledger_file=office / "again/data-set.ledger",
     )  # fmt: skip
@@ -245,7 +245,7 @@ def test_a_given_schema_is_taken_as_it_is_and_must_fit_the_columns(office: Path)
     schema = office / "own.toml"
     text = 'id = "own"\nprovenance = "by hand"\n[attributes.civil]\nlevels = [["married", "yes"], ["x", "no"]]\n'
     schema.write_text(text)
-    drafted = api.new(
+    drafted = drafting.new(
         "tables", office / "office", from_file=office / "people.csv", geography=office / "areas.csv", schema=schema
     )
     assert (office / "office/schema.toml").read_text() == text
@@ -253,14 +253,16 @@ def test_a_given_schema_is_taken_as_it_is_and_must_fit_the_columns(office: Path)
     assert [table["variables"] for table in tables] == [["civil"]]
     schema.write_text(text.replace("attributes.civil", "attributes.other"))
     with pytest.raises(ConfideError) as error:
-        api.new("tables", office / "b", from_file=office / "people.csv", geography=office / "areas.csv", schema=schema)
+        drafting.new(
+            "tables", office / "b", from_file=office / "people.csv", geography=office / "areas.csv", schema=schema
+        )
     assert error.value.findings[0].code == "missing-column"
 
 
 def test_a_proposal_reads_the_same_as_the_schema_that_is_written(office: Path) -> None:
-    text = api.new_schema(office / "people.csv").text.reveal("a test, of made-up people")
+    text = drafting.new_schema(office / "people.csv").text.reveal("a test, of made-up people")
     written: dict[str, Any] = tomllib.loads(text)["attributes"]
-    looked = api.look_at_office(office / "people.csv", None, None)
+    looked = drafting.look_at_office(office / "people.csv", None, None)
     for column in looked.attributes:
         own = json.loads(json.dumps(column.schema_values))
         own.pop("trim")

@@ -18,7 +18,7 @@ from tests.kits.labelled import read_labelled
 from typer.testing import CliRunner
 
 import confide
-from confide import api
+from confide import api, drafting
 from confide.cli.main import app
 from confide.errors import ConfideError
 from confide.mechanisms.suppression.crossing import of_attribute
@@ -284,7 +284,7 @@ def test_evaluate_tells_the_curator_what_was_lost(made: Path) -> None:
 def test_areas_and_magnitudes(population_folder: Path, tmp_path: Path) -> None:
     for name in ("persons.parquet", "blocks.parquet"):
         shutil.copy(population_folder / name, tmp_path / name)
-    api.new("suppression", tmp_path)
+    drafting.new("suppression", tmp_path)
     assert not api.check(tmp_path / "spec.toml").errors
     release = confide.run(tmp_path / "spec.toml").release
     assert api.verify(release).ok

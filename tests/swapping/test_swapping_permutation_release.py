@@ -21,7 +21,7 @@ from tests.kits.swapping import KEY, TARGETED, block_table, correct, failed, rel
 from typer.testing import CliRunner
 
 import confide
-from confide import api
+from confide import api, drafting
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.swapping import permutation, swap_records, swap_settings
@@ -316,11 +316,11 @@ def test_a_new_spec_of_each_method_can_be_run(population_folder: Path, tmp_path:
 def test_methods_that_there_are_not(tmp_path: Path) -> None:
     for mechanism, method in (("swapping", "magic"), ("tables", "permutation"), ("comparison", "permutation")):
         with pytest.raises(ParameterError) as refused:
-            api.new(mechanism, tmp_path / mechanism, method=method)
+            drafting.new(mechanism, tmp_path / mechanism, method=method)
         assert [finding.code for finding in refused.value.findings] == ["method"]
         assert not (tmp_path / mechanism).exists()
     with pytest.raises(ParameterError):
-        api.new("swapping", tmp_path / "both", product="light", method="permutation")
+        drafting.new("swapping", tmp_path / "both", product="light", method="permutation")
 
 
 def test_recodes_in_memory_as_in_a_spec(tmp_path: Path) -> None:

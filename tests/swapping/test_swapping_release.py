@@ -20,7 +20,7 @@ from tests.kits.swapping import KEY, TARGETED, block_table, release_of, town, tr
 from typer.testing import CliRunner
 
 import confide
-from confide import api
+from confide import api, drafting
 from confide.cli.main import app
 from confide.errors import RunError
 from confide.lab.population import Population
@@ -166,7 +166,7 @@ def test_another_key_gives_another_release_and_a_system_key_no_stamp(release: Pa
 
 CHILD = """
 import os, sys
-from confide import api
+from confide import api, drafting
 from confide.mechanisms.swapping import mechanism as pipeline
 real, place = getattr(pipeline, sys.argv[2]), sys.argv[2]
 def die(*arguments, **named):
@@ -348,7 +348,7 @@ def test_check_and_run_say_that_no_budget_is_spent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("product", [None, "light", "heavy"])
 def test_a_new_spec_can_be_run_on_made_up_people(population_folder: Path, tmp_path: Path, product: str | None) -> None:
-    made = api.new("swapping", tmp_path / "new", product=product)
+    made = drafting.new("swapping", tmp_path / "new", product=product)
     assert made.ledger is None
     assert made.spec.stat().st_mode & 0o077 == 0
     for name in ("persons.parquet", "blocks.parquet"):

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ParameterError
-from confide.lab.commands.noise_compare import _row
+from confide.lab.commands.risk_bounded import _row
 from confide.lab.risk.noise_comparison import (
     NoiseSetting,
     changed_counts,

@@ -1,18 +1,32 @@
-"""``confide account``: what a budget means."""
+"""``confide account``: what a budget means, and what noise does; and ``confide cellkey ptable``: perturbation tables.
+
+No records are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated
+from fractions import Fraction
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from confide.cli.show import Json, out, show_answer, table
-from confide.exact import down, fraction_up, up
+from confide.cli.requests import Given, Way, command, requests
+from confide.cli.show import Json, out, show_answer, show_findings, table
+from confide.exact import Exact, down, fraction_up, up
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
 from confide.mechanisms.topdown.strategy_file import account_strategy
+from confide.noise import CountNoise
+from confide.noise.fitting import NoiseKind, noise_law, noise_margin, noise_probabilities, noise_quantile
+from confide.noise.ptables import Design, EpsilonDeltaReading, PTable
+from confide.noise.ptables.ptable_answer import (
+    PTableAnswer,
+    bad_option,
+    perturbation_table,
+    perturbation_table_from,
+)
 from confide.privacy import PureDP
 from confide.releases.loss_account import (
     EpsilonOfRho,
@@ -32,28 +46,7 @@ WORDS = {
 }
 
 
-def strategy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A shipped strategy, or the path of a strategy file.")],
-    root: Annotated[
-        str | None, typer.Option(help="The root: for the shipped ones us, pr, or state for one state on its own.")
-    ] = None,
-    budget: Annotated[str | None, typer.Option(help="A rho in place of the strategy's own; the shares stay.")] = None,
-    renormalise: Annotated[
-        bool | None,
-        typer.Option(
-            "--renormalise/--keep-noise",
-            help="For a root cut from another: spend the whole budget, or keep the noise and spend less.",
-        ),
-    ] = None,
-    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
-    as_json: Json = False,
-) -> None:
-    """The cost of a TopDown strategy, whole and in parts, and the variance of each of its measurements."""
-    answer = account_strategy(name, root=root, budget=budget, renormalise=renormalise, delta=delta)
-    show_answer(answer, lambda: show_strategy(answer, delta), as_json=as_json)
-
-
-def show_strategy(account: StrategyAccount, delta: str) -> None:
+def show_strategy(account: StrategyAccount, delta: Exact) -> None:
     """The loss and the noise of a strategy."""
     chosen = account.strategy
     out.print(f"[bold]{chosen.title}[/] ({chosen.id}), root {chosen.root}: {' > '.join(chosen.level_names)}\n")
@@ -98,39 +91,7 @@ def _variances(account: StrategyAccount) -> None:
     table(["query", "cells ", *(f"{level} " for level in levels)], rows, title=title)
 
 
-def convert(
-    rho: Annotated[
-        str | None, typer.Option(help="A zCDP budget: an exact number such as 2.56 or 293764/114921.")
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Or an epsilon; the largest rho that keeps it is printed.")
-    ] = None,
-    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
-    as_json: Json = False,
-) -> None:
-    """Epsilon of a zCDP budget at a delta, three ways, each rounded up; or the rho of an epsilon, rounded down."""
-    if (rho is None) == (epsilon is None):
-        raise typer.BadParameter("give either --rho or --epsilon")
-    if epsilon is not None:
-        budget = rho_of_epsilon(epsilon, delta)
-        show_answer(budget, lambda: _show_rho(budget), as_json=as_json)
-        return
-    assert rho is not None
-    answer = epsilon_of_rho(rho, delta)
-    show_answer(answer, lambda: _show_epsilons(answer, delta), as_json=as_json)
-
-
-def release(
-    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
-    delta: Annotated[str, typer.Option(help="The delta at which epsilon is stated.")] = "1e-10",
-    as_json: Json = False,
-) -> None:
-    """The cost of a release, composed anew from its measurements, with its privacy loss distribution."""
-    answer = account_release(folder, delta)
-    show_answer(answer, lambda: show_release(answer, delta), as_json=as_json)
-
-
-def show_release(answer: ReleaseAccount, delta: str) -> None:
+def show_release(answer: ReleaseAccount, delta: Exact) -> None:
     """The cost of a release, in every way that it can be stated."""
     plan, ways, bracket = answer.plan, answer.epsilons, answer.loss_distribution
     if not plan.has_loss:
@@ -159,10 +120,254 @@ def _show_rho(answer: RhoOfEpsilon) -> None:
     out.print(f"{text} gives at most epsilon {answer.epsilon} at delta {answer.delta}.")
 
 
-def _show_epsilons(answer: EpsilonOfRho, delta: str) -> None:
+def _show_epsilons(answer: EpsilonOfRho, delta: Exact) -> None:
     _table(answer.epsilons)
     out.print(f"\nrho = {answer.rho} at delta = {delta}; every figure is rounded up.")
 
 
 def _table(ways: Mapping[str, float]) -> None:
     table(["epsilon ", "by"], [(up(value, 4), WORDS[name]) for name, value in ways.items()])
+
+
+def _one_of_both(values: dict[str, Any]) -> None:
+    if ("rho" in values) == ("epsilon" in values):
+        raise typer.BadParameter("give either --rho or --epsilon")
+
+
+strategy = command(
+    "The cost of a TopDown strategy, whole and in parts, and the variance of each of its measurements.",
+    account_strategy,
+    show_strategy,
+    options={"name": "NAME", "renormalise": "--renormalise/--keep-noise"},
+)
+convert = command(
+    "Epsilon of a zCDP budget at a delta, three ways, each rounded up; or the rho of an epsilon, rounded down.",
+    epsilon_of_rho,
+    _show_epsilons,
+    prepare=_one_of_both,
+    others={"epsilon": Way(rho_of_epsilon, _show_rho)},
+)
+release = command(
+    "The cost of a release, composed anew from its measurements, with its privacy loss distribution.",
+    account_release,
+    show_release,
+    options={"folder": "RELEASE"},
+)
+
+
+LawOption = Annotated[NoiseKind, typer.Option("--law", help="The noise law.")]
+Sigma2 = Annotated[str | None, typer.Option("--sigma2", help="The parameter of a discrete Gaussian (exact).")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The parameter of a two-sided geometric (exact).")]
+Bound = Annotated[int | None, typer.Option("--bound", help="The largest noise, for a truncated law.")]
+Probability = Annotated[str, typer.Option("-p", "--probability", help="A probability between 0 and 1 (exact).")]
+
+TITLES = {
+    NoiseKind.GEOMETRIC: "geometric",
+    NoiseKind.GAUSSIAN: "Gaussian",
+    NoiseKind.TRUNCATED_GEOMETRIC: "truncated geometric",
+    NoiseKind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
+}
+
+
+def _law(kind: NoiseKind, sigma2: str | None, epsilon: str | None, bound: int | None) -> CountNoise:
+    parameter, other = (epsilon, sigma2) if kind.by_epsilon else (sigma2, epsilon)
+    if parameter is None or other is not None:
+        raise typer.BadParameter(f"{kind.value} takes {'--epsilon' if kind.by_epsilon else '--sigma2'}")
+    if kind.bounded != (bound is not None):
+        raise typer.BadParameter(f"{kind.value} takes {'a' if kind.bounded else 'no'} --bound")
+    return noise_law(kind, sigma2=sigma2, epsilon=epsilon, bound=bound)
+
+
+def pmf(
+    law: LawOption,
+    at: Annotated[str, typer.Option(help="Whole numbers, separated by commas.")],
+    sigma2: Sigma2 = None,
+    epsilon: Epsilon = None,
+    bound: Bound = None,
+    as_json: Json = False,
+) -> None:
+    """The probability of values of the noise, and of values up to them."""
+    chosen = _law(law, sigma2, epsilon, bound)
+    try:
+        points = [int(point) for point in at.split(",")]
+    except ValueError:
+        raise typer.BadParameter("--at takes whole numbers, separated by commas") from None
+    answer = noise_probabilities(chosen, points)
+    rows = [
+        (x, f"{pmf:.10g}", f"{cdf:.10g}") for x, pmf, cdf in zip(answer.values, answer.pmf, answer.cdf, strict=True)
+    ]
+    show_answer(answer, lambda: table(["x ", "P(noise = x) ", "P(noise ≤ x) "], rows), as_json=as_json)
+
+
+def quantile(
+    law: LawOption,
+    probability: Probability,
+    sigma2: Sigma2 = None,
+    epsilon: Epsilon = None,
+    bound: Bound = None,
+    as_json: Json = False,
+) -> None:
+    """The smallest value that the noise stays at or below with a probability."""
+    answer = noise_quantile(_law(law, sigma2, epsilon, bound), probability)
+    text = f"The noise is at most {answer.quantile} with probability {probability}."
+    show_answer(answer, lambda: out.print(text), as_json=as_json)
+
+
+def margin(
+    law: LawOption,
+    probability: Probability = "0.95",
+    sigma2: Sigma2 = None,
+    epsilon: Epsilon = None,
+    bound: Bound = None,
+    as_json: Json = False,
+) -> None:
+    """The noise margin: the smallest distance from zero that the noise keeps within with a probability."""
+    answer = noise_margin(_law(law, sigma2, epsilon, bound), probability)
+    text = f"The noise is within ±{answer.noise_margin} with probability {probability}"
+    show_answer(answer, lambda: out.print(f"{text}; its variance is {answer.variance:.6g}."), as_json=as_json)
+
+
+# ``confide cellkey ptable``: make, check, convert and show perturbation tables of the cell key method.
+
+
+def _settings_or_a_file(values: dict[str, Any]) -> None:
+    settings = [
+        each.name for each in requests(perturbation_table) if values.get(each.name, each.default) != each.default
+    ]
+    if "path" not in values and not {"D", "V"} <= set(values):
+        raise bad_option("-D", "a table needs a largest noise and a variance", "both -D and -V, or --import")
+    if "path" in values and not {"kind", "modify_at", "seed", "form", "out"} >= set(settings):
+        raise bad_option("--import", "a table that is read has its settings already", "--import with no settings")
+
+
+def show_ptable(answer: PTableAnswer) -> None:
+    """The text alone where it is not written to a file; else the table, its findings and its reading."""
+    if answer.text is not None and answer.out is None:
+        typer.echo(answer.text, nl=False)
+        return
+    if answer.design is not None:
+        show_design(answer.design)
+    else:
+        show_table(answer.table)
+    show_findings(answer.findings)
+    if answer.reading is not None:
+        show_reading(answer.reading)
+    out.print(f"\n{answer.table.modulus:,} keys, fingerprint {answer.table.fingerprint[:16]}")
+    if answer.out is not None:
+        out.print(f"Written: {escape(str(answer.out))}")
+
+
+_MOST_COLUMNS = 8
+_LIKELY = 5
+_MOST_ROWS = 40
+
+
+def show_design(design: Design) -> None:
+    """Rows by counts, columns by noise; then variance, whether it is V, and the certificate."""
+    settings = design.settings
+    conditions = f"D = {settings.bound}, V = {settings.variance}, js = {settings.js}"
+    laws = [dict(zip(row.noise, row.p, strict=True)) for row in design.rows[1:]]
+    names = [str(row.i) for row in design.rows[1:]]
+    if settings.icat is None:
+        names[-1] += "+"
+    _laws(f"Perturbation table, {conditions}", names, laws)
+    out.print()
+    rows = [
+        (
+            name,
+            f"{row.variance:.6f}",
+            "yes" if row.attained else "no",
+            f"{row.largest_variance:.6f}",
+            ", ".join(row.active) or "none",
+            f"{row.certificate.primal:.0e}",
+            f"{row.certificate.gap:.0e}",
+        )
+        for name, row in zip(names, design.rows[1:], strict=True)
+    ]
+    table(["count", "variance ", "is V", "largest ", "active", "missed by ", "gap, bits "], rows)
+
+
+def show_table(ptable: PTable) -> None:
+    """A table that was read."""
+    places = range(1, min(len(ptable.rows), _MOST_ROWS + 1))
+    names = [str(ptable.rows[place].i) for place in places]
+    laws = [{value: float(p) for value, p in ptable.probabilities(place).items()} for place in places]
+    _laws("Perturbation table", names, laws)
+    out.print()
+    rows = [
+        (n, f"{float(ptable.mean(k)):.2e}", f"{float(ptable.variance(k)):.6f}")
+        for n, k in zip(names, places, strict=True)
+    ]
+    table(["count", "mean ", "variance "], rows)
+    if len(ptable.rows) > _MOST_ROWS + 1:
+        out.print(f"... and rows up to {ptable.top}")
+
+
+def show_reading(reading: EpsilonDeltaReading) -> None:
+    large, worst = reading.large_counts, max(reading.pairs, key=lambda pair: pair.remaining_delta)
+    out.print(
+        f"\nTwo large counts that differ by one: epsilon {large.epsilon:.4g} with delta {large.remaining_delta:.3g}. "
+        f"Counts {worst.i} and {worst.i + 1}: delta {worst.remaining_delta:.3g} at any epsilon."
+    )
+    out.print("[dim]This is one cell with one key, and no differential privacy of a release.[/]")
+
+
+def _laws(title: str, names: list[str], laws: Sequence[dict[Fraction, float]]) -> None:
+    """A column for each count if they fit eighty characters, else a line for each with its most likely values."""
+    if len(names) <= _MOST_COLUMNS:
+        noise = sorted({value for law in laws for value in law})
+        columns = ["noise ", *(f"{name} " for name in names)]
+        rows = [(_signed(value), *(_share(law.get(value)) for law in laws)) for value in noise]
+        table(columns, rows, title=title)
+        return
+    rows = []
+    for name, law in zip(names, laws, strict=True):
+        likely = sorted(sorted(law, key=lambda value: -law[value])[:_LIKELY])
+        rows.append((name, "  ".join(f"{_signed(value)}: {law[value]:.3f}" for value in likely)))
+    table(["count", f"the {_LIKELY} most likely noise values"], rows, title=title)
+
+
+def _share(p: float | None) -> str:
+    if p is None:
+        return ""
+    return f"{p:.5f}" if p >= 1e-4 or p == 0 else f"{p:.1e}"
+
+
+def _signed(value: Fraction) -> str:
+    return f"{float(value):+g}" if value else "0"
+
+
+def _rows(option: str) -> Given:
+    return Given(f"{option} I[,I...]", lambda text: _whole_numbers(option, text), str)
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+        raise bad_option(option, "this is not a list of whole numbers", "whole numbers and commas, such as 1,3,5", text)
+    return [int(part) for part in parts]
+
+
+ptable = command(
+    """Compute a perturbation table for the cell key method: for each count the noise of maximum entropy, with a
+    proof.
+    """,
+    perturbation_table,
+    show_ptable,
+    settings="mono no_mono_rows equality icat step kind keys modify_at seed",
+    options={
+        "D": "-D --max-noise",
+        "V": "-V --variance",
+        "pstay": Given("--pstay P[,P...]", lambda text: text.split(","), str),
+        "no_mono_rows": _rows("--no-mono-rows"),
+        "icat": _rows("--icat"),
+        "kind": "--type",
+        "modify_at": "--modify SHARE",
+        "seed": "--seed HEX",
+        "path": Given("--import FILE", meaning="Read and check a table instead of making one."),
+        "form": "--format",
+        "out": "--out FILE",
+    },
+    prepare=_settings_or_a_file,
+    others={"path": Way(perturbation_table_from, show_ptable)},
+)

@@ -106,7 +106,8 @@ def name_of(option: Any) -> str:
 
 def _in_a_line(option: Any, ctx: Any) -> str:
     names, said = option.get_help_record(ctx)
-    value = names.rpartition(f"--{name_of(option)}")[2].strip()
+    value = "" if option.is_flag else names.rpartition(f"--{name_of(option)}")[2].strip()
+    value = "yes|no" if option.secondary_opts else value
     return escape(f"{name_of(option)}{f'={value}' if value else ''}  {said}")
 
 
@@ -132,11 +133,15 @@ def first_line(place: str) -> str:
     file = Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+            return _paragraph(ast.get_docstring(node) or "")
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_named(node, name):
             said = [each.value for each in node.value.keywords if each.arg == "help"]
-            return str(ast.literal_eval((said or node.value.args)[0]))
+            return _paragraph(str(ast.literal_eval((said or node.value.args)[0])))
     raise LookupError(place)
+
+
+def _paragraph(text: str) -> str:
+    return " ".join(text.split("\n\n")[0].split())
 
 
 def _is_named(node: ast.Assign, name: str) -> bool:

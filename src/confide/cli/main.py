@@ -31,15 +31,15 @@ class Commands(LazyGroup):
             {"signature": "confide.cli.verbs:signature", "json-schema": "confide.cli.verbs:json_schema"},
         ),
         Later("check", "confide.cli.verbs:check", MAKE),
-        Later("rehearse", "confide.cli.rehearse:rehearse", MAKE),
+        Later("rehearse", "confide.cli.infer:rehearse", MAKE),
         Later("run", "confide.cli.verbs:run", MAKE),
         Later("seal", "confide.cli.verbs:seal", MAKE),
-        Later("suppress", "confide.cli.suppress:suppress", MAKE),
+        Later("suppress", "confide.cli.cellkey:suppress", MAKE),
         Later("cellkey", "confide.cli.main:cellkeys", MAKE),
         Later("safetab", "confide.cli.main:safetabs", MAKE),
         Later("import", "confide.cli.main:imports", MAKE),
         Later("studio", "confide.cli.start:studio", LOOK, {"page": "confide.cli.start:page"}),
-        Later("infer", "confide.cli.infer:infer", LOOK, {"replicate": "confide.cli.rehearse:replicate"}),
+        Later("infer", "confide.cli.infer:infer", LOOK, {"replicate": "confide.cli.infer:replicate"}),
         Later("evaluate", "confide.cli.verbs:evaluate", LOOK),
         Later("tune", "confide.cli.tune:tune", CHOOSE),
         Later("account", "confide.cli.main:accounts", CHOOSE),
@@ -49,22 +49,22 @@ class Commands(LazyGroup):
         Later("audit", "confide.cli.main:audits", CHECK),
         Later("risk", "confide.cli.main:risks", STUDY),
         Later("attack", "confide.cli.main:attacks", STUDY),
-        Later("compare", "confide.lab.commands.compare:compare", STUDY),
+        Later("compare", "confide.lab.commands.people:compare", STUDY),
     )
 
 
 risks = listed(
     "Compute what others could learn from a release. Reads no records.",
-    bayes="confide.lab.commands.risk_bayes:bayes",
-    hierarchy="confide.lab.commands.risk_hierarchy:hierarchy",
+    bayes="confide.lab.commands.risk_beliefs:bayes",
+    hierarchy="confide.lab.commands.risk_beliefs:hierarchy",
     invariants="confide.lab.commands.risk_promises:invariants",
     curve="confide.lab.commands.risk_promises:curve",
-    release="confide.lab.commands.risk_release:release",
+    release="confide.lab.commands.risk_promises:release",
     bound="confide.lab.commands.risk_bounded:bound",
     averaging="confide.lab.commands.risk_bounded:averaging",
     areas="confide.lab.commands.risk_bounded:areas",
     region="confide.lab.commands.risk_bounded:region",
-    profile="confide.lab.commands.risk_bayes:profile",
+    profile="confide.lab.commands.risk_beliefs:profile",
 )
 attacks = listed(
     "Attack published tables: reconstruct records, identify people, compute.",
@@ -78,7 +78,7 @@ audits = listed(
     "Audit suppressed tables, the privacy of mechanisms, and the noise of a run.",
     suppression="confide.lab.commands.audits:suppression",
     privacy="confide.lab.commands.audits:privacy",
-    noise="confide.cli.audit:noise",
+    noise="confide.cli.verbs:noise",
 )
 imports = listed(
     "Make files of persons and blocks: of published files, or of made-up people.",
@@ -98,14 +98,14 @@ safetabs = listed(
     validate="confide.cli.safetab:validate",
     execute="confide.cli.safetab:execute",
     convert="confide.cli.safetab:convert",
-    tune="confide.cli.safetab_tuning:tune",
+    tune="confide.cli.safetab:tune",
 )
 cellkeys = listed(
     "The cell key method: give keys to records, answer tables on request, and make tables of noise.",
     keys="confide.cli.cellkey:keys",
     table="confide.cli.cellkey:table",
     perturb="confide.cli.cellkey:perturb",
-    ptable="confide.cli.noise:ptable",
+    ptable="confide.cli.accounts:ptable",
     abs_table="confide.cli.cellkey:abs_noise",
 )
 accounts = listed(
@@ -117,10 +117,10 @@ accounts = listed(
 )
 noises = listed(
     "Noise distributions: probabilities, quantiles, noise margins, promises.",
-    pmf="confide.cli.noise:pmf",
-    quantile="confide.cli.noise:quantile",
-    margin="confide.cli.noise:margin",
-    compare="confide.lab.commands.noise_compare:compare",
+    pmf="confide.cli.accounts:pmf",
+    quantile="confide.cli.accounts:quantile",
+    margin="confide.cli.accounts:margin",
+    compare="confide.lab.commands.risk_bounded:compare",
 )
 
 WITH_MANY = "\n\n".join(

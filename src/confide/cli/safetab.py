@@ -1,17 +1,40 @@
-"""``confide safetab``: the Census Bureau's program, as its operators know it."""
+"""``confide safetab``: the Census Bureau's program, as its operators know it, and what budgets buy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from confide import official_safetab
-from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings
+from confide.cli.requests import Given, command
+from confide.cli.show import Display, Json, Memory, Processes, err, out, print_json, show_findings, table
 from confide.cli.verbs import AcceptLedger
-from confide.exact import fraction_up
+from confide.errors import Finding, ParameterError, Place
+from confide.exact import exact, fraction_up, up
+from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE
+from confide.mechanisms.safetab.tuning import (
+    LevelTuning,
+    NoiseCostComparison,
+    ReleaseTuning,
+    TuningQuestion,
+)
+from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
+from confide.mechanisms.safetab.tuning.question import floor_margin
+from confide.mechanisms.safetab.tuning.safetab_tuning import (
+    ACCOUNTINGS,
+    STAGE_1,
+    LevelKey,
+    SafeTabTuning,
+    tune_safetab,
+)
+from confide.official_safetab import settings_of
+from confide.privacy import Definition
+from confide.report.charts import Chart, chart
 
 Parameters = Annotated[
     Path, typer.Argument(metavar="PARAMETERS", help="The folder with config.json and the four code files.")
@@ -105,3 +128,263 @@ def convert(
         print_json({"ok": True, "spec": str(spec)})
         return
     out.print(escape(f"Wrote {spec}. Then: confide check {spec}"))
+
+
+# The answer of ``confide safetab tune`` on a terminal, and its pictures.
+
+
+NAMES = {"USA": "nation", "AIANNH": "AIANNH", "PR-STATE": "Puerto Rico"}
+NEIGHBOURS = {
+    "unbounded": "one person more or fewer (unbounded)",
+    "bounded": "one person's answers changed (bounded)",
+}
+
+
+def show_tuning(answer: SafeTabTuning) -> None:
+    """The tuning of a release and, if asked for, what geometric noise would cost."""
+    show_release(answer.release)
+    if answer.comparison is not None:
+        show_comparison(answer.comparison, answer.question)
+
+
+def show_release(answer: ReleaseTuning) -> None:
+    """What each level buys, where tables begin to be worth it, what suppression does, and what all of it costs."""
+    question, alike = answer.question, _alike(answer.levels)
+    noise = "discrete Gaussian" if question.definition is Definition.ZCDP else "two-sided geometric"
+    out.print(
+        f"[bold]SafeTab-P, {noise} noise.[/] A person is in up to {question.groups_per_person} groups of a level; "
+        f"{_percent(float(question.stage_1_fraction))} of a level's budget chooses the table of a group.\n"
+    )
+    _show_levels(question, alike)
+    _show_sizes(question, alike)
+    _show_groups(question, alike)
+    _show_totals(answer)
+
+
+def _show_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
+    rows = []
+    for title, level in alike.items():
+        target, floor = level.level_question.target, floor_margin(level.stage_2)
+        holds = "" if target is None else f"±{target:,} {'holds' if level.target_holds else 'DOES NOT HOLD'}"
+        threshold = (
+            "nothing" if level.level_question.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        )
+        rows.append(
+            (
+                title,
+                fraction_up(level.budget),
+                f"±{level.margin:,}",
+                ", ".join(f"±{margin:,}" for name, margin in level.total_margins.items() if name != TOTAL_TABLE),
+                "" if floor is None else f"±{floor:,}",
+                holds,
+                threshold,
+            )
+        )
+    columns = ["level", f"{question.unit} ", "a count ", "totals of tables ", "⌊1.96σ⌋ ", "target ", "suppressed "]
+    ages = ", ".join(str(grid.ages) for grid in GRIDS[:-1]) + f" or {GRIDS[-1].ages}"
+    table(columns, rows, title="Noise is within these margins in 95 of 100 cases")
+    out.print(
+        "A count is a cell of a table, or a total that stands alone; targets are for counts. The total of a group with "
+        f"sex by {ages} ages is the sum of its noisy cells: its margin is one of the wider three.\n"
+    )
+
+
+def _show_sizes(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
+    rows = [(title, *(f"{size['cell']:,}" for size in level.sizes().values())) for title, level in alike.items()]
+    columns = ["level", "total ", *(f"sex by {grid.ages} ages " for grid in GRIDS)]
+    wanted = _percent(float(question.relative_error))
+    table(columns, rows, title=f"Persons that a group needs for an average cell to have a margin of {wanted} of itself")
+    out.print()
+
+
+def _show_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> None:
+    small = {title: level for title, level in alike.items() if not level.level_question.is_large}
+    if not small or not question.zero_suppression or not question.sizes:
+        return
+    rows = []
+    for title, level in small.items():
+        groups = [level.group_of(size) for size in question.sizes]
+        rows.append(
+            (title, *(f"{_chance(row['suppression_probability'])}, +{row['bias_if_released']:.1f}" for row in groups))
+        )
+    _show_published(small)
+    chance = _percent(float(question.zero_suppression))
+    columns = ["level", *(f"{size:,} persons " for size in question.sizes)]
+    table(
+        columns,
+        rows,
+        title=f"How often a group is suppressed, if {chance} of the empty ones are, and how much too high it is if not",
+    )
+    out.print()
+
+
+def _show_published(small: dict[str, LevelTuning]) -> None:
+    rows = []
+    for title, level in small.items():
+        explained = [(figure, *level.interval_of(figure)) for figure in level.shown_figures]
+        means = [f"{figure:,}: {low:,} to {high:,}" for figure, low, high in explained]
+        rows.append((title, *means, *[""] * (4 - len(means))))
+    columns = ["level", "the smallest ", "", "", "as if all were shown "]
+    table(columns, rows, title="What a published total that stands alone means: the true count, in 95 of 100 cases")
+    out.print()
+
+
+def _show_totals(answer: ReleaseTuning) -> None:
+    question = answer.question
+    named = {"all": answer.totals()} if len(answer.passes) == 1 else {}
+    if not named:
+        named = {name: answer.totals_of(name) for name in answer.passes} | {"all": answer.totals()}
+    rows = []
+    for name, both in named.items():
+        for side, loss in both.items():
+            what = NEIGHBOURS[side] if len(named) == 1 else f"{name}: {NEIGHBOURS[side]}"
+            more = () if loss.epsilon is None else (up(loss.epsilon["canonne_kamath_steinke"], 2),)
+            rows.append((what, fraction_up(loss.amount), *more))
+    epsilon = () if question.definition is not Definition.ZCDP else (f"epsilon at delta {float(question.delta):g} ",)
+    table(["what is compared", f"{question.unit} ", *epsilon], rows, title="The cost of all levels together")
+
+
+def show_comparison(rows: Iterable[NoiseCostComparison], question: TuningQuestion) -> None:
+    """Gaussian and geometric noise at the same margins."""
+    costs = [
+        (
+            STAGE_1[row.stage_1],
+            ACCOUNTINGS[row.accounting],
+            up(row.gaussian, 2),
+            up(row.geometric, 2),
+            f"{100 * abs(row.saving):.1f} % {'less' if row.saving >= 0 else 'more'}",
+        )
+        for row in rows
+    ]
+    out.print()
+    columns = ["stage 1", "accounting", "Gaussian ", "geometric ", "Gaussian costs "]
+    table(columns, costs, title=f"Epsilon at delta {float(question.delta):g} for the same noise margins")
+
+
+def pictures(answer: ReleaseTuning) -> dict[str, Callable[[], Chart]]:
+    """The three pictures; those of suppression only if there is any."""
+    drawn: dict[str, Callable[[], Chart]] = {
+        "margin-by-budget": lambda: chart("tune-margin-by-budget", by_budget(answer), unit=answer.question.unit)
+    }
+    if sizes := by_size(answer):
+        rows = [row | {"curve": f"{row['budget']} (T = {row['threshold']:,})"} for row in sizes]
+        drawn["suppression-by-size"] = lambda: chart("tune-suppression-by-size", rows)
+        drawn["bias-by-size"] = lambda: chart("tune-bias-by-size", rows)
+    return drawn
+
+
+def _alike(levels: Iterable[LevelTuning]) -> dict[str, LevelTuning]:
+    """One level for all that differ in their name alone, under a title that names them all; largest budgets first."""
+    groups: dict[object, list[LevelTuning]] = {}
+    for level in levels:
+        asked = level.level_question
+        key = (asked.of_puerto_rico, asked.iteration_level, level.budget, asked.target, asked.is_large)
+        groups.setdefault(key, []).append(level)
+    ordered = sorted(
+        groups.values(),
+        key=lambda members: (
+            members[0].level_question.of_puerto_rico,
+            -members[0].budget,
+            not members[0].level_question.is_large,
+        ),
+    )
+    return {_title(members): members[0] for members in ordered}
+
+
+def _title(levels: list[LevelTuning]) -> str:
+    names = [NAMES.get(level.level_question.region_type, level.level_question.region_type.lower()) for level in levels]
+    names = [name.replace("pr-", "PR ") for name in names]
+    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].level_question.iteration_level]})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def _chance(probability: float) -> str:
+    """A probability in per cent that never claims certainty."""
+    if probability < 0.0005:
+        return "under 0.1 %"
+    return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
+
+
+_FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
+
+
+def _levels(
+    budget_texts: Sequence[str], target_texts: Sequence[str]
+) -> tuple[dict[LevelKey, Fraction], dict[LevelKey, int]]:
+    """Budgets and targets of levels as typed; every mistake is reported."""
+    findings: list[Finding] = []
+    budgets: dict[LevelKey, Fraction] = {}
+    targets: dict[LevelKey, int] = {}
+    for option, texts in (("level", budget_texts), ("moe", target_texts)):
+        for text in texts:
+            try:
+                key, number = _parsed(option, text)
+            except ParameterError as error:
+                findings += error.findings
+                continue
+            if key in budgets or key in targets:
+                findings.append(_twice(key, option, has_target=key in targets))
+            elif option == "level":
+                budgets[key] = number
+            else:
+                targets[key] = int(number)
+    if findings:
+        raise ParameterError(findings)
+    return budgets, targets
+
+
+def _parsed(option: str, text: str) -> tuple[LevelKey, Fraction]:
+    name, equals, number = text.partition("=")
+    region_type, colon, iteration_level = name.strip().rpartition(":")
+    numbered = iteration_level.isascii() and iteration_level.isdigit() and len(iteration_level) < 9
+    value = exact(number, f"--{option} {name[:40]}") if equals and colon and numbered else None
+    if value is None or (option == "moe" and value.denominator != 1):
+        raise ParameterError(
+            "not-a-level",
+            "this is not a level with a number",
+            where=Place(path=f"--{option}"),
+            found=text[:60],
+            expected=_FORM if option == "level" else "REGION_TYPE:ITERATION_LEVEL=PERSONS, such as STATE:2=3",
+            remedy=f"correct --{option}",
+        )
+    return (region_type.upper(), int(iteration_level)), value
+
+
+def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
+    both = has_target is not (option == "moe")
+    return Finding(
+        code="budget-and-target" if both else "level-twice",
+        what="a level has both a budget and a target margin" if both else "a level is given twice",
+        where=Place(path=f"--{option}"),
+        found=f"{key[0]}:{key[1]}",
+        expected="a budget or a target for each level, once; each determines the other",
+        remedy="leave one of them out",
+    )
+
+
+def _by_level(values: dict[str, Any]) -> None:
+    values["budgets"], values["targets"] = _levels(values.get("budgets", ()), values.get("targets", ()))
+
+
+tune = command(
+    """Budgets and noise margins of a SafeTab-P release, either from the other; suppression, bias, and the total.
+
+    Without options: the production settings of the 2020 Census, United States.
+    """,
+    tune_safetab,
+    show_tuning,
+    settings="add from_targets definition gamma race_codes stability suppression relative_error sizes delta rule "
+    "decimals puerto_rico compare",
+    options={
+        "settings": Given("--settings FILE", settings_of, Path, "Begin with those of a spec.toml or a config.json."),
+        "budgets": Given("--level REGION:LEVEL=BUDGET", list, None, "A level with its budget, such as STATE:2=2.134."),
+        "targets": Given("--moe REGION:LEVEL=PERSONS", list, None, "A level with its target margin, as STATE:2=3."),
+        "definition": Given(kind=str),
+        "sizes": "--size",
+    },
+    prepare=_by_level,
+    pictures=lambda answer, _: pictures(answer.release),
+)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide import api
+from confide import api, drafting
 from confide.cli.commands import setting
 from confide.cli.show import Display, Json, out, print_json
 from confide.registry import DEMONSTRATION, named
@@ -105,7 +105,7 @@ def new(
         _new_schema(folder, schema_out, as_json=as_json)
         return
     values = {} if name is None else {"name": name}
-    drafted = api.new(
+    drafted = drafting.new(
         subject,
         folder,
         product=product,
@@ -131,7 +131,7 @@ def new(
 
 
 def _new_schema(file: Path, into: Path | None, *, as_json: bool) -> None:
-    proposed = api.new_schema(file, into)
+    proposed = drafting.new_schema(file, into)
     if as_json:
         print_json(proposed.as_dict())
         return

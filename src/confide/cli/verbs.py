@@ -1,5 +1,7 @@
-"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay``, ``seal``, and what
-``confide new signature`` and ``confide new json-schema`` write."""
+"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay`` and ``seal``.
+
+And ``confide audit noise``, and what ``confide new signature`` and ``confide new json-schema`` write.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from confide.inputs.spelled import OffendingValues
     from confide.releases.check import Checked
     from confide.releases.loss_account import StatedPrice
+    from confide.releases.noise_audit import NoiseAudit
     from confide.releases.plan import Summary
+
 
 # The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
 
@@ -464,3 +468,37 @@ def signature(
 def json_schema() -> None:
     """Print the JSON Schema of the spec, for editors and programs."""
     print_json(confide.json_schema())
+
+
+def noise(
+    run_folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="The spec file or the folder of a sealed run, or several."),
+    ],
+    as_json: Json = False,
+    processes: Processes = None,
+    memory: Memory = "4GiB",
+) -> None:
+    """Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.
+
+    It uses the truth in the confidential zone of the run and leaves a page there. Several runs show smaller errors, and
+    noise that two of them have in common. Exit code 1: the noise is not as planned, or there are so few draws that
+    missing noise would not have been noticed.
+    """
+    answer = confide.audit_noise(*run_folders, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    if as_json:
+        print_json(answer.as_dict())
+    else:
+        _show_noise(answer)
+    raise typer.Exit(DONE if answer.ok else REFUSED)
+
+
+def _show_noise(answer: NoiseAudit) -> None:
+    table(["", "what", "detail"], [("ok" if c.ok else "WRONG", c.name, c.detail) for c in answer.checks])
+    for note in answer.notes:
+        out.print(f"[yellow]note[/] {escape(note)}")
+    wrong = "not as planned" if not answer.as_planned else "not judged"
+    verdict = "[bold green]as planned[/]" if answer.ok else f"[bold red]{wrong}[/]"
+    out.print(f"\n{answer.draws:,} draws: the noise is {verdict}. {answer.power.words}")
+    out.print(f"Page (confidential): {escape(str(answer.page))}")
+    err.print("[bold red]CONFIDENTIAL[/]: this audit used true figures")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from confide import api, official_safetab
+from confide import api, drafting, official_safetab
 from confide.answers import TypedAnswer
 from confide.engines import LocalEngine, Source
 from confide.lab.comparison.protections import toml_text
@@ -230,7 +230,7 @@ def _one_release(
     simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)
     if layout == US_STATE:
         title = f"Demonstration: {mechanism} of a made-up state"
-        spec = api.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
+        spec = drafting.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
     else:
         spec = _country_spec(mechanism, folder)
     return Demonstration(folder, persons, {"tables": _release(spec, display)}, look_at)

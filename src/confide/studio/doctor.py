@@ -23,7 +23,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
-from confide import api
+from confide import api, drafting
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.inputs.proposals import (
@@ -175,11 +175,11 @@ def _read(
         values = {name: look.values(engine, name) for name in look.columns}
         places, findings, tree = None, tuple[Finding, ...](), None
         try:
-            office = api.look_at_office(records, areas, "tables", merged=merged, household=household, place=place)
+            office = drafting.look_at_office(records, areas, "tables", merged=merged, household=household, place=place)
             places = office.places
         except ConfideError as error:
             findings = tuple(error.findings)
-            office = api.look_at_office(records, None, None, household=household)
+            office = drafting.look_at_office(records, None, None, household=household)
         try:
             tree = area_tree(look, None if areas is None else look_at_file(areas, engine), places, engine, place)
         except ConfideError as error:
@@ -187,7 +187,7 @@ def _read(
     if places is not None and places.unknown:
         findings += (_unknown_areas(places.unknown, view.areas),)
     columns = {column.name: column for column in office.columns}
-    said = api.office_in_words(office)
+    said = drafting.office_in_words(office)
     return OpenedOffice(stamp, look, values, columns, said, findings, tree, merged=merged)
 
 
@@ -344,9 +344,9 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
     """Writes what a form asks for: the schema, and with a mechanism a spec beside it, and its ledger."""
     office, wanted = opened_office(folder, view), _Wanted.of(form)
     schema = folder.inside(wanted.schema)
-    text = api.new_schema(folder.table(view.file), columns=list(office.columns.values())).text
+    text = drafting.new_schema(folder.table(view.file), columns=list(office.columns.values())).text
     if not (schema.is_file() and schema.read_text("utf-8") == text.reveal("compared with the same text")):
-        api.new_schema(folder.table(view.file), schema, columns=list(office.columns.values()))
+        drafting.new_schema(folder.table(view.file), schema, columns=list(office.columns.values()))
     if not wanted.mechanism:
         return None
     accounted = wanted.mechanism in api.MECHANISMS and api.MECHANISMS[wanted.mechanism].accounted
@@ -358,8 +358,8 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
         require_data_set(Ledger(ledger).account().data_set, wanted.typed)
     if opening:
         _require_typed(wanted)
-        api.no_second_ledger(wanted.mechanism, folder.table(view.file))
-    drafted = api.new(
+        drafting.no_second_ledger(wanted.mechanism, folder.table(view.file))
+    drafted = drafting.new(
         wanted.mechanism,
         folder.inside(wanted.folder),
         open_ledger=False,

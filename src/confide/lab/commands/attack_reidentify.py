@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from confide.cli.commands import setting
-from confide.cli.show import Json, out, print_json, table, write
+from confide.cli.requests import Given, command
+from confide.cli.show import out, table
 from confide.lab.attacks.reidentification import (
     UNITED_STATES,
     AttackerSettings,
-    DivideBy,
-    GuessFrom,
     LinkageRates,
     LinkedAttributes,
     Rates,
+    Reidentification,
     parse_attacker,
     reidentify_files,
     size_labels,
@@ -86,16 +84,13 @@ def show_rates(rates: Rates, settings: AttackerSettings | None, linked: LinkedAt
     _words(rates, linked)
 
 
-def draw(folder: Path, rates: Rates) -> list[Path]:
+def pictures(rates: Rates) -> dict[str, Callable[[], Chart]]:
     """Agreement by block size, and precision beside the guessers'."""
-    return write(
-        folder,
-        {
-            "agreement-by-block-size.svg": lambda: _agreement_chart(rates),
-            "precision.svg": lambda: _precision_chart(rates),
-            "rates.svg": lambda: _rates_chart(rates),
-        },
-    )
+    return {
+        "agreement-by-block-size": lambda: _agreement_chart(rates),
+        "precision": lambda: _precision_chart(rates),
+        "rates": lambda: _rates_chart(rates),
+    }
 
 
 def _agreement_chart(rates: Rates) -> Chart:
@@ -268,139 +263,59 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-_FILE = {"dir_okay": False}
-
-
-def reidentify(
-    reconstructed: Annotated[
-        Path,
-        typer.Argument(
-            **_FILE,
-            help="Reconstructed records: geocode, sex, age, age_low and age_high or age_bin, "
-            "cenrace, hispanic, and solution_variability if known (CSV or Parquet).",
-        ),
-    ],
-    truth: Annotated[
-        Path,
-        typer.Option(
-            "--truth",
-            **_FILE,
-            help="The confidential records: person_id, geocode, sex, age, cenrace, "
-            "hispanic; block_group and tract if they are not digits of the geocode.",
-        ),
-    ],
-    attacker: Annotated[
-        Path | None,
-        typer.Argument(
-            **_FILE,
-            help="What the attacker knows: person_id, geocode, sex, age. The truth itself is a "
-            "perfect attacker's file.",
-        ),
-    ] = None,
-    attacker_from_truth: Annotated[
-        str | None,
-        typer.Option(
-            "--attacker-from-truth",
-            metavar="SETTINGS",
-            help="Make the attacker's file: perfect, or "
-            "coverage=0.9,age_error=0.05,age_years=1,sex_error=0.01,block_error=0.1,duplicates=0.02,seed=1.",
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        setting(
-            "--columns",
-            metavar="OURS=THEIRS",
-            help="Another name of a column, in all files or in one (truth:person_id=pik); repeatable.",
-        ),
-    ] = None,
-    age_bins: Annotated[
-        str, setting("--age-bins", metavar="NAME", help="sf1-block, sf1-p12, or first years such as 0,5,18,65.")
-    ] = "sf1-block",
-    block_group_digits: Annotated[
-        int, setting("--block-group-digits", min=1, max=40, help="Digits of a geocode that name its block group.")
-    ] = 12,
-    tract_digits: Annotated[
-        int, setting("--tract-digits", min=1, max=40, help="Digits of a geocode that name its tract.")
-    ] = 11,
-    divide_by: Annotated[
-        DivideBy, setting("--divide-by", help="Rates over the attacker's records, or over persons of the truth.")
-    ] = DivideBy.ATTACKER,
-    guess_from: Annotated[GuessFrom, setting("--guess-from", help="Whose blocks the guessers know.")] = GuessFrom.TRUTH,
-    seed: Annotated[int, setting("--seed", min=0, help="Orders records that are alike.")] = 0,
-    matches: Annotated[
-        Path | None,
-        typer.Option(
-            "--matches",
-            metavar="FILE",
-            help="Write every match, confirmed or not, for the curator alone "
-            "(CSV or Parquet by the name; only its owner can read it).",
-        ),
-    ] = None,
-    known: Annotated[
-        list[str] | None,
-        setting(
-            "--known",
-            metavar="NAME",
-            help="What the attacker knows: a column of codes, age (in years), or a recode such as age:broad; "
-            "repeatable. Default: sex and age.",
-        ),
-    ] = None,
-    learn: Annotated[
-        list[str] | None,
-        setting(
-            "--learn",
-            metavar="NAME",
-            help="What is to be learnt: a column of codes, or a recode; repeatable. Default: cenrace and hispanic.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema", metavar="FILE", help="The schema of these columns: its recodes, and how it spells codes."
-        ),
-    ] = None,
-    plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Write pictures (SVG) to this folder.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Match reconstructed records with a file of known people, and count how many would be recognised rightly.
-
-    The modal and the proportional guesser, who know the blocks and nobody in them, always stand beside.
-    """
-    if (attacker is None) == (attacker_from_truth is None):
-        raise typer.BadParameter("give ATTACKER, or --attacker-from-truth, and not both", param_hint="ATTACKER")
-    settings = None if attacker_from_truth is None else parse_attacker(attacker_from_truth)
-    if matches is not None and matches.suffix.lower() not in (".csv", ".parquet"):
-        raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
-    attacker_file = settings or attacker
-    assert attacker_file is not None
-    answer = reidentify_files(
-        reconstructed,
-        truth,
-        attacker_file,
-        columns=columns or (),
-        age_bins=age_bins,
-        block_group_digits=block_group_digits,
-        tract_digits=tract_digits,
-        divide_by=divide_by,
-        guess_from=guess_from,
-        seed=seed,
-        matches=matches,
-        known=known or ("sex", "age"),
-        learn=learn or ("cenrace", "hispanic"),
-        schema=schema,
-    )
-    if plots is not None:
-        answer = replace(answer, plots=tuple(draw(plots, answer.rates)))
-    if as_json:
-        print_json(answer.as_dict())
-        return
-    show_rates(answer.rates, settings, answer.linked)
-    for path in answer.plots:
-        out.print(f"Drawn: {escape(str(path))}")
+def _show(answer: Reidentification, attacker: Any, matches: Path | None) -> None:
+    show_rates(answer.rates, attacker if isinstance(attacker, AttackerSettings) else None, answer.linked)
     if matches is not None:
         number = answer.rates.universe("all").putative
         out.print(f"[bold]Written: {escape(str(matches))}[/], all {number:,} putative matches with person ids.")
         out.print("It is confidential; only its owner can read it.")
+
+
+def _prepare(values: dict[str, Any]) -> None:
+    made = values.pop("attacker_from_truth", None)
+    if ("attacker" in values) == (made is not None):
+        raise typer.BadParameter("give ATTACKER, or --attacker-from-truth, and not both", param_hint="ATTACKER")
+    if made is not None:
+        values["attacker"] = parse_attacker(made)
+    if "matches" in values and values["matches"].suffix.lower() not in (".csv", ".parquet"):
+        raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
+
+
+reidentify = command(
+    """Match reconstructed records with a file of known people, and count how many would be recognised rightly.
+
+    The modal and the proportional guesser, who know the blocks and nobody in them, always stand beside.
+    """,
+    reidentify_files,
+    _show,
+    settings="columns age_bins block_group_digits tract_digits divide_by guess_from seed known learn",
+    options={
+        "reconstructed": "RECONSTRUCTED",
+        "truth": "--truth",
+        "attacker": Given("ATTACKER", kind=Path | None),
+        "columns": "--columns OURS=THEIRS",
+        "age_bins": Given("--age-bins NAME", kind=str),
+        "block_group_digits": Given(least=1, most=40),
+        "tract_digits": Given(least=1, most=40),
+        "seed": Given(least=0),
+        "matches": "--matches FILE",
+        "known": "--known NAME",
+        "learn": "--learn NAME",
+        "schema": "--schema FILE",
+    },
+    extra={
+        "attacker_from_truth": (
+            Annotated[
+                str | None,
+                typer.Option(
+                    metavar="SETTINGS",
+                    help="Make the attacker's file: perfect, or coverage=0.9,age_error=0.05,age_years=1,sex_error=0.01,"
+                    "block_error=0.1,duplicates=0.02,seed=1.",
+                ),
+            ],
+            None,
+        )
+    },
+    prepare=_prepare,
+    pictures=lambda answer, _: pictures(answer.rates),
+)

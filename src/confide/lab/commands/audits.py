@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from confide.cli.audit import DONE, REFUSED
-from confide.cli.show import Json, err, out, print_json, table
+from confide.cli.show import DONE, REFUSED, Json, err, out, print_json, table
 from confide.lab.attacks.suppression.audit_files import read_subject
 from confide.lab.attacks.suppression.suppression_audit import Audit
 from confide.lab.risk.privacy_audit import CanaryAudit, PrivacyAudit, audit_canaries, audit_privacy

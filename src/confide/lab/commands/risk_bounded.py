@@ -1,4 +1,6 @@
-"""``confide risk bound|averaging|areas|region``: what bounded noise gives away, before anything is published."""
+"""``confide risk bound|averaging|areas|region``: what bounded noise gives away, before anything is published; and
+``confide account noise compare``: all distributions for the same programme.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from confide.cli.accounts import TITLES
 from confide.cli.commands import setting
-from confide.cli.show import Json, Plots, out, show_answer, table, write
+from confide.cli.requests import PICTURES, Given, command
+from confide.cli.show import out, table
 from confide.errors import ParameterError, Place
+from confide.exact import shortened_up
 from confide.lab.risk import areas as answer_areas
 from confide.lab.risk import averaging as answer_averaging
 from confide.lab.risk import bound as answer_bound
 from confide.lab.risk import tune_cellkey as answer_region
-from confide.lab.risk.bounded_noise.averaging import Optimum, Single, target_name
-from confide.lab.risk.bounded_noise.noise_rows import LEVEL, SizeClass, read_populations, success_probability
+from confide.lab.risk.bounded_noise.averaging import Optimum, target_name
+from confide.lab.risk.bounded_noise.noise_rows import SizeClass, read_populations, success_probability
 from confide.lab.risk.bounded_noise.programme_risks import (
     AreasAnswer,
     AveragingAnswer,
@@ -26,126 +31,10 @@ from confide.lab.risk.bounded_noise.programme_risks import (
     BoundAnswer,
     TargetAveraging,
 )
-from confide.lab.risk.bounded_noise.static_programme import BreakdownRule
 from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion
-
-ProgrammeName = Annotated[
-    str, typer.Option("--programme", metavar="NAME", help="A programme that ships, or the path of a TOML file.")
-]
-Country = Annotated[
-    str | None, setting("--country", metavar="CODE", help="Whose areas; default: what the programme says.")
-]
-Areas = Annotated[
-    list[str] | None, setting("--areas", metavar="NAME=NUMBER", help="A number of areas of your own; repeatable.")
-]
-Unit = Annotated[str | None, setting("--unit", help="What is counted, such as persons.")]
-LeaveOut = Annotated[
-    list[str] | None, setting("--leave-out", metavar="BREAKDOWN", help="Leave a breakdown out; repeatable.")
-]
-Alpha = Annotated[str, setting("--alpha", help="The confidence level.")]
-RuleOption = Annotated[
-    BreakdownRule, setting("--rule", help="Count only the finest levels, or also inner levels of breakdowns.")
-]
-
-
-def bound(
-    largest: Annotated[int, typer.Option("-D", "--bound", help="The largest noise.")],
-    variance: Annotated[str, typer.Option("-V", "--variance", help="The variance of the noise.")],
-    alpha: Alpha = str(LEVEL),
-    programme: ProgrammeName = "eu-2021",
-    country: Country = None,
-    areas: Areas = None,
-    unit: Unit = None,
-    rule: RuleOption = BreakdownRule.INNER_LEVELS,
-    available: Annotated[
-        int | None, setting("--triples", min=0, help="Triples F + M = T that there are; default: the programme's.")
-    ] = None,
-    plots: Plots = None,
-    as_json: Json = False,
-) -> None:
-    """How many triples F + M = T reveal the largest noise, and what knowing it would give away."""
-    answer = answer_bound(
-        largest,
-        variance,
-        alpha=alpha,
-        programme=programme,
-        country=country,
-        areas=own_areas(areas),
-        unit=unit,
-        rule=rule,
-        available=available,
-    )
-    drawn = [] if plots is None else write(plots, answer.pictures())
-    show_answer(answer, lambda: show_bound(answer), as_json=as_json, drawn=drawn)
-
-
-def averaging(
-    programme: ProgrammeName = "eu-2021",
-    rule: RuleOption = BreakdownRule.PLAIN,
-    country: Country = None,
-    areas: Areas = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option("--target", metavar="LEVELS", help='A statistic, such as "SEX AGE.M" or total; repeatable.'),
-    ] = None,
-    single: Annotated[
-        Single, setting("--single", help="With the same noise for the same members: levels of one category.")
-    ] = Single.KEEP,
-    optimum: Annotated[
-        Optimum, setting("--optimum", help="Which mean the attacker takes, for the order of statistics.")
-    ] = Optimum.GREEDY,
-    unit: Unit = None,
-    leave_out: LeaveOut = None,
-    alpha: Alpha = str(LEVEL),
-    top: Annotated[int, setting("--top", min=1, help="How many statistics are shown as text.")] = 10,
-    plots: Plots = None,
-    as_json: Json = False,
-) -> None:
-    """Count the ways to have each statistic of a programme, and what averaging them would find.
-
-    With the same noise for the same members (SPSN) and without.
-    """
-    answer = answer_averaging(
-        programme,
-        rule=rule,
-        country=country,
-        areas=own_areas(areas),
-        targets=target or (),
-        single=single,
-        optimum=optimum,
-        unit=unit,
-        leave_out=leave_out or (),
-        alpha=alpha,
-    )
-    drawn = [] if plots is None else write(plots, answer.pictures())
-    show_answer(answer, lambda: show_averaging(answer, top), as_json=as_json, drawn=drawn)
-
-
-def areas(
-    epsilon: Annotated[list[str], typer.Option("--epsilon", help="The ε of a count; repeatable.")],
-    bound: Annotated[int, typer.Option("-E", "--bound", min=1, help="The noise that no area should exceed.")] = 20,
-    programme: ProgrammeName = "eu-2021",
-    country: Country = None,
-    number: Annotated[int | None, setting("--number", min=1, help="How many areas there are.")] = None,
-    populations: Annotated[
-        Path | None, setting("--populations", metavar="FILE", help="Published sizes of areas, one on each line.")
-    ] = None,
-    alpha: Alpha = str(LEVEL),
-    plots: Plots = None,
-    as_json: Json = False,
-) -> None:
-    """What unbounded noise does to small areas: bounds that hold with some probability, and counts that are far off."""
-    answer = answer_areas(
-        epsilon,
-        bound=bound,
-        programme=programme,
-        country=country,
-        number=number,
-        populations=[] if populations is None else read_populations(populations),
-        alpha=alpha,
-    )
-    drawn = [] if plots is None else write(plots, answer.pictures())
-    show_answer(answer, lambda: show_areas(answer), as_json=as_json, drawn=drawn)
+from confide.lab.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
+from confide.noise import EpsilonDelta, FiniteDistribution, epsilon_delta
+from confide.noise.fitting import NoiseKind
 
 
 def own_areas(texts: list[str] | None) -> dict[str, int]:
@@ -268,50 +157,6 @@ def _chance(probability: float) -> str:
 # ``confide risk region``: bound and variance of a cell key release, from what its programme would give away.
 
 
-def region(
-    programme: ProgrammeName = "eu-2021",
-    country: Country = None,
-    areas: Areas = None,
-    unit: Unit = None,
-    leave_out: LeaveOut = None,
-    rule: RuleOption = BreakdownRule.INNER_LEVELS,
-    optimum: Annotated[Optimum, setting("--optimum", help="Which mean an attacker takes.")] = Optimum.GREEDY,
-    largest_noise: Annotated[
-        int, setting("--largest-noise", min=1, max=100, help="The largest noise that users accept.")
-    ] = 10,
-    small_areas: Annotated[
-        int | None, setting("--small-areas", min=1, help="How many small areas; default: the finest geography.")
-    ] = None,
-    area_bound: Annotated[
-        int, setting("--area-bound", min=1, help="The noise that no small area should exceed, for ε.")
-    ] = 20,
-    alpha: Alpha = "0.68",
-    relaxed: Annotated[str, setting("--relaxed", help="The averaging success that relaxed limits accept.")] = "0.8",
-    plots: Plots = None,
-    as_json: Json = False,
-) -> None:
-    """Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.
-
-    A recommended pair, and the band that is left for the ε of noise without a bound.
-    """
-    answer = answer_region(
-        programme,
-        country=country,
-        areas=own_areas(areas),
-        unit=unit,
-        leave_out=leave_out or (),
-        rule=rule,
-        optimum=optimum,
-        largest_noise=largest_noise,
-        small_areas=small_areas,
-        area_bound=area_bound,
-        alpha=alpha,
-        relaxed=relaxed,
-    )
-    drawn = [] if plots is None else write(plots, answer.pictures())
-    show_answer(answer, lambda: _show_region(answer.region), as_json=as_json, drawn=drawn)
-
-
 def _show_region(region: ProtectedRegion) -> None:
     question, worst = region.question, region.with_same_noise[0]
     where = ", ".join(f"{number:,} {name}" for name, number in question.areas.items())
@@ -369,3 +214,124 @@ def _show_epsilon(region: ProtectedRegion) -> None:
 
 def _span(low: Fraction, high: Fraction, *, ok: bool) -> str:
     return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"
+
+
+OPTIONS: dict[str, Given | str] = {
+    "areas": Given("--areas NAME=NUMBER", own_areas),
+    "leave_out": "--leave-out BREAKDOWN",
+}
+bound = command(
+    "How many triples F + M = T reveal the largest noise, and what knowing it would give away.",
+    answer_bound,
+    show_bound,
+    settings="alpha country areas unit rule available",
+    options={
+        "areas": OPTIONS["areas"],
+        "bound": "-D --bound",
+        "variance": "-V --variance",
+        "available": Given("--triples", least=0),
+    },
+    pictures=PICTURES,
+)
+averaging = command(
+    """Count the ways to have each statistic of a programme, and what averaging them would find.
+
+    With the same noise for the same members (SPSN) and without.
+    """,
+    answer_averaging,
+    show_averaging,
+    settings="rule areas single optimum unit leave_out alpha",
+    options={**OPTIONS, "programme": "--programme NAME", "targets": "--target LEVELS"},
+    pictures=PICTURES,
+    extra={"top": (Annotated[int, setting("--top", min=1, help="How many statistics are shown as text.")], 10)},
+)
+areas = command(
+    "What unbounded noise does to small areas: bounds that hold with some probability, and counts that are far off.",
+    answer_areas,
+    show_areas,
+    settings="country number populations alpha",
+    options={
+        "epsilons": "--epsilon",
+        "bound": Given("-E --bound", least=1),
+        "number": Given(least=1),
+        "populations": Given("--populations FILE", read_populations, Path),
+    },
+    pictures=PICTURES,
+)
+region = command(
+    """Bounds D and variances V that withstand averaging and protect the bound, for a programme and a country.
+
+    A recommended pair, and the band that is left for the ε of noise without a bound.
+    """,
+    answer_region,
+    lambda answer: _show_region(answer.region),
+    settings="areas unit leave_out rule optimum largest_noise small_areas area_bound alpha relaxed",
+    options={
+        **OPTIONS,
+        "programme": "--programme NAME",
+        "largest_noise": Given(least=1, most=100),
+        "small_areas": Given(least=1),
+        "area_bound": Given(least=1),
+    },
+    pictures=PICTURES,
+)
+
+
+def _of_one_thing(values: dict[str, Any]) -> None:
+    given = [name for name in ("variance", "margin", "epsilon") if name in values]
+    if len(given) != 1 or ("bound" not in values) != ("epsilon" in values):
+        raise typer.BadParameter("give --variance and --bound, or --margin and --bound, or --epsilon")
+
+
+def show_comparison(answer: NoiseComparison) -> None:
+    """A row for each kind of noise."""
+    heads = ["distribution", "parameter", "V ", "D ", "one count: ε, δ ", "programme: ε, δ "]
+    table(heads, [_row(setting) for setting in answer.settings])
+    delta = f"{float(answer.delta):g}"
+    counts = "one count" if answer.changed == 1 else f"{answer.changed:,} counts"
+    out.print(
+        f"A record changes {counts} by one. V is the variance, D the largest noise. ε and δ are for independent noise "
+        f"in every count, rounded up; δ above {delta} is what no ε takes away. Truncated noise has no pure loss and no "
+        "ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε and δ. "
+        "Noise of a perturbation table is charged to no ledger."
+    )
+    if any(isinstance(setting.noise, FiniteDistribution) for setting in answer.settings):
+        out.print(
+            "The p-table row is the truncated Gaussian: of all noise with this variance and bound that of largest "
+            "entropy. Its digits are those of a perturbation table, in floating point."
+        )
+
+
+def _row(setting: NoiseSetting) -> tuple[str, ...]:
+    noise, law = setting.noise, setting.noise.as_dict()
+    letters = {"epsilon": "ε", "sigma2": "σ²"}
+    parameter = [f"{letter} {float(Fraction(law[key])):.5g}" for key, letter in letters.items() if key in law]
+    return (
+        "p-table row" if isinstance(noise, FiniteDistribution) else TITLES[NoiseKind(noise.name)],
+        "".join(parameter),
+        f"{noise.variance():.5g}",
+        "–" if noise.bound is None else f"{noise.bound:,}",
+        _shown(setting.of_count),
+        _shown(setting.of_programme or epsilon_delta(noise, setting.changed)),
+    )
+
+
+def _shown(pair: EpsilonDelta | None) -> str:
+    return "none" if pair is None else f"{shortened_up(pair.epsilon, 4)}, {shortened_up(pair.delta, 3)}"
+
+
+compare = command(
+    """All distributions for the same static programme: from a variance or margin and a bound, or from epsilon.
+
+    The last row of a perturbation table is compared with them where a variance and a bound are given.
+    """,
+    compare_noise,
+    show_comparison,
+    settings="margin level delta neighbours",
+    options={
+        "variance": "-V --variance",
+        "bound": "-D --bound",
+        "measurements": Given("-t --measurements", least=1),
+    },
+    prepare=_of_one_thing,
+)

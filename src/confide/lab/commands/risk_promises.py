@@ -1,64 +1,47 @@
-"""``confide risk curve`` and ``confide risk invariants``: what a promise comes to.
+"""``confide risk curve``, ``invariants`` and ``release``: what a promise comes to.
 
-The first shows the guarantee as curves, what a test can find out and how epsilon depends on delta; the second what
-figures without noise do to the promise of the others.
+The guarantee as curves; what figures without noise do to the promise of the others; and what all noisy measurements of
+a TopDown release give away together.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from rich.markup import escape
 
-from confide.cli.commands import setting
-from confide.cli.show import Json, Plots, out, print_json, show_answer, table, write
+from confide.cli.requests import PICTURES, Given, Way, command
+from confide.cli.show import Json, out, print_json, show_answer, table
 from confide.exact import exact_text, fraction_up, positive, shortened_up, up
-from confide.lab.risk import CurveAnswer, EpsilonCurveAnswer, InvariantsAnswer, curve_of_epsilon, shipped_invariants
+from confide.lab.risk import (
+    CurveAnswer,
+    EpsilonCurveAnswer,
+    InvariantsAnswer,
+    ReleaseRisk,
+    curve_of_epsilon,
+    shipped_invariants,
+)
 from confide.lab.risk import curve as answer_curve
 from confide.lab.risk import invariants as answer_invariants
-from confide.lab.risk.testing.curve_answer import DELTA, DELTAS, LEVELS, curve_of_what
+from confide.lab.risk import release as answer_release
+from confide.lab.risk.release_risk import expected_posterior
+from confide.lab.risk.testing.curve_answer import DELTA, curve_of_what
 from confide.privacy import Bracket
 from confide.privacy.invariants.group_statements import DELTA as GROUP_DELTA
 from confide.privacy.invariants.group_statements import group_concentration
 from confide.privacy.invariants.single_record import Status
 from confide.privacy.statements import factor, rounded_up
+from confide.report.charts import Chart, chart
 
 
-def curve(
-    rho: Annotated[str | None, typer.Option(help="A zCDP budget: an exact number such as 2.56.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Or an epsilon: pure, or with each --delta an (epsilon, delta).")
-    ] = None,
-    strategy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Or a TopDown strategy: shipped, or the path of a file.")
-    ] = None,
-    root: Annotated[str | None, typer.Option(help="The root of the strategy.")] = None,
-    level: Annotated[
-        list[str] | None, setting("--level", help="The level of the test; repeatable. Default: 0.05.")
-    ] = None,
-    delta: Annotated[
-        list[str] | None, setting("--delta", help="A delta; repeatable. Default: 1e-6, 1e-8, 1e-10, 1e-12.")
-    ] = None,
-    plots: Plots = None,
-    as_json: Json = False,
-) -> None:
-    """The largest power of a test about one record at a level, and epsilon over delta, in every way that is known.
-
-    With --strategy also what its own measurements allow, and the same by attribute and by block within each geolevel.
-    """
-    if sum(option is not None for option in (rho, epsilon, strategy)) != 1:
+def _of_one_thing(values: dict[str, Any]) -> None:
+    if sum(name in values for name in ("rho", "epsilon", "strategy")) != 1:
         raise curve_of_what("--rho, --epsilon or --strategy", "give exactly one of them")
-    if root is not None and strategy is None:
+    if "root" in values and "strategy" not in values:
         raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
-    if epsilon is not None:
-        by_epsilon = curve_of_epsilon(epsilon, levels=level or LEVELS, deltas=delta or ())
-        drawn = [] if plots is None else write(plots, by_epsilon.pictures())
-        show_answer(by_epsilon, lambda: show_epsilon_curve(by_epsilon), as_json=as_json, drawn=drawn)
-        return
-    answer = answer_curve(rho, strategy=strategy, root=root, levels=level or LEVELS, deltas=delta or DELTAS)
-    drawn = [] if plots is None else write(plots, answer.pictures())
-    show_answer(answer, lambda: show_curve(answer), as_json=as_json, drawn=drawn)
 
 
 def show_epsilon_curve(answer: EpsilonCurveAnswer) -> None:
@@ -120,6 +103,20 @@ def _bracket(ends: Bracket | None, digits: int) -> list[str]:
     """The upper end, which is the one to quote."""
     return [] if ends is None else [up(ends.pessimistic, digits)]
 
+
+curve = command(
+    """The largest power of a test about one record at a level, and epsilon over delta, in every way that is known.
+
+    With --strategy also what its own measurements allow, and the same by attribute and by block within each geolevel.
+    """,
+    answer_curve,
+    show_curve,
+    settings="levels deltas",
+    options={"levels": "--level", "deltas": "--delta"},
+    prepare=_of_one_thing,
+    pictures=PICTURES,
+    others={"epsilon": Way(curve_of_epsilon, show_epsilon_curve, PICTURES)},
+)
 
 # ``confide risk invariants``: what figures without noise do to the promise of the others.
 
@@ -207,3 +204,171 @@ def _show_shipped(*, as_json: bool) -> None:
         return
     rows = [(item.name, item.title, item.records) for item in listed]
     table(["name", "published without noise", "records"], rows)
+
+
+def show_release_risk(answer: ReleaseRisk) -> None:
+    """The report as tables, from its plain values."""
+    values = answer.as_dict()
+    for part in (_head, _questions, _levels, _queries, _published, _worst):
+        part(values)
+
+
+def _head(values: dict[str, Any]) -> None:
+    published = (
+        "are published with it"
+        if values["measurements_published"]
+        else "are not published; the records follow from them"
+    )
+    out.print(f"[bold]{escape(values['title'])}[/] ({escape(values['release'])})")
+    out.print(f"All noisy measurements taken together. They {published}. No confidential record was read.\n")
+
+
+def _questions(values: dict[str, Any]) -> None:
+    """Both ends, question by question, in a block."""
+    everybody, block, record = values["knows_everybody_else"], values["by_level"][-1], values["record"]
+    (detailed,) = (row for row in block["queries"] if row["query"] == "detailed")
+    rows = [(f"is one {record} in this cell?", _number(everybody["cell"]), *_range(detailed))]
+    rows += [
+        (f"which {name} has one {record}?", _number(everybody["by_attribute"].get(name)), *_range(between))
+        for name, between in block["between"].items()
+    ]
+    columns = ["question", "all others ", "there: least ", "median ", "largest "]
+    what = f"Rho of questions about one {record} in a {block['level']}"
+    table(columns, rows, title=f"{what}, for someone who knows all others, or those there alone")
+    out.print()
+
+
+def _levels(values: dict[str, Any]) -> None:
+    """Effective rho of a histogram cell, and beliefs, level by level."""
+    priors = values["priors"]
+    rows = []
+    for level in values["by_level"]:
+        (detailed,) = (row for row in level["queries"] if row["query"] == "detailed")
+        chances = (_chance(detailed["posterior_most"][prior]) for prior in priors)
+        rows.append((level["level"], f"{level['units']:,}", *_range(detailed), *chances))
+    everybody = values["knows_everybody_else"]
+    chances = (_chance(everybody["posterior_cell"][prior]) for prior in priors)
+    rows.append(("all others known", "", "", "", _number(everybody["cell"]), *chances))
+    columns = ["", "units ", "least ", "median ", "largest ", *(f"{prior} " for prior in priors)]
+    table(columns, rows, title="Effective rho of a histogram cell, and the largest expected posterior by prior")
+    quantiles = values["by_record"]["rho"]
+    out.print(
+        f"Half of the {values['by_record']['records']:,} published records are in block cells with rho "
+        f"{_number(quantiles['0.5'])} or less, nine in ten with {_number(quantiles['0.9'])} or less.\n"
+    )
+
+
+def _queries(values: dict[str, Any]) -> None:
+    """The median of each query on each level."""
+    levels = values["by_level"]
+    rows = []
+    for position, query in enumerate(row["query"] for row in levels[0]["queries"]):
+        cells = (level["queries"][position] for level in levels)
+        rows.append((query, *("as it is" if cell["as_it_is"] else _number(cell["rho_median"]) for cell in cells)))
+    table(["query", *(f"{level['level']} " for level in levels)], rows, title="Effective rho of a count, median")
+    out.print()
+
+
+def _published(values: dict[str, Any]) -> None:
+    counts = values["published_counts"]
+    sizes = list(counts[0]["counts"])
+    rows = [
+        (row["level"], f"{row['units']:,}", *(f"{row['counts'][size]['cells']:,}" for size in sizes)) for row in counts
+    ]
+    table(
+        ["official level", "units ", *(f"{size} " for size in sizes)], rows, title="Published histogram cells by count"
+    )
+    out.print("A published count of one does not mean one real person: the counts are those of protected records.\n")
+
+
+def _worst(values: dict[str, Any]) -> None:
+    rows = [
+        (
+            row["level"],
+            row["code"] or row["unit"],
+            row["cell"],
+            _number(row["rho"]),
+            row["siblings"],
+            f"{float(Fraction(row['share'])):.1%}" if Fraction(row["share"]) else "at its parent",
+            f"{row['records']:,}",
+        )
+        for row in values["least_protected"]
+    ]
+    if rows:
+        columns = ["level", "unit", "cells", "rho ", "siblings ", "share ", "published records "]
+        table(columns, rows, title="Least protected units, and which cells")
+
+
+def _effective(answer: dict[str, Any]) -> Chart:
+    """Effective rho of the finest queries and of the total on each level: least, median, largest."""
+    levels = [level["level"] for level in answer["by_level"]]
+    queries = [row["query"] for row in answer["by_level"][0]["queries"]]
+    queries = ["detailed", *[name for name in reversed(queries) if name not in ("detailed", "total")][:2], "total"]
+    rows = [
+        {"level": level["level"], "query": row["query"]}
+        | {key: row[f"rho_{key}"] for key in ("least", "median", "most")}
+        for level in answer["by_level"]
+        for row in level["queries"]
+        if row["query"] in queries and row["rho_median"] is not None and row["rho_least"] > 0
+    ]
+    everybody = answer["knows_everybody_else"]["cell"]
+    lowest = min((row["least"] for row in rows), default=everybody / 10)
+    return chart(
+        "release-effective-rho",
+        rows,
+        levels=levels,
+        queries=queries,
+        everybody=everybody,
+        domain=[lowest / 1.5, everybody * 2.5],
+    )
+
+
+def _beliefs(answer: dict[str, Any]) -> Chart:
+    """The expected posterior by prior, for some adversaries about one cell of a block."""
+    (block,) = (row for row in answer["by_level"][-1]["queries"] if row["query"] == "detailed")
+    unit = answer["by_level"][-1]["level"]
+    adversaries = {
+        f"others in the cell, median {unit}": block["rho_median"],
+        f"others in the cell, least protected {unit}": block["rho_most"],
+        "everybody else": answer["knows_everybody_else"]["cell"],
+    }
+    priors = np.unique(np.concatenate([np.geomspace(1e-3, 0.5, 60), 1 - np.geomspace(1e-3, 0.5, 40)]))
+    rows = [
+        {"prior": float(prior), "posterior": float(expected_posterior(f"{prior:.9f}", rho)[0]), "knows": knows}
+        for knows, rho in adversaries.items()
+        if rho is not None
+        for prior in priors
+    ]
+    return chart("release-beliefs", rows)
+
+
+def _range(row: dict[str, Any]) -> tuple[str, str, str]:
+    return _number(row["rho_least"]), _number(row["rho_median"]), _number(row["rho_most"])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _chance(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+release = command(
+    """What every noisy measurement of a TopDown release, taken together, says about one person.
+
+    Effective rho of each count by generalised least squares, and what it does to beliefs. From public files alone.
+    """,
+    answer_release,
+    show_release_risk,
+    options={
+        "path": "RELEASE_OR_RUN",
+        "priors": "--prior P",
+        "worst": Given(least=0),
+        "public_zeros": "--public-zeros/--without-public-zeros",
+    },
+    pictures=lambda answer, _: {
+        "effective-rho": lambda: _effective(answer.as_dict()),
+        "beliefs": lambda: _beliefs(answer.as_dict()),
+    },
+)

@@ -295,7 +295,7 @@ def hierarchy_of_tree(path: str | Path, nodes: Sequence[str] = ()) -> TreeAnswer
     """What all counts of a tree, described in a TOML or JSON file, say about one person.
 
     Args:
-        path: The file; its form is that of :mod:`confide.lab.risk.bayesian.tree_file`.
+        path: A whole tree of counts, in the form of :mod:`confide.lab.risk.bayesian.tree_file`.
         nodes: Names of further nodes whose posterior laws are wanted.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Manual pages of the commands, made from the commands themselves: ``python -m confide.cli.man_pages DIR``.
+"""Manual pages of the commands, made from the commands themselves: ``python tools/man_pages.py DIR``.
 
 A page for ``confide`` and one for each command, ``confide-ledger-open.1`` and the like, in the language of ``man``.
 """
