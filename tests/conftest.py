@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from hypothesis import Phase, settings
 import confide
 from confide.lab.population import Population, write_population
 from confide.releases.ledger import Ledger
+from tests.kits.made_once import MadeOnce
 from tests.kits.small import SPEC
 from tests.kits.times import Stopwatch, mark_costly, name_of
 from tests.planted.corpus import read_corpus
@@ -116,11 +117,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def population_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """Folders that are made once for all processes of the tests."""
+    return MadeOnce(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def population_folder(made_once: MadeOnce) -> Path:
     """The files of 3,000 made-up persons, made once."""
-    folder = tmp_path_factory.mktemp("population")
-    write_population(Population(3_000, 11), folder)
-    return folder
+    return made_once.folder("population", partial(write_population, Population(3_000, 11)))
 
 
 @pytest.fixture
@@ -138,11 +143,14 @@ def _lay_out(population: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sealed_project(population_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sealed_project(population_folder: Path, made_once: MadeOnce) -> Path:
     """Such a folder after its run, made once: to look at and not to touch. The release is ``small/release``."""
-    folder = _lay_out(population_folder, tmp_path_factory.mktemp("sealed"))
-    confide.run(folder / "spec.toml")
-    return folder
+
+    def run(folder: Path) -> None:
+        folder.mkdir()
+        confide.run(_lay_out(population_folder, folder) / "spec.toml")
+
+    return made_once.folder("sealed-project", run)
 
 
 @pytest.fixture
@@ -152,14 +160,8 @@ def sealed_copy(sealed_project: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def seal(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def seal(made_once: MadeOnce) -> Callable[[str], Path]:
     """Makes the release of a mechanism's example when it is first asked for: to look at and not to touch."""
-    from tests.contract.kit import lay_out
+    from tests.contract.sealed import sealed_example
 
-    @cache
-    def sealed(mechanism: str) -> Path:
-        example = lay_out(mechanism, tmp_path_factory.mktemp("sealed") / mechanism)
-        example.run()
-        return example.release
-
-    return sealed
+    return lambda mechanism: sealed_example(mechanism, made_once).release

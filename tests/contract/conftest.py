@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.contract.kit import NAMES, Project, lay_out
-from tests.contract.moments import Watched
+from tests.contract.sealed import moments_of, sealed_example
+from tests.kits.made_once import MadeOnce
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,22 +34,10 @@ def project(name: str, tmp_path: Path) -> Project:
     return lay_out(name, tmp_path / name)
 
 
-MOMENTS: dict[str, list[str]] = {}
-"""The moments of the release of each example that :func:`seal` has made."""
-
-
 @pytest.fixture(scope="session")
-def seal(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
+def seal(made_once: MadeOnce) -> Callable[[str], Project]:
     """Makes the release of an example when it is first asked for."""
-
-    @cache
-    def sealed(name: str) -> Project:
-        project = lay_out(name, tmp_path_factory.mktemp("sealed") / name)
-        MOMENTS[name] = []
-        project.run(progress=Watched(MOMENTS[name].append))
-        return project
-
-    return sealed
+    return partial(sealed_example, made_once=made_once)
 
 
 @pytest.fixture
@@ -60,4 +49,4 @@ def sealed(name: str, seal: Callable[[str], Project]) -> Project:
 @pytest.fixture
 def moments(sealed: Project) -> list[str]:
     """Every beginning, step and end of a stage of a release that nobody disturbs, in order."""
-    return MOMENTS[sealed.name]
+    return moments_of(sealed)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.kit import KEY, NoiseStream, Project, lay_out, tree
+from tests.contract.kit import KEY, NoiseStream, Project, charged_once, lay_out, tree
 from tests.kits.cluster import documented_settings
 
 from confide.engines.spark_session import has_spark
@@ -53,6 +53,10 @@ class Network:
     folder: Path
     name: str = field(default_factory=lambda: f"cf{os.getpid()}")
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    worker: list[str] = field(default_factory=list)
+    """The command of a worker."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """The environment of master and workers."""
 
     @property
     def capture(self) -> Path:
@@ -93,6 +97,18 @@ class Network:
             )
         self.processes.append(process)
         return process
+
+    def start_worker(self, host: str, **environment: str) -> subprocess.Popen[bytes]:
+        """A worker of the cluster, once the master knows it."""
+        known = self.known_workers()
+        own = {"SPARK_LOCAL_IP": HOSTS[host], "SPARK_WORKER_DIR": str(self.folder / host)}
+        process = self.start(host, [*self.worker, "--host", HOSTS[host]], **self.settings | own | environment)
+        until(lambda: self.known_workers() > known)
+        return process
+
+    def known_workers(self) -> int:
+        """How often a worker has come to the master."""
+        return (self.folder / "master.log").read_text().count("Registering worker")
 
     def heard(self) -> bytes:
         """What was sent so far, one connection and direction after the other."""
@@ -155,11 +171,10 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
         command = [spark_class, f"{deploy}.master.Master", "--host", HOSTS["master"], "--port", "7077"]
         network.start("master", command, SPARK_LOCAL_IP=HOSTS["master"], **common)
         until(lambda: "I have been elected leader" in (folder / "master.log").read_text())
+        network.worker = [spark_class, f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", MASTER]
+        network.settings = common
         for host in ("one", "two"):
-            own = {"SPARK_LOCAL_IP": HOSTS[host], "SPARK_WORKER_DIR": str(folder / host)}
-            worker = [spark_class, f"{deploy}.worker.Worker", "--host", HOSTS[host], "--cores", "1", "--memory", "1g"]
-            network.start(host, [*worker, MASTER], **common | own)
-        until(lambda: (folder / "master.log").read_text().count("Registering worker") == 2)
+            network.start_worker(host)
         yield network
     finally:
         network.end()
@@ -248,3 +263,73 @@ def test_an_interruption_ends_in_words(network: Network, tmp_path: Path, seconds
     assert "Interrupted" in ended(running, 130)
     assert project.charges() == ["open"]
     assert list(project.folder.rglob("spark-*")) == []
+
+
+def charged(project: Project) -> bool:
+    """Whether the ledger has the release by now: its noise is about to be drawn, or drawn."""
+    return project.charges() != ["open"]
+
+
+def killed(process: subprocess.Popen[Any]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("name", ["tables", "topdown"])
+def test_a_killed_driver_is_gone_on_from_to_the_same_bytes(network: Network, tmp_path: Path, name: str) -> None:
+    here, there = lay_out(name, tmp_path / "here"), lay_out(name, tmp_path / "there")
+    here.run()
+    running = confide_on(network, there, "--memory", "600MB")
+    until(lambda: charged(there) or running.poll() is not None, 400)
+    assert running.poll() is None, "it was killed in the middle"
+    killed(running)
+    assert not there.release.exists()
+    ended(confide_on(network, there, "--memory", "600MB"), 0)
+    assert tree(there.release) == tree(here.release)
+    assert there.charges() == here.charges(), "it is charged once"
+
+
+def executors(host: str) -> list[int]:
+    """The processes of executors that have the address of a host."""
+    listed = subprocess.run(["pgrep", "-f", f"CoarseGrainedExecutorBackend.*--hostname {host}"], capture_output=True)
+    return [int(number) for number in listed.stdout.split()]
+
+
+def test_when_a_worker_is_killed_the_other_one_does_its_work(network: Network, tmp_path: Path) -> None:
+    here, there = lay_out("tables", tmp_path / "here"), lay_out("tables", tmp_path / "there")
+    here.run()
+    running = confide_on(network, there, "--memory", "600MB")
+    until(lambda: executors(HOSTS["two"]) or running.poll() is not None, 400)
+    (worker,) = [each for each in network.processes if HOSTS["two"] in each.args and each.poll() is None]
+    for number in executors(HOSTS["two"]):
+        os.kill(number, signal.SIGKILL)
+    killed(worker)
+    ended(running, 0)
+    assert tree(there.release) == tree(here.release)
+    network.start_worker("two")
+
+
+def test_a_full_disk_of_the_workers_is_said_in_words(network: Network, tmp_path: Path) -> None:
+    """Both workers have a small disk, which is nearly full when the work begins; later the run continues."""
+    for worker in [each for each in network.processes if each.args[4:5] != ["tcpdump"] and "Worker" in str(each.args)]:
+        if worker.poll() is None:
+            killed(worker)
+    disk = network.folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], check=True)
+    try:
+        (disk / "filled").write_bytes(bytes(224 << 10))
+        own = {"SPARK_LOCAL_DIRS": str(disk), "SPARK_EXECUTOR_DIRS": str(disk), "TMPDIR": str(disk)}
+        workers = [network.start_worker(host, **own) for host in ("one", "two")]
+        project = lay_out("tables", tmp_path / "project")
+        said = ended(confide_on(network, project, "--memory", "600MB"), 1)
+        assert re.search("disk|no worker of the cluster", said)
+        assert "sealed" not in project.charges()
+        for worker in workers:
+            killed(worker)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    for host in ("one", "two"):
+        network.start_worker(host)
+    ended(confide_on(network, project, "--memory", "600MB"), 0)
+    assert project.charges() == charged_once("tables")
