@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
-from confide.errors import ParameterError, Place, ReleaseError
+from confide.errors import ParameterError, Place
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
@@ -33,10 +33,8 @@ from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
 from confide.releases.folder import (
     MANIFEST,
     PUBLIC_FILE,
-    file_states,
+    SealedRelease,
     not_a_release,
-    read_manifest,
-    release_of,
     require_package,
 )
 
@@ -135,7 +133,7 @@ class OpenedTable:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        self.release.require_unchanged(self.file)
+        self.release.require_unchanged(self.file.relative_to(self.release.folder).as_posix())
         if self.file.suffix == ".parquet":
             return pq.read_table(self.file).replace_schema_metadata(None)
         return pyarrow.csv.read_csv(self.file, convert_options=_types(self.file, self.described))
@@ -253,11 +251,9 @@ class OpenedTables(Mapping[str, OpenedTable]):
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
-    """A release folder that was opened."""
+class Release(SealedRelease):
+    """A release for its users."""
 
-    folder: Path
-    manifest: Mapping[str, Any]
     noise: FigureNoise | str
     """What is known of the noise of its figures, or why nothing is."""
 
@@ -364,24 +360,9 @@ class Release:
         codebook = self._codebook or Codebook(())
         for table in codebook.tables:
             if table.name in self.tables:
-                self.require_unchanged(self.tables[table.name].file)
+                self.require_unchanged(self.tables[table.name].file.relative_to(self.folder).as_posix())
         files = [file for file in self.manifest["files"] if "rows" in file]
         return explore_page(self.folder, self.manifest, files, codebook, in_release=False)
-
-    def require_unchanged(self, file: Path) -> None:
-        """Refuses a file that is not the one that the manifest lists."""
-        path = str(file.relative_to(self.folder))
-        listed = [entry for entry in self.manifest["files"] if entry["path"] == path]
-        problem = next((words for _, words in file_states(self.folder, {"files": listed}) if words), "")
-        if problem:
-            raise ReleaseError(
-                "not-as-sealed",
-                "a file is not the one that the manifest lists",
-                where=Place(file=str(file)),
-                found=problem,
-                expected="the file as it was sealed",
-                remedy="verify the release with `confide verify`, and get it again from its office",
-            )
 
     def __repr__(self) -> str:
         manifest = self.manifest
@@ -455,8 +436,8 @@ def open_release(folder: str | Path) -> Release:
     Returns:
         Its tables with labels, and sums, differences and ratios of figures with their margins.
     """
-    path = release_of(Path(folder))
-    manifest = read_manifest(path)
+    sealed = SealedRelease.of(folder)
+    path, manifest = sealed.folder, sealed.manifest
     require_package(path, manifest, lambda name: MECHANISMS[name])
     try:
         release = Release(path, manifest, MECHANISMS[manifest["mechanism"]].explain.figure_noise(manifest))

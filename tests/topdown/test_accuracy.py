@@ -34,7 +34,7 @@ from confide.mechanisms.topdown.output.accuracy import (
 from confide.mechanisms.topdown.released_problem import released_problem, released_strategy
 from confide.mechanisms.topdown.strategy import groups_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.releases.folder import read_manifest
+from confide.releases.folder import SealedRelease, read_manifest
 
 FOLLOWS = "accuracy: follows from the plan"
 BLOCKS = ["01a", "01b", "01c", "02a", "03a", "03b"]
@@ -167,7 +167,7 @@ def test_the_problem_is_made_again_from_the_release_alone(seal: Callable[[str], 
     for name in ("topdown", "postprocess"):
         release = seal(name)
         manifest = read_manifest(release)
-        problem = released_problem(release, manifest)
+        problem = released_problem(SealedRelease(release, manifest))
         assert problem.spine.fingerprint() == manifest["plan"]["question"]["spine"]
         assert accuracy_table(problem, problem.output).equals(accuracy_rows(release, manifest))
         other = json.loads(json.dumps(manifest))

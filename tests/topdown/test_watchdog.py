@@ -19,7 +19,7 @@ from confide.inference.opened_source import open_source
 from confide.mechanisms.topdown import descent
 from confide.mechanisms.topdown.measurements import verify as watching
 from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, Watchdog, explained
-from confide.releases.folder import read_manifest
+from confide.releases.folder import SealedRelease, read_manifest
 from confide.releases.ledger import Ledger
 
 KEY = "ab" * 32
@@ -110,7 +110,7 @@ def test_a_release_with_measurements_is_compared_by_verify(sealed: Path) -> None
     assert [check.name.partition(":")[0] for check in looked] == ["country", "region", "block"]
     assert all(check.ok for check in looked)
     manifest = read_manifest(sealed)
-    problem = watching.released_problem(sealed, manifest)
+    problem = watching.released_problem(SealedRelease(sealed, manifest))
     records = pq.read_table(next(sealed.glob("tables/records*.parquet")))
     places = {code: place for place, code in enumerate(problem.frame.spine.blocks.codes)}
     cells = np.zeros(records.num_rows, np.int64)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from confide.arrays import Floats, Integers
-from confide.errors import InputError, ParameterError, Place, ReleaseError
+from confide.errors import InputError, ParameterError, Place
 from confide.estimation.linear_statements import quantile_intervals, share_intervals
 from confide.estimation.sectors import Study
 from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
@@ -36,7 +36,7 @@ from confide.mechanisms.topdown.released_problem import NEEDED, ReleasedPlan, re
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.mechanisms.topdown.whole_tree import planned_tree
-from confide.releases.folder import MANIFEST, file_states, read_manifest, release_of
+from confide.releases.folder import MANIFEST, SealedRelease, release_of
 from confide.releases.spec import load_spec
 
 if TYPE_CHECKING:
@@ -257,10 +257,11 @@ def open_source(
 
 
 def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, int]) -> InferenceSource:
-    _require_tree(release_of(path))
-    released = released_plan(path)
+    release = SealedRelease.of(path)
+    _require_tree(release)
+    released = released_plan(release)
     measured = (released.folder / FOLDER).is_dir() and bool(released.facts.get("measurements"))
-    _require_unchanged(released, measured=measured)
+    released.require_unchanged("tables/records.", "tables/units.", *([f"{FOLDER}/"] if measured else []))
     schema, spine = released.strategy.schema, released.spine
     words = words_of(released.strategy)
     frame = spine.frame
@@ -299,15 +300,14 @@ def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, 
     )
 
 
-def _require_tree(release: Path) -> None:
+def _require_tree(release: SealedRelease) -> None:
     """Refuses a release that is no tree of measurements, and says where its margins are."""
-    manifest = read_manifest(release)
-    if not set(NEEDED) <= manifest["plan"]["question"].keys():
+    if not set(NEEDED) <= release.facts.keys():
         raise InputError(
             "no-tree",
             "the figures of this release are not estimates along a tree of areas",
-            Place(file=str(release)),
-            f"a release by {manifest['mechanism']!r}",
+            Place(file=str(release.folder)),
+            f"a release by {release.manifest['mechanism']!r}",
             "a TopDown release, or a folder of noisy measurements",
             "take the margins that stand beside its figures, where it has any; `confide.open_release` in Python adds "
             "figures up, and gives sums, differences and ratios with their own margins",
@@ -388,22 +388,6 @@ def _positions(codes: NDArray[np.str_], known: NDArray[np.str_]) -> Integers:
     order = np.argsort(known)
     place = order[np.minimum(np.searchsorted(known[order], codes), len(order) - 1)]
     return np.asarray(np.where(known[place] == codes, place, -1), np.int64)
-
-
-def _require_unchanged(released: ReleasedPlan, *, measured: bool) -> None:
-    """Refuses a release whose files are not those that its manifest lists, as far as they are read."""
-    wanted = ("tables/records.", "tables/units.", *([f"{FOLDER}/"] if measured else []))
-    files = [file for file in released.manifest["files"] if file["path"].startswith(wanted)]
-    wrong = [(path, words) for path, words in file_states(released.folder, {"files": files}) if words]
-    if wrong:
-        raise ReleaseError(
-            "not-as-sealed",
-            f"{len(wrong):,} files are not those that the manifest lists",
-            where=Place(file=wrong[0][0]),
-            found=wrong[0][1],
-            expected="the files as they were sealed",
-            remedy="verify the release with `confide verify`, and get it again from its office",
-        )
 
 
 def no_spec(given: str | Path | None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,7 +27,7 @@ from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, epsilons, statements
 from confide.privacy.invariants import stated_constraints
-from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
+from confide.releases.plan import Plan, loss_by_attribute, loss_by_move, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import CHOSEN, STAMP, Workspace
 from confide.version import __version__
@@ -300,6 +301,56 @@ def file_states(folder: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str
                 yield file["path"], ""
         except OSError as error:
             yield file["path"], f"the file cannot be read: {error.strerror}"
+
+
+@dataclass(frozen=True, eq=False)
+class SealedRelease:
+    """A release that was opened: its folder and its manifest. What else is read of it is read through this."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, path: str | Path) -> SealedRelease:
+        """The release that somebody means, by its folder or by that of its run."""
+        folder = release_of(Path(path))
+        return SealedRelease(folder, read_manifest(folder))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Every measurement, and what it cost."""
+        return read_plan(self.manifest["plan"])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What decided the release besides its measurements."""
+        question: dict[str, Any] = self.manifest["plan"]["question"]
+        return question
+
+    def paths(self, *starts: str) -> list[str]:
+        """The files that are listed, by the beginnings of their paths."""
+        return [file["path"] for file in self.manifest["files"] if file["path"].startswith(starts)]
+
+    def table(self, *starts: str) -> Path | None:
+        """The file of a table by the beginning of its path, without stamp and ending: Parquet before CSV."""
+        paths = [path for path in self.paths(*starts) if path.endswith((".parquet", ".csv"))]
+        return self.folder / min(paths, key=lambda path: not path.endswith(".parquet")) if paths else None
+
+    def require_unchanged(self, *starts: str) -> None:
+        """Refuses a release with files that are not those that the manifest lists, as far as they are read."""
+        files = [file for file in self.manifest["files"] if file["path"].startswith(starts)]
+        wrong = [(path, words) for path, words in file_states(self.folder, {"files": files}) if words]
+        if wrong:
+            raise ReleaseError(
+                "not-as-sealed",
+                "a file is not the one that the manifest lists"
+                if len(wrong) == 1
+                else f"{len(wrong):,} files are not those that the manifest lists",
+                where=Place(file=str(self.folder / wrong[0][0])),
+                found=wrong[0][1],
+                expected="the files as they were sealed",
+                remedy="verify the release with `confide verify`, and get it again from its office",
+            )
 
 
 def unlisted(folder: Path, manifest: Mapping[str, Any]) -> list[str]:

@@ -28,8 +28,8 @@ from confide.privacy import (
     event_epsilon_bracket,
 )
 from confide.privacy.statements import factor
-from confide.releases.folder import read_manifest, release_of
-from confide.releases.plan import Plan, read_plan
+from confide.releases.folder import SealedRelease
+from confide.releases.plan import Plan
 
 YARDSTICKS = FileKind("yardsticks", code="yardsticks", unreadable="yardsticks", shipped="yardsticks")
 
@@ -269,5 +269,4 @@ def account_release(folder: str | Path, delta: Exact = DELTA) -> ReleaseAccount:
     Returns:
         The loss, the bounds for epsilon, and the bracket of its privacy loss distribution.
     """
-    plan = read_plan(read_manifest(release_of(Path(folder)))["plan"])
-    return ReleaseAccount(plan, positive_within(delta, "delta"))
+    return ReleaseAccount(SealedRelease.of(folder).plan, positive_within(delta, "delta"))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from confide.documents import load_schema, shipped
 from confide.errors import InputError, ParameterError, Place, ReleaseError
 from confide.inputs.table_files import read_text
-from confide.releases.folder import MANIFEST
+from confide.releases.folder import MANIFEST, SealedRelease
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.published_rows import PublishedRows, group_of_label, marginals_of, nested, unit_of_code
 from confide.schema import Query, Schema
@@ -88,9 +88,7 @@ def release_unlike(what: str, found: str, remedy: str) -> ReleaseError:
 
 def release_file(folder: Path, manifest: Mapping[str, Any], *starts: str) -> Path | None:
     """The file of a release whose path begins so; Parquet before CSV."""
-    paths = [file["path"] for file in manifest["files"] if file["path"].startswith(starts)]
-    paths = [path for path in paths if path.endswith((".parquet", ".csv"))]
-    return folder / min(paths, key=lambda path: not path.endswith(".parquet")) if paths else None
+    return SealedRelease(folder, manifest).table(*starts)
 
 
 def release_rows(folder: Path, manifest: Mapping[str, Any], table: str) -> pa.Table:

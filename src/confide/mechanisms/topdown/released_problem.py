@@ -31,8 +31,7 @@ from confide.mechanisms.topdown.problem import TopDownProblem, spine_of
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy, read_strategy
-from confide.releases.folder import read_manifest, release_of
-from confide.releases.plan import Plan, read_plan
+from confide.releases.folder import SealedRelease
 from confide.schema import Attribute, Group, Level, Recode, Schema
 
 ACCURACY = "accuracy"
@@ -76,32 +75,30 @@ def released_strategy(manifest: Mapping[str, Any]) -> Strategy:
     return strategy
 
 
-def released_table(folder: Path, manifest: Mapping[str, Any], place: str, texts: Sequence[str]) -> pa.Table:
+def released_table(release: SealedRelease, place: str, texts: Sequence[str]) -> pa.Table:
     """A table such as ``tables/units``, from whichever of its files there is. Raises ``FileNotFoundError`` where
     the release has no such file.
 
     Args:
-        folder: That of the release.
-        manifest: Its manifest.
+        release: The release.
         place: The path of the table, without stamp and ending.
         texts: The columns that are texts, also where they look like numbers.
     """
-    listed = [file["path"] for file in manifest["files"] if file["path"].startswith(f"{place}.")]
-    files = {Path(path).suffix: folder / path for path in listed}  # names of trials have a stamp
-    if ".parquet" in files:
-        return pq.read_table(files[".parquet"])
-    if ".csv" not in files:
+    file = release.table(f"{place}.")
+    if file is None:
         raise FileNotFoundError(place)
+    if file.suffix == ".parquet":
+        return pq.read_table(file)
     kinds: dict[str, pa.DataType] = dict.fromkeys(texts, pa.string())
     options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
-    return pyarrow.csv.read_csv(files[".csv"], convert_options=options)
+    return pyarrow.csv.read_csv(file, convert_options=options)
 
 
-def released_frame(folder: Path, manifest: Mapping[str, Any]) -> tuple[Spine, dict[str, Integers]]:
+def released_frame(release: SealedRelease) -> tuple[Spine, dict[str, Integers]]:
     """The frame, blocks in the order of their codes, and its counts that constraints use."""
-    facts = manifest["plan"]["question"]
+    facts = release.facts
     block = facts["layout"]["block"]
-    table = released_table(folder, manifest, f"tables/{UNITS}", [block, *facts["levels"], *facts["areas"]])
+    table = released_table(release, f"tables/{UNITS}", [block, *facts["levels"], *facts["areas"]])
 
     def texts(name: str) -> list[str | None]:
         return [code or None for code in table.column(name).cast(pa.string()).to_pylist()]
@@ -114,13 +111,13 @@ def released_frame(folder: Path, manifest: Mapping[str, Any]) -> tuple[Spine, di
 
 
 def released_spine(
-    folder: Path, manifest: Mapping[str, Any], strategy: Strategy, frame: Spine, columns: Mapping[str, Integers]
+    release: SealedRelease, strategy: Strategy, frame: Spine, columns: Mapping[str, Integers]
 ) -> TopDownSpine:
     """The spine. Raises ``ValueError`` unless it has the fingerprint of the plan."""
-    facts = manifest["plan"]["question"]
-    if any(file["path"].startswith(f"{SPINE}.") for file in manifest["files"]):
+    facts = release.facts
+    if release.paths(f"{SPINE}."):
         block = facts["layout"]["block"]
-        listed = released_table(folder, manifest, SPINE, ["level", "unit", block])
+        listed = released_table(release, SPINE, ["level", "unit", block])
         spine = _listed_spine(listed, block, strategy, frame)
     else:
         settings = TopDownPart.model_validate({"strategy": strategy.id} | facts["spine_settings"])
@@ -164,14 +161,14 @@ def _listed_spine(table: pa.Table, block: str, strategy: Strategy, frame: Spine)
     return spine_of_units(levels, strategy.shares, frame, rows)
 
 
-def released_problem(folder: Path, manifest: Mapping[str, Any]) -> TopDownProblem:
+def released_problem(release: SealedRelease) -> TopDownProblem:
     """The problem of a release, with its own records as the records. Raises ``ValueError``, ``LookupError`` or
     ``OSError`` where files and plan do not belong together."""
-    strategy = released_strategy(manifest)
-    frame, counts = released_frame(folder, manifest)
-    spine = released_spine(folder, manifest, strategy, frame, counts)
+    strategy = released_strategy(release.manifest)
+    frame, counts = released_frame(release)
+    spine = released_spine(release, strategy, frame, counts)
     columns = {name: values[spine.rows] for name, values in counts.items()}
-    facts = manifest["plan"]["question"]
+    manifest, facts = release.manifest, release.facts
     spec = {
         "release": {"name": manifest["release"], "mechanism": manifest["mechanism"], "rehearsal": True},
         "data": {"records": RECORDS, "blocks": "units"},
@@ -185,7 +182,7 @@ def released_problem(folder: Path, manifest: Mapping[str, Any]) -> TopDownProble
         Frame(spine.frame, facts["frame"]),
         spine,
         columns,
-        Source(folder / "tables" / RECORDS, "parquet"),
+        Source(release.folder / "tables" / RECORDS, "parquet"),
         "units",
         Output.from_dict(facts["output"]),
     )
@@ -198,12 +195,9 @@ NEEDED = ("strategy", "record", "spine", "spine_settings", "levels", "areas", "f
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedPlan:
+class ReleasedPlan(SealedRelease):
     """What a release says of its own making."""
 
-    folder: Path
-    manifest: dict[str, Any]
-    plan: Plan
     problem: TopDownProblem
 
     @property
@@ -221,19 +215,13 @@ class ReleasedPlan:
         """Counts of the frame that constraints use, in the order of the spine's blocks."""
         return self.problem.columns
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What decided the release besides its measurements."""
-        question: dict[str, Any] = self.manifest["plan"]["question"]
-        return question
-
     def records(self) -> tuple[Integers, Integers]:
         """The published records: for each, the row of its block in the frame and its cell of the histogram."""
         block = self.facts["layout"]["block"]
         try:
             # Codes are texts, also where those of the records alone look like numbers.
             texts = [block, *self.facts["output"]["codes"]]
-            table = released_table(self.folder, self.manifest, f"tables/{RECORDS}", texts)
+            table = released_table(self, f"tables/{RECORDS}", texts)
         except (OSError, pa.ArrowException):
             raise _cannot(self.folder, f"the table {RECORDS!r} cannot be read", "no readable file") from None
         codes = self.spine.frame.blocks.codes
@@ -254,19 +242,18 @@ class ReleasedPlan:
         return row_of_unit[place.to_numpy().astype(np.int64)], cell
 
 
-def released_plan(path: Path) -> ReleasedPlan:
+def released_plan(given: Path | SealedRelease) -> ReleasedPlan:
     """A TopDown release as it says itself that it was made, from public files.
 
     Args:
-        path: A sealed release, or the folder of a run.
+        given: A sealed release, or the folder of a run; or a release that was opened before.
     """
-    folder = release_of(path)
-    manifest = read_manifest(folder)
-    plan = read_plan(manifest["plan"])
+    release = given if isinstance(given, SealedRelease) else SealedRelease.of(given)
+    folder, plan = release.folder, release.plan
     if not plan.measures or not set(NEEDED) <= plan.question.keys():
-        raise _cannot(folder, "this is not a release of the TopDown algorithm", manifest["mechanism"])
+        raise _cannot(folder, "this is not a release of the TopDown algorithm", release.manifest["mechanism"])
     try:
-        return ReleasedPlan(folder, manifest, plan, released_problem(folder, manifest))
+        return ReleasedPlan(folder, release.manifest, released_problem(release))
     except (OSError, pa.ArrowException):
         raise _cannot(folder, f"the table {UNITS!r} cannot be read", "no readable file") from None
     except (KeyError, TypeError, ValueError):

@@ -27,7 +27,7 @@ from confide.lab.attacks.reconstruction.description import (
 )
 from confide.mechanisms import MECHANISMS
 from confide.releases.abilities import PUBLISHED
-from confide.releases.folder import MANIFEST, read_manifest, release_of
+from confide.releases.folder import MANIFEST, SealedRelease, release_of
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.releases.published_release import KnownAreas, no_groups, not_attacked
 from confide.releases.published_rows import (
@@ -87,8 +87,8 @@ def read_release(
     areas: KnownAreas | None = None,
 ) -> Published:
     """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
-    folder = release_of(Path(folder))
-    manifest = read_manifest(folder)
+    release = SealedRelease.of(folder)
+    manifest = release.manifest
     if manifest["mechanism"] not in MECHANISMS:
         raise not_attacked(manifest["mechanism"])
     published = PUBLISHED.of(MECHANISMS[manifest["mechanism"]])
@@ -96,12 +96,12 @@ def read_release(
         raise RunError(
             "not-published-as-tables",
             "this release has no tables for an attack to read",
-            where=Place(file=str(folder)),
+            where=Place(file=str(release.folder)),
             found=f"the mechanism {manifest['mechanism']}",
             expected="a release of tables or of records",
             remedy="take a release of another mechanism",
         )
-    return published(folder, manifest, schema, groups, areas)
+    return published(release.folder, manifest, schema, groups, areas)
 
 
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.

@@ -47,6 +47,7 @@ from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import TREE, LevelStrategy
 from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.privacy import ZCDP
+from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check, Job
 from confide.releases.plan import PlannedMeasurement, read_plan
 from confide.schema import DETAILED
@@ -65,7 +66,7 @@ def verify_measurements(folder: Path, manifest: dict[str, Any], counts: Any) -> 
         counts: The histograms of the records: blocks in the order of their codes x cells.
     """
     plan = read_plan(manifest["plan"])
-    problem = released_problem(folder, manifest)
+    problem = released_problem(SealedRelease(folder, manifest))
     watchdog = Watchdog(problem, counts[problem.spine.rows])
     codes, layout = plan.question["output"]["codes"], FileLayout.read(plan.question["measurements"])
     records = next(f["rows"] for f in manifest["files"] if f["path"].startswith(f"tables/{RECORDS}."))

@@ -28,7 +28,7 @@ from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes
 from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.messages import Messages
 from confide.releases.companions import DescribedColumn, DescribedFile
-from confide.releases.folder import ReleaseWriter, rehearsal_banner
+from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check
 from confide.report.certificate import messages_of
 from confide.report.render import render
@@ -246,7 +246,7 @@ def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
 def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
     """The table made again from plan and public files, and compared in every format."""
     try:
-        problem = released_problem(folder, manifest)
+        problem = released_problem(SealedRelease(folder, manifest))
     except (ConfideError, ValueError, LookupError, OSError):
         yield Check("accuracy: follows from the plan", False, "schema, frame or spine are not those of the plan")
         return
@@ -264,7 +264,7 @@ def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check
 def accuracy_rows(folder: Path, manifest: Mapping[str, Any]) -> pa.Table:
     """The table as a release has it, in whichever format."""
     texts = [column.name for column in ACCURACY_COLUMNS if pa.types.is_string(column.type)]
-    table = released_table(folder, manifest, ACCURACY, texts)
+    table = released_table(SealedRelease(folder, manifest), ACCURACY, texts)
     return table.select(ACCURACY_COLUMNS.names).cast(
         pa.schema([pa.field(column.name, column.type) for column in ACCURACY_COLUMNS])
     )
