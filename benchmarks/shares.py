@@ -52,8 +52,7 @@ from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import BY_LEVEL, TREE, Strategy
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile, load_strategy
-from confide.mechanisms.topdown.targets import cell_weights, cells_of, distinct_cells
-from confide.mechanisms.topdown.tuned_strategy import ShareDesign, strategy_text
+from confide.mechanisms.topdown.targets import ShareDesign, cell_weights, cells_of, distinct_cells, strategy_text
 from confide.releases.spec import load_spec
 
 NAME, PRODUCTION, BUDGET = "pl94-persons-2026", "pl94-persons", Fraction(208, 125)

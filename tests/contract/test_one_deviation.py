@@ -30,7 +30,6 @@ from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there
 from confide.mechanisms.topdown.output.accuracy import accuracy_rows
 from confide.mechanisms.topdown.released_problem import released_problem
 from confide.mechanisms.topdown.strategy import BY_LEVEL, TREE
-from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.trade_offs import opened_board
 from tests.contract.kit import MANIFEST
 from tests.contract.test_random_specs import fuzzed
@@ -93,9 +92,8 @@ def of_topdown(spec: Path, release: Path) -> int:
     manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
     problem = released_problem(release, manifest)
     noise, kinds = TopDownNoise(problem), areas_there(problem.spine)
-    names = [attribute.name for attribute in problem.strategy.schema.attributes]
-    queries = dict.fromkeys(("total", *(query for _, query in problem.strategy.parts)))
-    groups = {name: grouping_of(names, problem.strategy.query(name)) for name in queries}
+    queries = dict.fromkeys(("total", *problem.strategy.measured))
+    groups = {name: problem.strategy.grouping(name) for name in queries}
     exact = {
         (kind, query): sqrt(noise.mean_variance(asked, areas))
         for kind, areas in kinds.items()
@@ -136,7 +134,8 @@ def evaluated(problem: Any, groups: Any, kinds: Any, state: Any) -> None:
             if query in groups:
                 mean = in_use[:, there[there >= 0]].mean()
                 state("evaluate", geography.name, query, sqrt(mean))
-                if problem.strategy.bypass == BY_LEVEL:  # else units that took over shares are alike but roughly
+                # Units that took over shares query by query are alike but roughly.
+                if problem.strategy.bypass == BY_LEVEL and all(problem.strategy.parts.values()):
                     known = ~np.isnan(in_use)
                     assert (best[known] <= in_use[known] * (1 + CLOSE) + CLOSE).all(), "no linear estimate is better"
                 if problem.strategy.evidence == TREE:
@@ -149,7 +148,7 @@ def inferred(release: Path, noise: TopDownNoise, state: Any) -> None:
     answer = infer(source, method="release")
     for kind in answer.kinds:
         placed = source.placed(kind)
-        for query in answer.queries:
+        for query in answer.queries if placed.pieces.any() else ():
             figures = answer.figures(kind, np.arange(kind.areas), query)
             assert figures.release_sd is not None
             state("infer", kind.kind, query.name, sqrt((figures.release_sd[placed.pieces > 0] ** 2).mean()))

@@ -27,14 +27,13 @@ from confide.errors import ConfideError
 from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
 from confide.geography import AreaSet
 from confide.inference import Area, InferenceSource, infer, open_source
-from confide.inference.areas import read_areas
+from confide.inference.areas import read_areas, read_totals
 from confide.inference.choosing import ClassErrors, choose
 from confide.inference.inferring import MOST_EYES
 from confide.inference.pooled_errors import QUANTILES, SIZES, size_names
 from confide.inference.writing import write_inference
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel, parents_of
-from confide.mechanisms.topdown.measurements.measured_tree import read_totals
 from confide.mechanisms.topdown.output.accuracy import expected_absolute_error
 
 

@@ -32,7 +32,6 @@ from confide.inference.pooled_errors import (
     calibrated_factors,
     pooled_rows,
     query_matrix,
-    query_names,
     record_intervals,
     size_names,
     tallied,
@@ -450,7 +449,7 @@ def test_the_command_says_what_its_margins_are(
 
 def test_every_query_of_the_strategy_is_pooled(answer: Replicates) -> None:
     problem = answer.source.problem
-    assert {row["query"] for row in answer.rows} == set(query_names(problem))
+    assert {row["query"] for row in answer.rows} == set(problem.strategy.measured)
     assert {row["kind"] for row in answer.rows} == {kind.name for kind in area_kinds(problem)}
     exact = [row for row in answer.rows if row["kind"] == "state" and row["query"] == "total"]
     assert [row["mse"] for row in exact] == [0.0] * len(exact), "states' totals are invariant"

@@ -16,7 +16,6 @@ from tests.kits.crossed_topdown import CrossedProject
 from tests.kits.random_specs.project import toml
 
 from confide.engines import LocalEngine
-from confide.geography import AreaSet
 from confide.inference.tuning import tune_topdown
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.board import TopDownBoard, Z
@@ -26,7 +25,6 @@ from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import with_tree_evidence
-from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.releases.spec import load_spec
 
 CLOSE = 1e-6
@@ -59,9 +57,8 @@ def deviations(problem: TopDownProblem, kind: str, query: str) -> Any:
     """The standard deviations of all cells in all areas of a kind, as the release states them."""
     (geography,) = (each for each in geographies(problem) if each.name == kind)
     there = np.unique(geography.unit_of_block[problem.spine.rows])
-    names = [attribute.name for attribute in problem.strategy.schema.attributes]
-    groups = grouping_of(names, problem.strategy.query(query))
-    areas = AreaSet.partition(kind, geography.codes, geography.unit_of_block)
+    groups = problem.strategy.grouping(query)
+    areas = geography.areas
     variances = TopDownNoise(problem).variances(groups, areas)
     return np.sqrt(variances[there[there >= 0]])
 

@@ -36,7 +36,7 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import bypass_only_children
 from confide.mechanisms.topdown.strategy import Pass
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.mechanisms.topdown.whole_tree import grouping_of, planned_tree
+from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.noise import ReleaseKey, draw_at
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Silent
@@ -435,10 +435,9 @@ def test_kinds_of_blocks_count_as_often_as_there_are_blocks(tmp_path: Path) -> N
     noise, rows = TopDownNoise(problem), accuracy_table(problem).to_pylist()
     blocks = problem.frame.spine.blocks
     stated = {row["query"]: row["sd"] for row in rows if row["geography"] == blocks.name}
-    names = [attribute.name for attribute in problem.strategy.schema.attributes]
     for query, sd in stated.items():
         areas = AreaSet.partition(blocks.name, blocks.codes, blocks.unit_of_block)
-        variances = noise.variances(grouping_of(names, problem.strategy.query(query)), areas)
+        variances = noise.variances(problem.strategy.grouping(query), areas)
         assert sd == pytest.approx(np.sqrt(variances.mean()), rel=1e-3)
         assert np.ptp(variances.mean(axis=1)) > 0.01 * variances.mean()
 

@@ -20,7 +20,6 @@ from tests.kits.topdown import write_small_state, write_spec
 
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, ParameterError
-from confide.geography import AreaSet
 from confide.inference.tuning import tune_topdown
 from confide.inference.tuning_people import copied, refuse_confidential
 from confide.mechanisms import SPECS
@@ -31,9 +30,7 @@ from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spec import with_tree_evidence
 from confide.mechanisms.topdown.strategy import BY_QUERY, account_of
 from confide.mechanisms.topdown.strategy_file import load_strategy, parse_strategies
-from confide.mechanisms.topdown.targets import parse_target
-from confide.mechanisms.topdown.tuned_strategy import rounded_parts
-from confide.mechanisms.topdown.whole_tree import grouping_of
+from confide.mechanisms.topdown.targets import parse_target, rounded_parts
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan
 from confide.releases.spec import load_spec
@@ -144,7 +141,6 @@ def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Pat
     problem = problem_of(spec, tmp_path)
     assert problem.strategy.evidence == evidence
     exact = replace(problem, strategy=problem.strategy.with_budget(Fraction(rho)))
-    names = [attribute.name for attribute in exact.strategy.schema.attributes]
     noise, largest = TopDownNoise(exact), []
     for kind, query, limit, chance in (
         ("tract", "total", 60, 0.9),
@@ -153,8 +149,8 @@ def test_the_margin_of_the_binding_area_is_the_limit(hamlet: Path, tmp_path: Pat
     ):
         (geography,) = (each for each in geographies(exact) if each.name == kind)
         z = NormalDist().inv_cdf((1 + chance) / 2)
-        areas = AreaSet.partition(kind, geography.codes, geography.unit_of_block)
-        variances = noise.variances(grouping_of(names, exact.strategy.query(query)), areas)
+        areas = geography.areas
+        variances = noise.variances(exact.strategy.grouping(query), areas)
         largest.append(float(np.nanmax(z * np.sqrt(variances)) / limit))
     # The exact variance of discrete noise is a little below its parameter, which the closed form takes.
     assert max(largest) == pytest.approx(1.0, abs=2e-3)

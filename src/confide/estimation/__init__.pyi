@@ -14,6 +14,7 @@ from confide.estimation.rounding import round_counts as round_counts
 from confide.estimation.rounding_problem import Partition as Partition
 from confide.estimation.rounding_problem import RoundingProblem as RoundingProblem
 from confide.estimation.sectors import CellVectors as CellVectors
+from confide.estimation.sectors import Grouping as Grouping
 from confide.estimation.sectors import SectorCount as SectorCount
 from confide.estimation.sectors import SectorQuery as SectorQuery
 from confide.estimation.sectors import Sectors as Sectors

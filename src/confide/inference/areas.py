@@ -1,5 +1,5 @@
 """The areas that are asked for: official levels of a frame, areas beside them, units of the spine, or whatever a file
-with a block code and an area code in each line says."""
+with a block code and an area code in each line says; and known totals of units."""
 
 from __future__ import annotations
 
@@ -138,3 +138,32 @@ def outside(area: Area, block_codes: NDArray[np.str_]) -> Booleans:
 
 def _bad(where: Place, what: str, found: str, expected: str, remedy: str = "correct the file") -> Finding:
     return Finding("bad-areas", what, where, found, expected, remedy)
+
+
+def read_totals(file: Path) -> dict[str, int]:
+    """Known numbers of records from a CSV file: the code of a unit, and its number; the first line may name them.
+
+    Raises an :class:`InputError` with a finding for each line that is not so.
+    """
+    place = Place(file=file.name)
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        remedy = "give a CSV file with the columns code and total, in UTF-8"
+        raise InputError("no-totals", "the totals cannot be read", place, "no text", "a CSV file", remedy) from None
+    result: dict[str, int] = {}
+    findings = []
+    for number, line in enumerate(lines, start=1):
+        code, _, total = (part.strip().strip('"') for part in line.partition(","))
+        if not line.strip() or (number == 1 and not any(letter.isdecimal() for letter in total)):
+            continue  # the header, which may be missing
+        if not total.isdecimal() or not code or code in result:
+            what = "a code stands twice" if code in result else "a line is not a code and a whole number"
+            where = Place(file=file.name, row=number)
+            findings.append(Finding("bad-total", what, where, repr(line[:80]), "code,number", "correct the line"))
+            continue
+        result[code] = int(total)
+    if findings or not result:
+        empty = Finding("no-totals", "the file has no totals", place, "no line", "code,number", "give a line for each")
+        raise InputError(findings or [empty])
+    return result

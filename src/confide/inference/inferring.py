@@ -44,7 +44,7 @@ from confide.inference.choosing import (
     choose,
 )
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
-from confide.inference.pooled_errors import AreaKind, counts_of_spine, size_class
+from confide.inference.pooled_errors import area_kind, size_class
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
 from confide.releases.tabular import masked
@@ -103,6 +103,11 @@ class Inference(TypedAnswer):
     all rows were made."""
     far: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many released figures are further from least squares than noise and estimation explain, likewise."""
+    # What was worked out before, by kind of area and by query.
+    _counts: dict[str, csr_matrix] = field(default_factory=dict, repr=False)
+    _places: dict[str, PlacedAreas] = field(default_factory=dict, repr=False)
+    _pooled: dict[tuple[str, str], ClassErrors | None] = field(default_factory=dict, repr=False)
+    _noise: dict[tuple[str, str], Floats] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rules(self) -> Mapping[tuple[str, str], Rule]:
@@ -319,18 +324,10 @@ class Inference(TypedAnswer):
             self._counts[query.name] = self.source.counts @ query.matrix(self.source.vocabulary.shape)
         return self._counts[query.name]
 
-    @cached_property
-    def _counts(self) -> dict[str, csr_matrix]:
-        return {}
-
     def _placed(self, kind: AreaSet) -> PlacedAreas:
         if kind.kind not in self._places:
             self._places[kind.kind] = self.source.placed(kind)
         return self._places[kind.kind]
-
-    @cached_property
-    def _places(self) -> dict[str, PlacedAreas]:
-        return {}
 
     # The rule, and what it needs.
 
@@ -372,10 +369,6 @@ class Inference(TypedAnswer):
             self._pooled[key] = ClassErrors.of(self._pooled_rows(kind, query))
         return self._pooled[key]
 
-    @cached_property
-    def _pooled(self) -> dict[tuple[str, str], ClassErrors | None]:
-        return {}
-
     def _pooled_rows(self, kind: AreaSet, query: AskedQuery) -> list[dict[str, Any]]:
         """Pooled errors of replicates: as they were written, or made for areas and queries that were not."""
         replicates = self.source.replicates
@@ -384,12 +377,8 @@ class Inference(TypedAnswer):
         rows = [dict(row) for row in replicates.rows if row["kind"] == kind.kind and row["query"] == query.name]
         if rows and kind.kind in official:
             return rows
-        placed, spine = self._placed(kind), replicates.source.problem.spine
-        blocks = counts_of_spine(kind.members(len(self.source.block_codes)), spine.rows)
-        there = np.flatnonzero(np.asarray(blocks.sum(axis=1)).ravel() > 0)
-        areas = AreaKind(kind.kind, tuple(kind.codes[i] for i in there.tolist()), blocks[there], float(placed.on_spine))
-        matrix = query.matrix(self.source.vocabulary.shape)
-        return replicates.errors_of(areas, query.name, matrix)
+        areas = area_kind(replicates.source.problem, kind)
+        return replicates.errors_of(areas, query.name, query.matrix(self.source.vocabulary.shape))
 
     def _noise_alone(self, kind: AreaSet, query: AskedQuery) -> Floats:
         """The variance of released figures if noise alone moved them: areas x cells, from the plan."""
@@ -397,10 +386,6 @@ class Inference(TypedAnswer):
         if key not in self._noise:
             self._noise[key] = self._theory.variances(query.groups, kind)
         return self._noise[key]
-
-    @cached_property
-    def _noise(self) -> dict[tuple[str, str], Floats]:
-        return {}
 
     @cached_property
     def _theory(self) -> TopDownNoise:

@@ -24,13 +24,13 @@ from confide.estimation.sectors import Study
 from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
 from confide.estimation.unified_intervals import count_intervals
 from confide.geography import AreaSet
-from confide.inference.areas import MOST_PIECES, Area, outside
+from confide.inference.areas import MOST_PIECES, Area, outside, read_totals
 from confide.inference.asked import AskedQuery, Vocabulary, read_study, shipped_tables
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.measurements.folder import find_product
+from confide.mechanisms.topdown.measurements.folder import find_product, product_words
 from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
-from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, product_words, read_totals, read_tree
+from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_tree
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.released_problem import NEEDED, ReleasedPlan, released_plan
 from confide.mechanisms.topdown.spec import TopDownSpec
@@ -115,7 +115,7 @@ class InferenceSource:
     def default_queries(self) -> list[str]:
         """The total, and what is measured with few enough cells for a table."""
         if self.released is not None:
-            measured = [share.name for level in self.released.strategy.levels for share in level.queries]
+            measured = list(self.released.strategy.measured)
         else:
             assert self.tree is not None
             measured = [query.name for queries in self.tree.queries.values() for query in queries]

@@ -25,10 +25,12 @@ import pyarrow as pa
 import scipy.sparse as sp
 from scipy.special import stdtrit
 
-from confide.arrays import Booleans, Floats, Integers
+from confide.arrays import Floats, Integers
+from confide.estimation.tree_answers import PlacedAreas, SpineUnits
 from confide.estimation.unified_intervals import WholeIntervals, checked_level
-from confide.geography.spine import OUTSIDE
+from confide.geography import AreaSet
 from confide.inference.class_margins import LEAST_FIGURES, ErrorTable, class_margins
+from confide.mechanisms.topdown.figure_noise import areas_there
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.schema import NO_GROUP
 
@@ -70,38 +72,19 @@ class AreaKind:
         return int(self.members.shape[0])
 
 
+def area_kind(problem: TopDownProblem, areas: AreaSet) -> AreaKind:
+    """Areas over the rows of the frame, without those that have no block on the spine."""
+    spine = problem.spine
+    members = counts_of_spine(areas.members(len(spine.block_of_row)), spine.rows)
+    there = np.flatnonzero(members.getnnz(axis=1))
+    level = PlacedAreas.on(areas, spine.block_of_row, SpineUnits(spine.parents)).level[there]
+    codes = tuple(areas.codes[number] for number in there.tolist())
+    return AreaKind(areas.kind, codes, members[there], float((level >= 0).mean()) if len(there) else 0.0)
+
+
 def area_kinds(problem: TopDownProblem) -> list[AreaKind]:
     """Every official level and every kind of area of the frame."""
-    spine, blocks = problem.spine, len(problem.spine.rows)
-    kinds = []
-    for level in (*problem.frame.spine.levels, *problem.frame.spine.areas):
-        area = level.unit_of_block[spine.rows]
-        inside = np.flatnonzero(area != OUTSIDE)
-        if not len(inside):
-            continue
-        numbers, place = np.unique(area[inside], return_inverse=True)
-        place = place.reshape(-1)
-        members = sp.csr_matrix((np.ones(len(inside), np.int64), (place, inside)), shape=(len(numbers), blocks))
-        own = np.full(blocks, -1)
-        own[inside] = place
-        single = np.zeros(len(numbers), bool)
-        for unit in (spine.unit_of_block(name) for name in spine.names):
-            single |= _equal_units(own, unit, len(numbers))
-        codes = tuple(level.codes[number] for number in numbers.tolist())
-        kinds.append(AreaKind(level.name, codes, members, float(single.mean())))
-    return kinds
-
-
-def _equal_units(area: Integers, unit: Integers, areas: int) -> Booleans:
-    """Which areas have exactly the blocks of one unit."""
-    inside = area >= 0
-    width = int(unit.max()) + 1
-    pairs, together = np.unique(area[inside] * width + unit[inside], return_counts=True)
-    of_area, of_unit = np.bincount(area[inside], minlength=areas), np.bincount(unit, minlength=width)
-    same = (together == of_area[pairs // width]) & (together == of_unit[pairs % width])
-    result = np.zeros(areas, bool)
-    result[pairs[same] // width] = True
-    return result
+    return [area_kind(problem, areas) for areas in areas_there(problem.spine).values()]
 
 
 def query_matrix(problem: TopDownProblem, query: str) -> Any:
@@ -110,12 +93,6 @@ def query_matrix(problem: TopDownProblem, query: str) -> Any:
     counted = np.flatnonzero(groups != NO_GROUP)
     width = problem.strategy.query(query).cells
     return sp.csr_matrix((np.ones(len(counted), np.int64), (counted, groups[counted])), shape=(problem.cells, width))
-
-
-def query_names(problem: TopDownProblem) -> list[str]:
-    """Every query that the strategy measures on some level, once."""
-    levels = problem.strategy.levels
-    return list(dict.fromkeys(query_share.name for level in levels for query_share in level.queries))
 
 
 class PossibleCells:
@@ -326,7 +303,7 @@ def tallied(problem: TopDownProblem, truth: Any, releases: Iterable[Any]) -> Tal
         releases: Those of each replicate, or release of made-up people; read once.
     """
     areas = area_kinds(problem)
-    queries = {name: query_matrix(problem, name) for name in query_names(problem)}
+    queries = {name: query_matrix(problem, name) for name in problem.strategy.measured}
     possible = PossibleCells(problem)
     tallies = {
         (kind.name, name): ReplicateTally(kind.members @ truth @ matrix, possible.number(kind, matrix))
@@ -404,7 +381,7 @@ def calibrated_factors(
     """
     kinds = [kind for kind in area_kinds(problem) if calibrated_with(problem, kind) is not None]
     expected = {(row["kind"], row["query"], row["size"]): row["mse_shown"] or 0.0 for row in rows}
-    queries = {name: query_matrix(problem, name) for name in query_names(problem)}
+    queries = {name: query_matrix(problem, name) for name in problem.strategy.measured}
     sums = {(kind.name, query): np.zeros((2, kind.areas)) for kind in kinds for query in queries}
     for histograms in releases:
         for kind in kinds:

@@ -46,7 +46,6 @@ from confide.inference.pooled_errors import (
     class_factor,
     pooled_rows,
     query_matrix,
-    query_names,
     rows_table,
     tallied,
 )
@@ -146,10 +145,8 @@ class ReplicatedRelease:
     def histogram(self) -> pa.Table:
         """The records, counted: ``unit`` (block of the spine), ``cell``, ``n``."""
         row, cell = self.released.records()
-        spine = self.problem.spine
-        place = np.full(len(spine.frame.blocks.unit_of_block), -1, np.int64)
-        place[spine.rows] = np.arange(len(spine.rows))
-        return counted(place[row] * self.problem.cells + cell, self.problem.cells)
+        block = self.problem.spine.block_of_row[row]
+        return counted(block * self.problem.cells + cell, self.problem.cells)
 
     def key(self, purpose: str) -> ReleaseKey:
         """A public key, another one for each purpose: stamped wherever it is used."""
@@ -323,7 +320,7 @@ class Replicates(TypedAnswer):
         """
         problem = self.source.problem
         kinds = {area.name: area for area in area_kinds(problem)}
-        for option, name, names in (("kind", kind, list(kinds)), ("query", query, query_names(problem))):
+        for option, name, names in (("kind", kind, list(kinds)), ("query", query, problem.strategy.measured)):
             if name not in names:
                 what = f"there is no {option} {name!r}"
                 raise ParameterError("unknown-name", what, found=name, expected=", ".join(names), remedy="name another")

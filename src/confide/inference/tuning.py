@@ -13,7 +13,6 @@ away that no budget pays for.
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Floats
-from confide.documents import load_named
 from confide.engines import LocalEngine
 from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place
@@ -53,17 +51,19 @@ from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import DELTA, OWN, TREE, Strategy
-from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
 from confide.mechanisms.topdown.targets import (
+    NOTHING,
     KnownPeople,
     LimitedCounts,
+    OwnDesign,
+    ShareDesign,
     Target,
+    budget_above,
     limited_counts,
     parse_targets,
     price_list,
+    text_beside,
 )
-from confide.mechanisms.topdown.tuned_strategy import NOTHING, OwnDesign, ShareDesign, budget_above, strategy_text
-from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.noise import ReleaseKey
 from confide.releases.draft import there_already
 from confide.releases.mechanism import NoiseSource
@@ -241,7 +241,7 @@ class _Tuner:
             needed = budget_above(_least(on_tree, after))
             strategy = self._named(replace(strategy, budget=budget or needed), targets, out)
             file = out or self.scratch / "strategy.toml"
-            write_text(file, self._text(strategy, file))
+            write_text(file, text_beside(strategy, self.loaded, file))
             problems["best"] = self._problem_with(strategy, file)
             rows = _with_best(answer.targets, on_tree, after, best.multipliers, needed)
             answer = replace(answer, targets=rows, best=strategy, needed=needed, bound=best.bound, written=out)
@@ -270,20 +270,6 @@ class _Tuner:
         provenance = f"Shares found by confide tune from those of {best.id} for: {wanted}. Sizes: {self.people.said}."
         return replace(best, id=name, title=title, provenance=provenance)
 
-    def _text(self, best: Strategy, file: Path) -> str:
-        """The strategy as a file, with estimation and constraints of the file that it comes from."""
-        base = self.loaded.path.parent
-        spec = self.loaded.spec
-        assert isinstance(spec, TopDownSpec)
-        source = load_named(spec.topdown.strategy, base, StrategyFile, kind=STRATEGY)
-        schema = source.values["schema"]
-        if isinstance(schema, str):
-            for folder in (base, source.path.parent):
-                if (folder / schema).is_file():
-                    schema = Path(os.path.relpath((folder / schema).resolve(), file.resolve().parent)).as_posix()
-                    break
-        return strategy_text(best, source.values, schema)
-
     def _problem_with(self, strategy: Strategy, file: Path) -> TopDownProblem:
         """The problem with the strategy that was written, read back from its file."""
         spec = self.blank.spec
@@ -300,9 +286,8 @@ class _Tuner:
         # With the present shares all errors change alike: the totals say by how much.
         attributes = [attribute.name for attribute in schema.attributes] if "best" in problems else []
         names = dict.fromkeys((TOTAL, *attributes, *(target.query for target in targets)))
-        axes = [attribute.name for attribute in schema.attributes]
-        queries = {name: self.problem.strategy.query(name) for name in names}
-        groups = {name: grouping_of(axes, query) for name, query in queries.items() if query.cells <= MOST_CELLS}
+        now = self.problem.strategy
+        groups = {name: now.grouping(name) for name in names if now.query(name).cells <= MOST_CELLS}
         noise = {key: TopDownNoise(problem) for key, problem in problems.items()}
         for geography in geographies(self.problem):
             area = geography.unit_of_block[self.problem.spine.rows]

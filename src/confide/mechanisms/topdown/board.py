@@ -9,28 +9,22 @@ beside the spine have rows without a part, whose margins follow from all parts.
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import exp, log, sqrt
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
-from confide.documents import load_named
 from confide.errors import ParameterError
 from confide.estimation.sectors import Grouping
 from confide.exact import exact_text, grouped
 from confide.geography import AreaSet
 from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there, variance_of
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.mechanisms.topdown.strategy import Strategy, law_of, plan_of
-from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
-from confide.mechanisms.topdown.tuned_strategy import strategy_text
-from confide.mechanisms.topdown.whole_tree import grouping_of
+from confide.mechanisms.topdown.strategy import law_of, plan_of
+from confide.mechanisms.topdown.targets import text_beside
 from confide.privacy import ZCDP
 from confide.releases.boards import BoardEntry, BoardRow, LossClaim, Moving, TunedValues
 from confide.releases.budget_board import MARGIN, PART, BudgetBoard, RowFacts, RowName, share_text, too_little
@@ -97,10 +91,8 @@ class TopDownBoard(BudgetBoard):
     @cached_property
     def _groups(self) -> dict[str, Grouping]:
         strategy = self.problem.strategy
-        names = [attribute.name for attribute in strategy.schema.attributes]
-        measured = dict.fromkeys((TOTAL, *(query for _, query in strategy.parts)))
-        queries = {name: strategy.query(name) for name in measured}
-        return {name: grouping_of(names, query) for name, query in queries.items() if query.cells <= MOST_CELLS}
+        names = dict.fromkeys((TOTAL, *strategy.measured))
+        return {name: strategy.grouping(name) for name in names if strategy.query(name).cells <= MOST_CELLS}
 
     @property
     def caption(self) -> str:  # type: ignore[override]
@@ -256,23 +248,9 @@ class TopDownBoard(BudgetBoard):
         changed["topdown"] |= {"strategy": file, "root": self.problem.strategy.root}
 
         def text() -> str:
-            return _strategy_text(loaded, self.problem.strategy.with_parts(self.budgets))
+            return text_beside(self.problem.strategy.with_parts(self.budgets), loaded, loaded.path.parent / file)
 
         return TunedValues(changed, {file: text})
-
-
-def _strategy_text(loaded: LoadedSpec, strategy: Strategy) -> str:
-    """The strategy as a file beside the spec, with estimation and constraints of the one that it comes from."""
-    base, spec = loaded.path.parent, loaded.spec
-    assert isinstance(spec, TopDownSpec)
-    source = load_named(spec.topdown.strategy, base, StrategyFile, kind=STRATEGY)
-    schema = source.values["schema"]
-    if isinstance(schema, str):
-        for folder in (base, source.path.parent):
-            if (folder / schema).is_file():
-                schema = Path(os.path.relpath((folder / schema).resolve(), base.resolve())).as_posix()
-                break
-    return strategy_text(strategy, source.values, schema)
 
 
 def margin_text(margin: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import pi, sqrt
 from typing import Any
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from confide.arrays import Floats, Integers
 from confide.documents import load_shipped, shipped
 from confide.errors import SpecError
-from confide.geography.spine import OUTSIDE, Geolevel
+from confide.geography import OUTSIDE, AreaSet, Geolevel
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import Strategy, groups_of, resolve
 from confide.schema import Query, Schema
@@ -82,8 +83,7 @@ def measures_of(schema: Schema) -> EvaluationMeasures:
 def characteristics(strategy: Strategy, also: tuple[str, ...] = ()) -> list[Characteristic]:
     """Everything that is looked at, the total first, each once."""
     schema = strategy.schema
-    measured = (query.name for level in strategy.levels for query in level.queries)
-    names = dict.fromkeys(("total", *schema.variables, *also, *measured))
+    names = dict.fromkeys(("total", *schema.variables, *also, *strategy.measured))
     queries = [(name, resolve(schema, name)) for name in names]
     return [characteristic(schema, name, query) for name, query in queries if query.cells <= MOST_CELLS]
 
@@ -117,6 +117,11 @@ class EvaluationGeography:
     @property
     def units(self) -> int:
         return len(self.codes)
+
+    @cached_property
+    def areas(self) -> AreaSet:
+        """The same as sets of rows of the frame."""
+        return AreaSet.partition(self.name, self.codes, self.unit_of_block)
 
 
 def geographies(problem: TopDownProblem) -> list[EvaluationGeography]:

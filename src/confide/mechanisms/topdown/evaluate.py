@@ -27,7 +27,6 @@ from confide.confidential import Confidential
 from confide.engines import Engine, Source
 from confide.engines.protocol import Format, cell_index, private_folder, write_parquet, write_text
 from confide.errors import Place, ReleaseError
-from confide.geography import AreaSet
 from confide.geography.spine import OUTSIDE
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.characteristics import (
@@ -47,7 +46,6 @@ from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import TREE
-from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.noise import ReleaseKey
 from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.folder import MANIFEST, sha256_of
@@ -227,19 +225,17 @@ class TruthComparison:
         self.measures = measures_of(problem.strategy.schema)
         also = (*self.measures.queries, *self.measures.largest_group)
         self.characteristics = characteristics(problem.strategy, also)
-        names = [attribute.name for attribute in problem.strategy.schema.attributes]
-        self._groups = {one.name: grouping_of(names, problem.strategy.query(one.name)) for one in self.characteristics}
+        self._groups = {one.name: problem.strategy.grouping(one.name) for one in self.characteristics}
         self._best, self._in_use = TopDownNoise(problem, TREE), TopDownNoise(problem)
 
     def noise(self, geography: EvaluationGeography) -> Mapping[str, tuple[Floats, Floats]]:
         """For each characteristic the variances of its cells without constraints, of the best linear estimates and of
         the estimator in use: cells x areas each."""
-        areas = AreaSet.partition(geography.name, geography.codes, geography.unit_of_block)
         result = {}
         for name, groups in self._groups.items():
-            in_use = self._in_use.variances(groups, areas).T
+            in_use = self._in_use.variances(groups, geography.areas).T
             same = self._best.method == self._in_use.method
-            result[name] = in_use if same else self._best.variances(groups, areas).T, in_use
+            result[name] = in_use if same else self._best.variances(groups, geography.areas).T, in_use
         return result
 
 

@@ -50,7 +50,7 @@ from confide.geography import OUTSIDE, AreaSet
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
-from confide.mechanisms.topdown.whole_tree import grouping_of, known_levels, planned_tree, sectors_of
+from confide.mechanisms.topdown.whole_tree import known_levels, planned_tree, sectors_of
 from confide.noise import NoiseDistribution
 from confide.schema import NO_GROUP, TOTAL
 
@@ -214,7 +214,7 @@ class TopDownNoise:
         total &= self._together is not None
         if (areas, total) not in self._parts:
             stop = (self._known - 1, self._together) if total and self._together is not None else None
-            block = self._block_of_row[areas.block]
+            block = self.problem.spine.block_of_row[areas.block]
             there = block != OUTSIDE
             self._parts[areas, total] = AreaParts(
                 self.problem.spine, block[there], areas.area[there], areas.areas, stop
@@ -224,16 +224,8 @@ class TopDownNoise:
     def _on_spine(self, areas: AreaSet) -> PlacedAreas:
         if areas not in self._placed:
             units = SpineUnits(self._answers.covariances.parents)
-            self._placed[areas] = PlacedAreas.on(areas, self._block_of_row, units)
+            self._placed[areas] = PlacedAreas.on(areas, self.problem.spine.block_of_row, units)
         return self._placed[areas]
-
-    @cached_property
-    def _block_of_row(self) -> Integers:
-        """For each row of the frame its block on the spine, or ``OUTSIDE``."""
-        spine = self.problem.spine
-        result = np.full(len(spine.frame.blocks.unit_of_block), OUTSIDE, np.int64)
-        result[spine.rows] = np.arange(len(spine.rows))
-        return result
 
     @property
     def _scales(self) -> list[Floats]:
@@ -549,11 +541,9 @@ class _MeansOfQueries:
 
     def __init__(self, problem: TopDownProblem, levels: Sequence[_MeasuredLevel]):
         self._levels = levels
-        attributes = problem.strategy.schema.attributes
-        self._shape = [attribute.size for attribute in attributes]
-        names = [attribute.name for attribute in attributes]
-        measured = dict.fromkeys(share.name for level in problem.strategy.levels for share in level.queries)
-        self._measured = {name: grouping_of(names, problem.strategy.query(name)) for name in measured}
+        strategy = problem.strategy
+        self._shape = [attribute.size for attribute in strategy.schema.attributes]
+        self._measured = {name: strategy.grouping(name) for name in strategy.measured}
 
     def with_levels(self, levels: Sequence[_MeasuredLevel]) -> _MeansOfQueries:
         """The same with other noise."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import ParameterError
-from confide.geography.spine import Spine
+from confide.geography.spine import OUTSIDE, Spine
 
 # Only children and their shares: the one-child bypass.
 #
@@ -310,6 +310,13 @@ class TopDownSpine:
     def block_codes(self) -> NDArray[np.str_]:
         """The official code of each block of the spine."""
         return np.array(self.frame.blocks.codes)[self.frame.blocks.unit_of_block[self.rows]]
+
+    @cached_property
+    def block_of_row(self) -> NDArray[np.int64]:
+        """For each row of the frame its block on the spine, or ``OUTSIDE``."""
+        result = np.full(len(self.frame.blocks.unit_of_block), OUTSIDE, np.int64)
+        result[self.rows] = np.arange(len(self.rows))
+        return result
 
     def official_of_block(self, name: str) -> NDArray[np.int64]:
         """For each block of the spine its unit in an official level or area of the frame, or ``OUTSIDE``. Units with

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from confide.answers import TypedAnswer
 from confide.errors import Finding, ParameterError, Place
+from confide.estimation import Grouping
 from confide.exact import Exact, positive
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound
 from confide.noise import DiscreteGaussian
@@ -180,6 +181,16 @@ class Strategy:
     def with_budget(self, budget: Exact) -> Strategy:
         """The same shares of another budget."""
         return replace(self, budget=positive(budget, "budget"))
+
+    @cached_property
+    def measured(self) -> tuple[str, ...]:
+        """Every query that is measured on some level, once."""
+        return tuple(dict.fromkeys(query.name for level in self.levels for query in level.queries))
+
+    def grouping(self, query: str) -> Grouping:
+        """A query by the axes of its attributes: for each axis that is not summed out the group of each level."""
+        axes = {attribute.name: axis for axis, attribute in enumerate(self.schema.attributes)}
+        return {axes[v.attribute.name]: v.assignment.astype(np.int64) for v in self.query(query).variables}
 
     @property
     def parts(self) -> dict[tuple[str, ...], Fraction]:

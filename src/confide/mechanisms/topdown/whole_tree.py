@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.estimation.sectors import Grouping, SectorQuery, Sectors, check_core
+from confide.estimation.sectors import SectorQuery, Sectors, check_core
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
 from confide.mechanisms.topdown.constraints import invariant_level
 from confide.mechanisms.topdown.spine import TopDownSpine
 from confide.mechanisms.topdown.strategy import Strategy, groups_of
 from confide.noise import NoiseDistribution
 from confide.releases.plan import Plan
-from confide.schema import DETAILED, TOTAL, Query
+from confide.schema import DETAILED, TOTAL
 
 VarianceOf = Callable[[NoiseDistribution], float]
 
@@ -37,20 +37,13 @@ class PlannedTree:
     """For each level of the spine its place among the levels of the tree."""
 
 
-def grouping_of(names: Sequence[str], query: Query) -> Grouping:
-    """A query by the axes of its attributes; ``names`` are those of all attributes, in order."""
-    return {names.index(v.attribute.name): v.assignment.astype(np.int64) for v in query.variables}
-
-
 def sectors_of(strategy: Strategy, *, public_zeros: bool = True) -> tuple[Sectors, dict[str, SectorQuery]]:
     """Core and free axes of a strategy, and its queries; raises if the core is too large.
 
     ``public_zeros``: whether cells that the frame makes impossible in a block are used.
     """
     names = [attribute.name for attribute in strategy.schema.attributes]
-    measured = (share.name for level in strategy.levels for share in level.queries)
-    asked = dict.fromkeys((TOTAL, *measured, DETAILED))
-    groupings = {name: grouping_of(names, strategy.query(name)) for name in asked}
+    groupings = {name: strategy.grouping(name) for name in dict.fromkeys((TOTAL, *strategy.measured, DETAILED))}
     apart = {name for zero in strategy.constraints.zeros for name in zero.where}
     for query in strategy.constraints.limited if public_zeros else ():
         apart |= {variable.attribute.name for variable in strategy.query(query).variables}

@@ -33,7 +33,9 @@ from confide.mechanisms.topdown.measurements.layout import (
     SUMMED_OUT,
     TOGETHER,
     UNIT,
+    Words,
     level_folder,
+    public_words,
 )
 from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
 from confide.releases.folder import sha256_of
@@ -41,6 +43,9 @@ from confide.schema import DETAILED
 
 PUBLIC_DIGITS = 16
 """How many last characters of a public block id are its official code, with the block group in it twice."""
+
+NO_ATTRIBUTES = ("geocode", "query_name", "query_shape", "value", "variance", "sigma2", "plb", "sign")
+"""Columns that are no attribute."""
 
 Texts = NDArray[np.str_]
 
@@ -406,3 +411,40 @@ def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
 def _unlike(where: Place, what: str, found: str, expected: str) -> InputError:
     remedy = "give the measurements as they were published, all levels of the same run"
     return InputError("measurements", what, where, found, expected, remedy)
+
+
+# What a product is, by its folders and files.
+
+
+def product_words(path: Path, folders: Mapping[str, Path]) -> Words:
+    """The words of the public product in a folder, by the attributes of its first file."""
+    first = next((file for folder in folders.values() for file in sorted(folder.rglob("*.parquet"))), None)
+    if first is None:
+        raise InputError(bad_file(path.name, "there are no measurements", "no Parquet files", "DPQuery and Constraint"))
+    attributes = [name for name in MeasurementFolder.columns(first) if name not in NO_ATTRIBUTES]
+    words = public_words(attributes)
+    if words is None:
+        raise InputError(
+            "unknown-product",
+            "these are not the attributes of a public product",
+            Place(file=first.name),
+            ", ".join(attributes) or "no attribute",
+            "those of the redistricting data or of the Demographic and Housing Characteristics",
+            "give the strategy or the release that the measurements were made with",
+        )
+    return words
+
+
+def levels_of_product(folders: Mapping[str, Path], words: Words, path: Path) -> tuple[str, ...]:
+    """The levels of a public product that must be there: all of them, from the first that is."""
+    there = [name for name in words.levels if name in folders]
+    if not there:
+        found = ", ".join(folders) or "nothing"
+        raise InputError(bad_file(path.name, "no level of the product is here", found, ", ".join(words.levels)))
+    return words.levels[words.levels.index(there[0]) :]
+
+
+def bad_file(file: str, what: str, found: str, expected: str) -> Finding:
+    """What is wrong with a file of measurements."""
+    remedy = "give the measurements as they were published: copy or download the files again, all of one run"
+    return Finding("measurements", what, Place(file=file), found, expected, remedy)

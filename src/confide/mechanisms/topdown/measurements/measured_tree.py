@@ -36,10 +36,13 @@ from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
     UnitsOfLevel,
+    bad_file,
     find_measurements,
     find_product,
+    levels_of_product,
     official_codes,
     parents_of,
+    product_words,
 )
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
@@ -52,7 +55,6 @@ from confide.mechanisms.topdown.measurements.layout import (
     in_any_order,
     level_folder,
     plain,
-    public_words,
 )
 from confide.mechanisms.topdown.whole_tree import with_level_between
 from confide.noise import DiscreteGaussian
@@ -63,8 +65,6 @@ FURTHEST = 10.0
 """So many standard deviations noise alone does not move a sum of measured totals."""
 SAME = 1e-6
 """A variance of 32 bits within this part of a planned one is that one."""
-COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "sigma2", "plb", "sign")
-"""What is no attribute."""
 EQUAL, AT_MOST = "=", "<="
 
 
@@ -167,16 +167,16 @@ def read_tree(
     """
     product = find_product(path, Place(file=path.name))
     known = words or product_words(product.path, product.folders)
-    names = tuple(levels) if levels is not None else _levels(product.folders, known, product.path)
+    names = tuple(levels) if levels is not None else levels_of_product(product.folders, known, product.path)
     folder = find_measurements(product.path, names, Place(file=path.name), known.attributes)
     units = tuple(folder.units(name) for name in names)
     several = len(units[0].ids) > 1
     if several and levels is not None:
         what = "the root is not one unit"
-        raise InputError(_finding(level_folder(names[0]), what, f"{len(units[0].ids):,} units", "one unit"))
+        raise InputError(bad_file(level_folder(names[0]), what, f"{len(units[0].ids):,} units", "one unit"))
     if not any(level.measured.any() for level in units):
         what, expected = "there are no noisy counts here", f"rows in {DP_QUERY} of a level"
-        raise InputError(_finding(f"{product.path.name}/*/{DP_QUERY}", what, "no rows on any level", expected))
+        raise InputError(bad_file(f"{product.path.name}/*/{DP_QUERY}", what, "no rows on any level", expected))
     parents = [
         np.zeros(len(units[0].ids) if several else 0, np.int64),
         *(parents_of(above, below) for above, below in pairwise(units)),
@@ -230,34 +230,6 @@ def read_tree(
     )
 
 
-def product_words(path: Path, folders: Mapping[str, Path]) -> Words:
-    """The words of the public product in a folder, by the attributes of its first file."""
-    first = next((file for folder in folders.values() for file in sorted(folder.rglob("*.parquet"))), None)
-    if first is None:
-        raise InputError(_finding(path.name, "there are no measurements", "no Parquet files", "DPQuery and Constraint"))
-    attributes = [name for name in MeasurementFolder.columns(first) if name not in COLUMNS]
-    words = public_words(attributes)
-    if words is None:
-        raise InputError(
-            "unknown-product",
-            "these are not the attributes of a public product",
-            Place(file=first.name),
-            ", ".join(attributes) or "no attribute",
-            "those of the redistricting data or of the Demographic and Housing Characteristics",
-            "give the strategy or the release that the measurements were made with",
-        )
-    return words
-
-
-def _levels(folders: Mapping[str, Path], words: Words, path: Path) -> tuple[str, ...]:
-    """The levels of a public product that must be there: all of them, from the first that is."""
-    there = [name for name in words.levels if name in folders]
-    if not there:
-        found = ", ".join(folders) or "nothing"
-        raise InputError(_finding(path.name, "no level of the product is here", found, ", ".join(words.levels)))
-    return words.levels[words.levels.index(there[0]) :]
-
-
 class _Rows:
     """The rows of DPQuery, by query."""
 
@@ -285,7 +257,7 @@ class _Rows:
                 for row in pa.table(batch).group_by(self._columns).aggregate([]).to_pylist():
                     if not row["query_name"]:
                         where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
-                        raise InputError(_finding(where, "a row has no name", "nothing", "the name of its query"))
+                        raise InputError(bad_file(where, "a row has no name", "nothing", "the name of its query"))
                     name, said = plain(row["query_name"]), tuple(row[a] for a in self._words.attributes)
                     if wanted is not None and in_any_order(name) not in wanted:
                         left_out.add(name)
@@ -295,7 +267,7 @@ class _Rows:
             result[level.name] = [(name, said) for said, name in sorted(listed.items(), key=lambda one: one[1])]
             if level.measured.any() and not listed:
                 found = ", ".join(sorted(left_out)) or "nothing"
-                raise InputError(_finding(level_folder(level.name), "none of the queries is measured", found, "some"))
+                raise InputError(bad_file(level_folder(level.name), "none of the queries is measured", found, "some"))
         return result, tuple(sorted(left_out))
 
     @property
@@ -310,7 +282,7 @@ class _Rows:
             found = ", ".join(f"{a} {w!r}" for a, w in zip(self._words.attributes, said, strict=True))
             expected = "*, the name of the attribute or of a recode, or detailed"
             raise InputError(
-                _finding(f"{level_folder(level)}/{DP_QUERY}/…/{file.name}", what, found, expected)
+                bad_file(f"{level_folder(level)}/{DP_QUERY}/…/{file.name}", what, found, expected)
             ) from None
 
     def rows(
@@ -355,7 +327,7 @@ class _Rows:
         for shape in {tuple(one or ()) for one in shapes.to_pylist()}:
             if shape != query.query.shape:
                 what = f"the measurement {query.name!r} has a shape that its words do not have"
-                raise InputError(_finding(where, what, str(list(shape)), str(list(query.query.shape))))
+                raise InputError(bad_file(where, what, str(list(shape)), str(list(query.query.shape))))
 
     def _variance(self, column: pa.ChunkedArray, where: str, *, exact: bool) -> Floats:
         coded = column.combine_chunks().dictionary_encode()
@@ -385,7 +357,7 @@ def _integers(column: pa.ChunkedArray, query: ReadQuery, where: str) -> NDArray[
     fits = pa.types.is_integer(values.type) and not values.null_count and not listed.null_count
     if not fits or not bool((pc.list_value_length(listed).to_numpy() == cells).all()):
         what = f"the values of {query.name!r} are not {cells:,} whole numbers in every unit"
-        raise InputError(_finding(where, what, "others", f"{cells:,} whole numbers"))
+        raise InputError(bad_file(where, what, "others", f"{cells:,} whole numbers"))
     return np.asarray(values.to_numpy().reshape(len(listed), cells))
 
 
@@ -405,12 +377,12 @@ def _read_level(
         where = f"{level_folder(level.name)}/{DP_QUERY}"
         if (unit < 0).any():
             what = f"{int((unit < 0).sum()):,} rows of {query.name!r} are of no unit of the level"
-            raise InputError(_finding(where, what, "another geocode", "units of Constraint, with ids of one width"))
+            raise InputError(bad_file(where, what, "another geocode", "units of Constraint, with ids of one width"))
         twice = ~np.isnan(variance[unit, place])
         if twice.any() or len(np.unique(unit)) < len(unit):
             again = unit[twice] if twice.any() else unit[np.flatnonzero(np.bincount(unit)[unit] > 1)]
             what = f"{query.name!r} is there twice for a unit"
-            raise InputError(_finding(where, what, repr(str(level.ids[again[0]])), "every query once in every unit"))
+            raise InputError(bad_file(where, what, repr(str(level.ids[again[0]])), "every query once in every unit"))
         variance[unit, place] = noise
         into.add(unit, query.query, values, 1 / noise)
     has = ~np.isnan(variance)
@@ -419,7 +391,7 @@ def _read_level(
         place = int(np.flatnonzero(~has[wrong[0]])[0])
         what = f"{len(wrong):,} units are measured in part only"
         found = f"no {queries[place].name!r} for {str(level.ids[wrong[0]])!r}"
-        raise InputError(_finding(f"{level_folder(level.name)}/{DP_QUERY}", what, found, "every query in every unit"))
+        raise InputError(bad_file(f"{level_folder(level.name)}/{DP_QUERY}", what, found, "every query in every unit"))
     measured = np.full(len(level.ids), -1, np.int64)
     kinds, kind = np.unique(variance[level.measured], axis=0, return_inverse=True)
     measured[level.measured] = kind.reshape(-1)
@@ -472,7 +444,7 @@ def _zeros(
             if not bool((pc.list_value_length(listed).to_numpy(zero_copy_only=False) == cells).all()):
                 where = f"{level_folder(blocks.name)}/{CONSTRAINT}/…/{file.name}"
                 what = f"the values of {name!r} are not what its words say"
-                raise InputError(_finding(where, what, "other lengths", f"{cells:,} numbers in every unit"))
+                raise InputError(bad_file(where, what, "other lengths", f"{cells:,} numbers in every unit"))
             unit = blocks.numbers(rows.column("geocode"))
             zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
             zero = zero.reshape(-1, cells)[unit >= 0]
@@ -554,12 +526,12 @@ def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[
             if min(members) < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
                 where = f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}"
                 what, expected = "a total is not one number of units that are there", "one number, of zero or more"
-                raise InputError(_finding(where, what, f"{value} for {geocode!r}", expected))
+                raise InputError(bad_file(where, what, f"{value} for {geocode!r}", expected))
             result.append((np.array(members, np.int64), int(value[0])))
     listed = np.concatenate([members for members, _ in result]) if result else np.zeros(0, np.int64)
     if len(np.unique(listed)) < len(listed):
         where = f"{level_folder(level.name)}/{CONSTRAINT}"
-        raise InputError(_finding(where, "a unit has two known totals", "two rows total_con", "one for each unit"))
+        raise InputError(bad_file(where, "a unit has two known totals", "two rows total_con", "one for each unit"))
     return result
 
 
@@ -695,39 +667,5 @@ def _with_totals(
     return result, tuple(positions), sums
 
 
-def read_totals(file: Path) -> dict[str, int]:
-    """Known numbers of records from a CSV file: the code of a unit, and its number; the first line may name them.
-
-    Raises an :class:`InputError` with a finding for each line that is not so.
-    """
-    place = Place(file=file.name)
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        remedy = "give a CSV file with the columns code and total, in UTF-8"
-        raise InputError("no-totals", "the totals cannot be read", place, "no text", "a CSV file", remedy) from None
-    result: dict[str, int] = {}
-    findings = []
-    for number, line in enumerate(lines, start=1):
-        code, _, total = (part.strip().strip('"') for part in line.partition(","))
-        if not line.strip() or (number == 1 and not any(letter.isdecimal() for letter in total)):
-            continue  # the header, which may be missing
-        if not total.isdecimal() or not code or code in result:
-            what = "a code stands twice" if code in result else "a line is not a code and a whole number"
-            where = Place(file=file.name, row=number)
-            findings.append(Finding("bad-total", what, where, repr(line[:80]), "code,number", "correct the line"))
-            continue
-        result[code] = int(total)
-    if findings or not result:
-        empty = Finding("no-totals", "the file has no totals", place, "no line", "code,number", "give a line for each")
-        raise InputError(findings or [empty])
-    return result
-
-
 def _bad_variance(where: str, found: str) -> Finding:
-    return _finding(where, "the variance of a measurement is not a positive number", found, "a positive number")
-
-
-def _finding(file: str, what: str, found: str, expected: str) -> Finding:
-    remedy = "give the measurements as they were published: copy or download the files again, all of one run"
-    return Finding("measurements", what, Place(file=file), found, expected, remedy)
+    return bad_file(where, "the variance of a measurement is not a positive number", found, "a positive number")

@@ -45,7 +45,6 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import released_problem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import TREE, LevelStrategy
-from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.privacy import ZCDP
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check, Job
@@ -337,11 +336,9 @@ class Watchdog:
         problem, groups = self._problem, self._problem.groups(query)
         level = problem.spine.levels[place]
         members = sp.csr_matrix((np.ones(len(groups), np.int64), (np.arange(len(groups)), groups)))
-        names = [attribute.name for attribute in problem.strategy.schema.attributes]
         codes = [str(unit) for unit in range(level.units)]
         areas = AreaSet(level.name, tuple(codes), problem.spine.rows, problem.spine.unit_of_block(level.name))
-        asked = grouping_of(names, problem.strategy.query(query))
-        estimate = np.sqrt(self._noise.variances(asked, areas))
+        estimate = np.sqrt(self._noise.variances(problem.strategy.grouping(query), areas))
         zeros, rounding = self._zeros_of(place)[:, None], self._rounding(place, query, groups)
 
         def allowed(noise: Floats, units: Integers) -> Floats:

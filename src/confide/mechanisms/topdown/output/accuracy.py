@@ -25,7 +25,6 @@ from confide.mechanisms.topdown.figure_noise import IN_SECTORS, MEANS_OF_QUERIES
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes_of, released_problem, released_table
-from confide.mechanisms.topdown.whole_tree import grouping_of
 from confide.messages import Messages
 from confide.releases.companions import DescribedColumn, DescribedFile
 from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
@@ -92,12 +91,10 @@ class AccuracyLine:
 def accuracy_lines(problem: TopDownProblem, output: Output | None = None) -> Iterator[AccuracyLine]:
     """The queries of at most 300 cells that are measured on some level, and the lines of the tables of the product."""
     strategy = problem.strategy
-    names = [attribute.name for attribute in strategy.schema.attributes]
-    measured = (share.name for level in strategy.levels for share in level.queries)
-    for name in dict.fromkeys((TOTAL, *measured)):
-        query = strategy.query(name)
-        if query.cells <= MOST_ACCURACY_CELLS:
-            yield AccuracyLine(name, grouping_of(names, query), query.cells)
+    for name in dict.fromkeys((TOTAL, *strategy.measured)):
+        cells = strategy.query(name).cells
+        if cells <= MOST_ACCURACY_CELLS:
+            yield AccuracyLine(name, strategy.grouping(name), cells)
     for table in () if output is None else output.tables:
         for column, label, levels in zip(table.columns, table.labels, table.levels, strict=True):
             sets = enumerate(zip(levels, strategy.schema.attributes, strict=True))
