@@ -69,10 +69,13 @@ def new(
     """Writes a commented spec to start from; where it comes with a budget, with a ledger of that budget.
 
     Args:
-        mechanism: The name of a mechanism, or ``comparison``.
+        mechanism: How to protect the records: ``tables``, ``topdown``, ``safetab``, ``cellkey``, ``swapping``,
+            ``suppression``, or another mechanism that is installed; or ``comparison``.
         folder: Where ``spec.toml`` is written; a spec that is there already is never replaced.
-        product: Which product of the mechanism, where it has several.
-        method: Which method of the mechanism, where it has several, such as ``permutation`` of ``swapping``.
+        product: Which product of the mechanism, where it has several: of ``topdown`` ``pl94-persons`` (the default),
+            ``pl94-persons-2026`` or ``pl94-units``.
+        method: Which method of the mechanism, where it has several: of ``swapping`` ``targeted`` (the default),
+            ``enhanced`` or ``permutation``.
         open_ledger: Whether to open a ledger; by default where the draft comes with a budget.
         from_file: An office's own records, CSV, Parquet or Excel: schema and spec are proposed from them, and become
             public only when the curator keeps them.

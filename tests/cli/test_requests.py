@@ -49,7 +49,7 @@ def paint(
 
     Args:
         wall: The wall, as ``file``
-            on two lines.
+            on two lines, for ``coats``.
         coats: How many coats.
         thickness: How thick.
         colour: Which colour.
@@ -93,7 +93,7 @@ def test_what_a_verb_asks_for_is_read_from_its_signature_and_documentation() -> 
     assert (kinds["thickness"], kinds["delta"], kinds["coats"], kinds["quick"]) == (str, str, int, bool)
     assert (kinds["colour"], kinds["finish"]) == (Colour, Literal["matt", "gloss"])
     assert (kinds["rooms"], kinds["doors"], asked["doors"].pairs) == (list[str], list[str], int)
-    assert asked["wall"].meaning == "The wall, as file on two lines."
+    assert asked["wall"].meaning == "The wall, as ``file`` on two lines, for ``coats``."
     assert [name for name, each in asked.items() if each.needed] == ["wall"]
 
 
@@ -143,3 +143,5 @@ def test_every_option_of_a_made_command_says_what_it_means() -> None:
     options: Any = typer.main.get_command(app)
     assert all(each.help for each in options.params)
     assert "Repeatable." in next(each.help for each in options.params if each.name == "rooms")
+    wall = next(each.help for each in options.params if each.name == "wall")
+    assert wall == "The wall, as file on two lines, for --coats."

@@ -17,6 +17,7 @@ from confide.cli.main import app
 TWINS = {
     "demo": "confide.lab.demonstration:demo",
     "new": "confide:new",
+    "new schema": "confide:new_schema",
     "check": "confide:check",
     "rehearse": "confide:rehearse",
     "run": "confide:run",

@@ -5,6 +5,7 @@ No records are read.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
@@ -13,13 +14,21 @@ import typer
 from rich.markup import escape
 
 from confide.cli.requests import Given, Way, command, requests
-from confide.cli.show import Json, out, show_answer, show_findings, table
+from confide.cli.show import out, show_findings, table
 from confide.exact import Exact, down, fraction_up, up
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
 from confide.mechanisms.topdown.strategy_file import account_strategy
-from confide.noise import CountNoise
-from confide.noise.fitting import NoiseKind, noise_law, noise_margin, noise_probabilities, noise_quantile
+from confide.noise.fitting import (
+    NoiseKind,
+    NoiseMargin,
+    NoiseProbabilities,
+    NoiseQuantile,
+    noise_law,
+    noise_margin,
+    noise_probabilities,
+    noise_quantile,
+)
 from confide.noise.ptables import Design, EpsilonDeltaReading, PTable
 from confide.noise.ptables.ptable_answer import (
     PTableAnswer,
@@ -155,11 +164,13 @@ release = command(
 )
 
 
-LawOption = Annotated[NoiseKind, typer.Option("--law", help="The noise law.")]
-Sigma2 = Annotated[str | None, typer.Option("--sigma2", help="The parameter of a discrete Gaussian (exact).")]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The parameter of a two-sided geometric (exact).")]
-Bound = Annotated[int | None, typer.Option("--bound", help="The largest noise, for a truncated law.")]
-Probability = Annotated[str, typer.Option("-p", "--probability", help="A probability between 0 and 1 (exact).")]
+OF_LAW: dict[str, tuple[Any, Any]] = {
+    "kind": (Annotated[NoiseKind, typer.Option("--law", help="The noise law.")], inspect.Parameter.empty),
+    "sigma2": (Annotated[str | None, typer.Option(help="The parameter of a discrete Gaussian (exact).")], None),
+    "epsilon": (Annotated[str | None, typer.Option(help="The parameter of a two-sided geometric (exact).")], None),
+    "bound": (Annotated[int | None, typer.Option(help="The largest noise, for a truncated law.")], None),
+}
+"""The options that say what noise is meant."""
 
 TITLES = {
     NoiseKind.GEOMETRIC: "geometric",
@@ -169,62 +180,66 @@ TITLES = {
 }
 
 
-def _law(kind: NoiseKind, sigma2: str | None, epsilon: str | None, bound: int | None) -> CountNoise:
+def _law(values: dict[str, Any]) -> None:
+    kind, sigma2, epsilon, bound = (values.pop(name, None) for name in OF_LAW)
     parameter, other = (epsilon, sigma2) if kind.by_epsilon else (sigma2, epsilon)
     if parameter is None or other is not None:
         raise typer.BadParameter(f"{kind.value} takes {'--epsilon' if kind.by_epsilon else '--sigma2'}")
     if kind.bounded != (bound is not None):
         raise typer.BadParameter(f"{kind.value} takes {'a' if kind.bounded else 'no'} --bound")
-    return noise_law(kind, sigma2=sigma2, epsilon=epsilon, bound=bound)
+    values["law"] = noise_law(kind, sigma2=sigma2, epsilon=epsilon, bound=bound)
 
 
-def pmf(
-    law: LawOption,
-    at: Annotated[str, typer.Option(help="Whole numbers, separated by commas.")],
-    sigma2: Sigma2 = None,
-    epsilon: Epsilon = None,
-    bound: Bound = None,
-    as_json: Json = False,
-) -> None:
-    """The probability of values of the noise, and of values up to them."""
-    chosen = _law(law, sigma2, epsilon, bound)
+def _points(text: str) -> list[int]:
     try:
-        points = [int(point) for point in at.split(",")]
+        return [int(point) for point in text.split(",")]
     except ValueError:
         raise typer.BadParameter("--at takes whole numbers, separated by commas") from None
-    answer = noise_probabilities(chosen, points)
+
+
+def _show_pmf(answer: NoiseProbabilities) -> None:
     rows = [
         (x, f"{pmf:.10g}", f"{cdf:.10g}") for x, pmf, cdf in zip(answer.values, answer.pmf, answer.cdf, strict=True)
     ]
-    show_answer(answer, lambda: table(["x ", "P(noise = x) ", "P(noise ≤ x) "], rows), as_json=as_json)
+    table(["x ", "P(noise = x) ", "P(noise ≤ x) "], rows)
 
 
-def quantile(
-    law: LawOption,
-    probability: Probability,
-    sigma2: Sigma2 = None,
-    epsilon: Epsilon = None,
-    bound: Bound = None,
-    as_json: Json = False,
-) -> None:
-    """The smallest value that the noise stays at or below with a probability."""
-    answer = noise_quantile(_law(law, sigma2, epsilon, bound), probability)
-    text = f"The noise is at most {answer.quantile} with probability {probability}."
-    show_answer(answer, lambda: out.print(text), as_json=as_json)
+def _show_quantile(answer: NoiseQuantile, probability: str) -> None:
+    out.print(f"The noise is at most {answer.quantile} with probability {probability}.")
 
 
-def margin(
-    law: LawOption,
-    probability: Probability = "0.95",
-    sigma2: Sigma2 = None,
-    epsilon: Epsilon = None,
-    bound: Bound = None,
-    as_json: Json = False,
-) -> None:
-    """The noise margin: the smallest distance from zero that the noise keeps within with a probability."""
-    answer = noise_margin(_law(law, sigma2, epsilon, bound), probability)
+def _show_margin(answer: NoiseMargin, probability: str) -> None:
     text = f"The noise is within ±{answer.noise_margin} with probability {probability}"
-    show_answer(answer, lambda: out.print(f"{text}; its variance is {answer.variance:.6g}."), as_json=as_json)
+    out.print(f"{text}; its variance is {answer.variance:.6g}.")
+
+
+pmf = command(
+    "The probability of values of the noise, and of values up to them.",
+    noise_probabilities,
+    _show_pmf,
+    options={"at": Given("--at", _points, str)},
+    extra=OF_LAW,
+    prepare=_law,
+    without="law",
+)
+quantile = command(
+    "The smallest value that the noise stays at or below with a probability.",
+    noise_quantile,
+    _show_quantile,
+    options={"probability": "-p --probability"},
+    extra=OF_LAW,
+    prepare=_law,
+    without="law",
+)
+margin = command(
+    "The noise margin: the smallest distance from zero that the noise keeps within with a probability.",
+    noise_margin,
+    _show_margin,
+    options={"probability": "-p --probability"},
+    extra=OF_LAW,
+    prepare=_law,
+    without="law",
+)
 
 
 # ``confide cellkey ptable``: make, check, convert and show perturbation tables of the cell key method.

@@ -28,7 +28,11 @@ class Commands(LazyGroup):
             "new",
             "confide.cli.start:new",
             MAKE,
-            {"signature": "confide.cli.verbs:signature", "json-schema": "confide.cli.verbs:json_schema"},
+            {
+                "schema": "confide.cli.start:schema",
+                "signature": "confide.cli.verbs:signature",
+                "json-schema": "confide.cli.verbs:json_schema",
+            },
         ),
         Later("check", "confide.cli.verbs:check", MAKE),
         Later("rehearse", "confide.cli.infer:rehearse", MAKE),

@@ -40,6 +40,7 @@ class Given:
         parse: From what is typed to what the verb takes; by default the value itself.
         kind: The type of what is typed; by default that of the argument.
         meaning: What it means, where what is typed is not what the verb takes.
+        default: What is taken where the verb has no default.
         least: The smallest number.
         most: The largest number.
     """
@@ -48,6 +49,7 @@ class Given:
     parse: Callable[[Any], Any] | None = None
     kind: Any = None
     meaning: str = ""
+    default: Any = None
     least: int | None = None
     most: int | None = None
 
@@ -94,7 +96,7 @@ def _meanings(documentation: str) -> Iterator[tuple[str, str]]:
     section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", documentation, re.MULTILINE)
     for entry in re.split(r"\n(?=    \S)", section.group(1).rstrip()) if section else ():
         name, _, text = entry.strip().partition(": ")
-        yield name, " ".join(re.sub(r":\w+:`~?([^`<]*?)(?: <[^`]*)?`", r"`\1`", text).replace("``", "").split())
+        yield name, " ".join(re.sub(r":\w+:`~?([^`<]*?)(?: <[^`]*)?`", r"``\1``", text).split())
 
 
 def _typed(hint: Any) -> tuple[Any, Any]:
@@ -175,6 +177,9 @@ def command(
     if unknown := {*settings.split(), *(options or {})} - set(asked):
         raise LookupError(f"{verb.__name__} does not ask for {', '.join(sorted(unknown))}")
     given_as = {name: Given(each) if isinstance(each, str) else each for name, each in (options or {}).items()}
+    names = {name: _names(each, given_as.get(name, Given()))[-1] for name, each in asked.items()}
+    for name, each in asked.items():
+        asked[name] = replace(each, meaning=_as_typed(each.meaning, names))
     parameters = [
         _parameter(each, given_as.get(name, Given()), name in settings.split()) for name, each in asked.items()
     ]
@@ -192,7 +197,8 @@ def command(
         own = taken_by[id(way)]
         _check_given(values, asked, own)
         known = inspect.signature(way.verb).parameters
-        taken = {name: value for name, value in values.items() if name in known}
+        rest = any(each.kind is each.VAR_KEYWORD for each in known.values())
+        taken = {name: value for name, value in values.items() if name in known or (rest and name in (extra or {}))}
         answer = way.verb(**taken, **({"progress": Display(quiet=as_json)} if "progress" in known else {}))
         drawn = write(plots, way.pictures(answer, taken)) if plots is not None and way.pictures is not None else []
         _, *wanted = inspect.signature(way.show).parameters
@@ -235,24 +241,36 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, kind, annotation=annotation, default=default)
 
 
+def _names(asked: Request, given: Given) -> list[str]:
+    """The options of an argument; where it has its place, the word that stands for it."""
+    words = given.written.split()
+    option = f"--{asked.name.replace('_', '-')}"
+    both = asked.kind is bool and asked.default is not False
+    return (
+        [each for each in words if each.startswith("-")] or words or [f"{option}/--no-{option[2:]}" if both else option]
+    )
+
+
+def _as_typed(meaning: str, names: Mapping[str, str]) -> str:
+    """What an argument means, in the words of the command line."""
+    return re.sub(r"``([^`]*)``", lambda quoted: names.get(quoted[1], quoted[1]).partition("/--")[0], meaning)
+
+
 def _parameter(asked: Request, given: Given, folded: bool) -> inspect.Parameter:
     if asked.name in COMMON and not given.written:
         return _keyword(asked.name, COMMON[asked.name], asked.default)
-    words = given.written.split()
-    names = [each for each in words if each.startswith("-")]
-    shown: dict[str, Any] = {"metavar": " ".join(words[len(names) :]) or None, "help": given.meaning or asked.meaning}
-    placed, repeatable = bool(words) and not names, get_origin(given.kind or asked.kind) is list
+    names = _names(asked, given)
+    placed, repeatable = not names[0].startswith("-"), get_origin(given.kind or asked.kind) is list
+    placeholder = [each for each in given.written.split() if placed or each not in names]
+    shown: dict[str, Any] = {"metavar": " ".join(placeholder) or None, "help": given.meaning or asked.meaning}
     shown["help"] += " Repeatable." if repeatable and not placed else ""
     shown |= {"min": given.least, "max": given.most} if given.least is not None or given.most is not None else {}
-    kind, default = given.kind or asked.kind, asked.default
+    kind, default = given.kind or asked.kind, given.default if given.default is not None else asked.default
     if isinstance(default, (Fraction, tuple)) or default is None or type(None) in get_args(kind):
         shown |= {"show_default": f"{float(default):g}"} if isinstance(default, Fraction) else {}
         kind, default = kind | None, None
     if placed:
         return _keyword(asked.name, Annotated[kind, typer.Argument(**shown)], default)
-    if not names:
-        option = f"--{asked.name.replace('_', '-')}"
-        names = [f"{option}/--no-{option[2:]}" if asked.kind is bool and asked.default is not False else option]
     panel = SETTINGS if folded else None
     return _keyword(asked.name, Annotated[kind, typer.Option(*names, rich_help_panel=panel, **shown)], default)
 

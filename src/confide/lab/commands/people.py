@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from confide.cli.requests import Given, command
 from confide.cli.show import Display, Json, Processes, out, print_json, table
 from confide.cli.verbs import show_headline
 from confide.exact import fraction_up
@@ -89,46 +90,24 @@ def _show(about: str, release: demonstration.DemoRelease) -> None:
     out.print(f"dossier      {escape(str(release.evaluated.dossier))}  (confidential: for the curator only)")
 
 
-def pl94(
-    file: Annotated[Path, typer.Argument(metavar="ZIP", help="A legacy PL 94-171 zip of the Census Bureau (2010).")],
-    folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace other files of the same names.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Person and block files from a redistricting file; every published cell is tabulated again and compared."""
-    summary = import_pl94(file, folder, overwrite=overwrite)
-    if as_json:
-        print_json(summary.as_dict())
-    else:
-        out.print(escape(str(summary)))
+def _show_made_up(folder: Path, persons: int, seed: int) -> None:
+    out.print(f"{persons:,} made-up persons (seed {seed}) in {escape(str(folder))}")
 
 
-def made_up(
-    folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")],
-    persons: Annotated[int, typer.Option(help="How many persons.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same people.")] = 7,
-    detailed: Annotated[
-        bool,
-        typer.Option(
-            "--detailed",
-            help="Also with detailed race and ethnicity codes, as the input folders of SafeTab-P: parameters/, data/.",
-        ),
-    ] = False,
-    layout: Annotated[
-        str,
-        typer.Option(
-            "--layout", help="us-state: a state with blocks; eu-country: municipalities with irregular codes and names."
-        ),
-    ] = "us-state",
-    as_json: Json = False,
-) -> None:
-    """Make up people, with places, households and group quarters. Nothing comes from a real person."""
-    display = Display(quiet=as_json)
-    answer = simulate(folder, persons=persons, seed=seed, detailed=detailed, layout=layout, progress=display)
-    if as_json:
-        print_json(answer.as_dict())
-    else:
-        out.print(f"{persons:,} made-up persons (seed {seed}) in {escape(str(folder))}")
+pl94 = command(
+    "Person and block files from a redistricting file; every published cell is tabulated again and compared.",
+    import_pl94,
+    lambda answer: out.print(escape(str(answer))),
+    options={"zip_path": "ZIP", "out_folder": "--out"},
+    without="limit",
+)
+made_up = command(
+    "Make up people, with places, households and group quarters. Nothing comes from a real person.",
+    simulate,
+    lambda _, folder, persons, seed: _show_made_up(folder, persons, seed),
+    options={"folder": "--out", "persons": Given(default=100_000), "seed": Given(default=7)},
+    without="settings",
+)
 
 
 WORDS = """error: of the {shown} of a {large}, mean, in persons; cells: published, of those above zero; sums: whether
