@@ -242,7 +242,7 @@ class OpenedTables(Mapping[str, OpenedTable]):
         for table in self._tables.values():
             lines.append(f"{table.name}: {table.title}")
             if table.described is not None:
-                names = [each.column for each in table.described.columns.variables]
+                names = [each.name for each in table.described.columns.variables]
                 words = [f"by {', '.join(names)}" if names else "totals alone"]
                 words += [f"for {', '.join(table.described.levels)}"] if table.described.levels else []
                 lines.append("    " + "; ".join(words))

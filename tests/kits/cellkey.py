@@ -211,7 +211,7 @@ def forge(release: Path, *formats: str, **changes: Change) -> None:
         name = name.replace("_", "-")
         table = change(read_labelled(release / f"tables/{name}.parquet"))
         manifest = json.loads((release / "manifest.json").read_text())
-        codebook = MECHANISMS["cellkey"].codebook(manifest)
+        codebook = MECHANISMS["cellkey"].explain.codebook(manifest)
         assert codebook is not None
         described = next(each for each in codebook.tables if each.name == name)
         metadata = pq.read_schema(release / f"tables/{name}.parquet").metadata

@@ -38,7 +38,7 @@ def remake(release: Path, manifest: dict[str, Any] | None = None) -> None:
         pq.write_table(cells, file, compression="zstd")
         pyarrow.csv.write_csv(cells, file.with_suffix(".csv"), pyarrow.csv.WriteOptions(quoting_style="needed"))
     rehash(release, content)
-    codebook = MECHANISMS[content["mechanism"]].codebook(content)
+    codebook = MECHANISMS[content["mechanism"]].explain.codebook(content)
     if codebook is not None:
         for name, text in companions(release, content, codebook).items():
             (release / name).write_bytes(text)

@@ -27,14 +27,14 @@ def read_labelled(file: Path) -> pa.Table:
 
 
 def _codes(described: DescribedTable, name: str, *, sdmx: bool = False) -> dict[str, str]:
-    variable = next(each for each in described.columns.variables if each.column == name)
+    variable = next(each for each in described.columns.variables if each.name == name)
     codes = sdmx_codes(variable.codes) if sdmx else variable.codes
     return {"_T": "_T"} | dict(zip(variable.labels, codes, strict=True))
 
 
 def coded(table: pa.Table, described: DescribedTable) -> pa.Table:
     """A table of labels in the second layout; a label that the plan lacks stands for its own code."""
-    variables = [each.column for each in described.columns.variables if each.column in table.column_names]
+    variables = [each.name for each in described.columns.variables if each.name in table.column_names]
     columns: dict[str, Any] = {name: table.column(name) for name in ("level", "area") if name in table.column_names}
     if described.columns.named:
         columns["area_name"] = pa.array([""] * table.num_rows, pa.string())
@@ -55,7 +55,7 @@ def coded(table: pa.Table, described: DescribedTable) -> pa.Table:
 
 def observations(table: pa.Table, described: DescribedTable) -> pa.Table:
     """A table of labels as SDMX-CSV 2.0 has it."""
-    variables = {each.column: each.title or each.column for each in described.columns.variables}
+    variables = {each.name: each.title or each.name for each in described.columns.variables}
     flow = described.name.upper().replace("-", "_")
     texts = ["datastructure", f"CONFIDE:{flow}(1.0)", "I"]
     columns: dict[str, Any] = {

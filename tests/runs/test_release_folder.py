@@ -24,7 +24,7 @@ from tests.kits.forged import rehash
 import confide
 from confide.errors import ConfideError
 from confide.inputs.argus import read_hierarchy, read_labels, read_metadata, read_tab, record_rows
-from confide.releases.companions.codebook import read_described
+from confide.releases.tabular import read_described
 
 FORMATS = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]
 TABULAR = ("tables", "cellkey", "swapping", "suppression", "safetab")
@@ -222,9 +222,7 @@ def test_the_files_of_tau_argus_have_every_figure_and_are_read_again(
                     assert set(cells[variable.name]) <= known
                 if variable.labels is not None:
                     labels = read_labels(file.parent / variable.labels)
-                    own = next(
-                        (v for v in table.columns.variables if v.column.replace(":", "_") == variable.name), None
-                    )
+                    own = next((v for v in table.columns.variables if v.name.replace(":", "_") == variable.name), None)
                     if own is not None:
                         assert labels.items() <= dict(zip(own.codes, own.labels, strict=True)).items()
             first = table.figures[0].name
@@ -251,7 +249,7 @@ def test_the_files_of_tau_argus_have_every_figure_and_are_read_again(
 
 def _argus_key(table: Any, row: dict[str, Any]) -> tuple[str, ...]:
     """The codes of a row where levels and areas are one column."""
-    codes = tuple(row[variable.column] for variable in table.columns.variables)
+    codes = tuple(row[variable.name] for variable in table.columns.variables)
     return (row["area"], *codes) if table.columns.areas else codes
 
 
@@ -263,13 +261,13 @@ def test_every_code_has_its_label_and_cells_add_up_once(folders: Callable[[str],
     for table in codebook.tables:
         rows, cells = truth(release, table.name), truth(release, table.name, "cells")
         for variable in table.columns.variables:
-            pairs = {(row[variable.column], row[variable.label_column]) for row in rows}
+            pairs = {(row[variable.name], row[variable.label_column]) for row in rows}
             assert pairs <= {("_T", "_T"), *zip(variable.codes, variable.labels, strict=True)}
         kept = [
             {key: value for key, value in row.items() if key != "margin"} for row in rows if row["margin"] == "cell"
         ]
         assert cells == kept
-        assert not any(row[variable.column] == "_T" for row in cells for variable in table.columns.variables)
+        assert not any(row[variable.name] == "_T" for row in cells for variable in table.columns.variables)
 
 
 @pytest.mark.parametrize("mechanism", TABULAR)

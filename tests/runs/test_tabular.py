@@ -17,18 +17,17 @@ from confide.releases import tabular
 from confide.releases.tabular import (
     COUNT,
     SDMX,
-    CodedColumns,
+    CodedVariable,
+    DescribedTable,
     Margin,
     Table,
     TableRows,
-    TableVariable,
     UnlikePlanError,
     projected,
-    read_plain,
 )
 
-SEX = TableVariable("sex", ("male", "female"), ("1", "2"), "sex")
-AGE = TableVariable("age:broad", ("young", "middle", "old"), ("a", "b", "c"), "age")
+SEX = CodedVariable("sex", ("1", "2"), ("male", "female"), "sex")
+AGE = CodedVariable("age:broad", ("a", "b", "c"), ("young", "middle", "old"), "age")
 MARGINS = (Margin(()), Margin((AGE,)), Margin((SEX,)), Margin((SEX, AGE)))
 PLAIN = Table("people", "People", (SEX, AGE), MARGINS)
 PLACES = Table("people", "People", (SEX, AGE), MARGINS, ("county", "tract"))
@@ -44,13 +43,18 @@ def written(path: Path, rows: pa.Table) -> Path:
     return path
 
 
+def read_rows(path: Path, table: Table) -> TableRows:
+    """The rows of a file, put back into their cells."""
+    return DescribedTable.of(table, [tabular.figure_column(COUNT)]).placed(path, path.suffix[1:])
+
+
 def every_row(table: Table) -> pa.Table:
     """A row for each cell of each margin, counted through."""
     schema = tabular.plain_schema(table, tabular.figure_column(COUNT, "counts"))
     labels = table.labels(table.unit_places)
     geography = [tabular.repeated(text, table.cells) for text in (("tract", "01") if table.levels else ())]
     batch = tabular.plain_rows(schema, [*geography, *labels], [pa.array(np.arange(table.cells))])
-    columns = CodedColumns.of(table)
+    columns = table.coded
     return pa.Table.from_batches([columns.coded(batch, None, columns.schema([schema.field(COUNT)]))])
 
 
@@ -90,7 +94,7 @@ def test_cells_are_parts_of_the_cells_of_a_margin() -> None:
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 @pytest.mark.parametrize("table", [PLAIN, PLACES])
 def test_rows_come_back_as_they_were_written(table: Table, ending: str, tmp_path: Path) -> None:
-    rows = read_plain(written(tmp_path / f"people.{ending}", every_row(table)), table, FIGURES)
+    rows = read_rows(written(tmp_path / f"people.{ending}", every_row(table)), table)
     assert rows.in_order()
     assert rows.count.tolist() == list(range(table.cells))
     assert rows.of_margin(2).cell.tolist() == [0, 1]
@@ -100,7 +104,7 @@ def test_rows_come_back_as_they_were_written(table: Table, ending: str, tmp_path
 
 
 def test_observations_come_back_and_bear_the_name_of_the_table(tmp_path: Path) -> None:
-    columns = CodedColumns.of(PLAIN)
+    columns = PLAIN.coded
     rows = columns.labelled(every_row(PLAIN)).to_batches()
     schema = tabular.sdmx_columns(columns, [tabular.figure_column(COUNT)])
     batches = [*tabular.sdmx_batches(iter(rows), columns, schema, "OFFICE", "people", None)]
@@ -132,16 +136,16 @@ def test_files_that_the_plan_does_not_describe_are_refused(
     rows: pa.Table, problem: str, ending: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UnlikePlanError, match=problem):
-        read_plain(written(tmp_path / f"people.{ending}", rows), PLAIN, FIGURES)
+        read_rows(written(tmp_path / f"people.{ending}", rows), PLAIN)
 
 
 def test_a_missing_figure_and_a_margin_that_nobody_planned_are_refused(tmp_path: Path) -> None:
     gap = written(tmp_path / "gap.parquet", replaced(COUNT, [None, *range(11)], pa.int64()))
     with pytest.raises(UnlikePlanError, match="missing"):
-        read_plain(gap, PLAIN, FIGURES)
+        read_rows(gap, PLAIN)
     inner_alone = Table("people", "People", (SEX, AGE), MARGINS[-1:])
     with pytest.raises(UnlikePlanError, match="margin that the plan lacks"):
-        read_plain(written(tmp_path / "more.csv", every_row(PLAIN)), inner_alone, FIGURES)
+        read_rows(written(tmp_path / "more.csv", every_row(PLAIN)), inner_alone)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,7 @@ def test_formats_are_read_one_by_one_and_compared(tmp_path: Path) -> None:
 
     def read(path: Path, format_: str) -> TableRows:
         assert path.suffix == f".{format_}"
-        return read_plain(path, PLAIN, FIGURES)
+        return read_rows(path, PLAIN)
 
     contents, problem = tabular.read_formats(tmp_path, "people", files, read)
     assert not problem

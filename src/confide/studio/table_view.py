@@ -155,12 +155,12 @@ class TableReader:
         if LEVEL in self.columns:
             levels = tuple((level, level) for level in described.levels)
             dimensions += [ViewDimension(LEVEL, "Level", "level", levels), ViewDimension(AREA, "Area", "area")]
-        totals = self._with_totals([variable.column for variable in described.columns.variables])
+        totals = self._with_totals([variable.name for variable in described.columns.variables])
         for variable in described.columns.variables:
             options = tuple(zip(variable.codes, variable.labels, strict=True))
-            if variable.column in totals:
+            if variable.name in totals:
                 options = ((TOTAL_CODE, TOGETHER), *options)
-            dimensions.append(ViewDimension(variable.column, variable.title or variable.column, "variable", options))
+            dimensions.append(ViewDimension(variable.name, variable.title or variable.name, "variable", options))
         return tuple(dimensions)
 
     def dimension(self, column: str) -> ViewDimension:

@@ -45,7 +45,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import CodedColumns, CodedTable, publish_areas
+from confide.releases.tabular import DescribedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 
@@ -140,11 +140,9 @@ class CellKey(Mechanism[CellKeyProblem]):
             for table in problem.tables:
                 names = [counted.name for counted in replace(problem, tables=(table,)).counted()]
                 figures = {name: _recall(job.workspace, name) for name in names}
-                coded = CodedColumns.of(table.layout)
                 rows_of = partial(plain_rows, problem, table, figures)
-                CodedTable(table.name, table.title, coded, tuple(columns.plain()), rows_of).publish(
-                    release, output.formats, problem.area_names, output.agency
-                )
+                described = DescribedTable.of(table.layout, columns.plain())
+                described.publish(release, rows_of, output, problem.area_names)
                 advance(1)
             levels = dict.fromkeys(name for table in problem.tables for name in table.levels)
             if levels:

@@ -33,6 +33,7 @@ from confide.releases.tabular import (
     COUNT,
     OBSERVATION,
     SDMX,
+    DescribedTable,
     QueryTable,
     Table,
     TableRows,
@@ -174,12 +175,7 @@ def renumbered(cell: Integers, canonical: Query, query: Query) -> Integers:
 def read_table(path: Path, format_: str, table: Table, columns: FigureColumns) -> TableRows:
     """A released table in one of its formats; weighted figures in millionths, values in whole numbers of their last
     decimal, both under the name of counts and ``weighted``. Raises :class:`UnlikePlanError`."""
-    plain = {field.name: field.type for field in columns.plain()}
-    if format_ == SDMX:
-        observations = tabular.read_observations(path, table.name, tabular.CodedColumns.of(table), plain)
-        rows = tabular.placed_rows(observations, table, plain)
-    else:
-        rows = tabular.read_plain(path, table, plain)
+    rows = DescribedTable.of(table, columns.plain()).placed(path, format_)
     figures = dict(rows.figures)
     if columns.decimals is not None:
         values = figures[VALUE]

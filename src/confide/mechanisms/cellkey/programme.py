@@ -32,7 +32,6 @@ from confide.releases.tabular import (
     LEVEL,
     SDMX,
     AreaNames,
-    CodedColumns,
     QueryTable,
     Table,
     area_names,
@@ -253,7 +252,7 @@ def build_tables(
     for position, part in enumerate(spec.tables):
         try:
             table = build(part, schema, named=spec.geography.has_names)
-            CodedColumns.of(table.layout).check(COLUMNS)
+            table.layout.coded.check(COLUMNS)
             if spine is not None and SDMX in spec.output.formats:
                 check_area_codes(code for level in part.levels for code in spine.level(level).codes)
             for level in part.levels if spine is not None else ():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from confide.mechanisms.cellkey.keyed_records import write_coded
 from confide.mechanisms.cellkey.keys import CellSums
 from confide.mechanisms.cellkey.output import figure_columns, read_cells, read_table, renumbered
 from confide.mechanisms.cellkey.programme import CellKeyProblem, counted_name
-from confide.releases.tabular import COUNT, QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
+from confide.releases.tabular import COUNT, TableRows, UnlikePlanError, released, unlike_plan
 from confide.releases.workspace import Workspace
 from confide.schema import Query
 
@@ -67,8 +68,10 @@ def released_tables(
     truth = {}
     if coded is not None:
         truth = {counted.name: _figures(problem, sums) for counted, sums in count_cells(problem, coded)}
+    columns = figure_columns(problem)
     for table in problem.tables:
-        rows = _read(problem, release, table)
+        read = partial(read_table, table=table.layout, columns=columns)
+        rows = released(release, table.name, problem.spec.output.formats, read)
         margins = []
         for place, level in enumerate(table.levels or (None,)):
             here = rows if level is None else rows.on_level(place)
@@ -116,21 +119,10 @@ def _margin(
 
 def _given(problem: CellKeyProblem, engine: Engine, release: Path, table: GivenTable) -> ReleasedMargin:
     sums, labels = read_given(engine, table, problem.modulus).reveal("to compare given cells")
-    file, form = released_file(release, table.name, problem.spec.output.formats)
-    try:
-        rows = read_cells(file, form, table, figure_columns(problem))
-    except (UnlikePlanError, OSError) as error:
-        raise unlike_plan(file.name, error) from None
+    read = partial(read_cells, table=table, columns=figure_columns(problem))
+    rows = released(release, table.name, problem.spec.output.formats, read)
     listed = zip(*(rows.column(name).to_pylist() for name in table.variables), strict=True)
     counts = dict(zip(listed, rows.column(COUNT).to_pylist(), strict=True))
     cells = zip(*(labels.column(name).to_pylist() for name in table.variables), strict=True)
     published = np.array([counts.get(cell, 0) for cell in cells], np.int64)
     return ReleasedMargin(table.name, None, sums.cell, sums.count, published, len(sums.cell))
-
-
-def _read(problem: CellKeyProblem, release: Path, table: QueryTable) -> TableRows:
-    file, format_ = released_file(release, table.name, problem.spec.output.formats)
-    try:
-        return read_table(file, format_, table.layout, figure_columns(problem))
-    except (UnlikePlanError, OSError) as error:
-        raise unlike_plan(file.name, error) from None

@@ -26,7 +26,7 @@ from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TABLE, 
 from confide.mechanisms.safetab.tallies import count_interval, excess_of_sum, margin_of_sum
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, price
-from confide.releases.companions import Codebook, DescribedTable, asked
+from confide.releases.companions import Codebook, asked
 from confide.releases.figure_noise import Draw, SelectedFigure
 from confide.releases.plan import Explanation, Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE
@@ -181,10 +181,7 @@ OFFICIAL = {
 def codebook(plan: Mapping[str, Any]) -> Codebook:
     """What the tables of a release hold."""
     layout, (formats, agency) = CodedLayout.of(plan), asked(plan["question"])
-    tables = tuple(
-        DescribedTable(name, title, layout.columns(number), layout.figures(number), tuple(layout.areas))
-        for number, (name, title) in enumerate(TITLES.items())
-    )
+    tables = tuple(layout.described(number) for number in range(len(TITLES)))
     notes = tuple(_notes(layout))
     return Codebook(tables, layout.areas, formats, agency, PROTECTION, notes, adding=ADDING, others=OFFICIAL)
 
@@ -261,7 +258,7 @@ class GroupFigures:
     def _cells(self, number: int, statistics: int, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """The cells of the group's table that a row is the sum of."""
         sexes, ages = self.layout.variables[1], self.layout.variables[1 + statistics]
-        wanted = (TOTAL_CODE, TOTAL_CODE) if number == 0 else (row[SEX], row[ages.column])
+        wanted = (TOTAL_CODE, TOTAL_CODE) if number == 0 else (row[SEX], row[ages.name])
         if wanted[0] not in (*sexes.codes, TOTAL_CODE) or wanted[1] not in (*ages.codes, TOTAL_CODE):
             raise LookupError(GRIDS[statistics - 1].table)
         for sex in sexes.codes:

@@ -5,15 +5,15 @@ Read it from :mod:`~confide.mechanisms.suppression.mechanism`. What stands where
 ===================  ================================================================================================
 the tables           ``spec`` ``variables`` ``programme``: from a spec to tables; ``crossing``: recodes that cross
 their structure      ``structure``: cells and sums; ``divisions`` ``joint`` ``kinds``: that tables count the same people
-from records         ``counting``: figures and who is behind them; ``magnitudes`` ``units``: values, weights, decimals
+from records         ``counting``: figures and who is behind them; ``magnitudes``: values, weights, decimals
 tables as input      ``given/``: tables of cells in place of records
 the problem          ``problem``: primary rules, levels, weights; ``contributors``: what each contributor knows;
                      ``unions``: hidden cells of one sum together
 the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows`` and ``kinds``,
                      ``optimal`` (with ``modular``)
 the attacker         ``attacker``: the interval of every hidden cell
-the release          ``mechanism``; ``output``: its files in both layouts, and what explains them; ``statement``
-                     ``published`` ``verify`` ``evaluate``
+the release          ``mechanism``; ``output``: its files, and what explains them; ``verify``: read again by anybody;
+                     ``evaluate``: beside the truth
 ===================  ================================================================================================
 """
 

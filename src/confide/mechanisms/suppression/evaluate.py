@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ from confide.mechanisms.suppression.mechanism import count, fingerprint_of, pose
 from confide.mechanisms.suppression.output import ONE, read_table
 from confide.mechanisms.suppression.problem import PatternProblem, in_steps, step_of
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem, SuppressionProgramme
+from confide.mechanisms.suppression.spec import in_unit
 from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.unions import sensitive_unions
-from confide.mechanisms.suppression.units import in_unit
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress
-from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, UnlikePlanError, released_file, unlike_plan
+from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, risk_pictures
@@ -241,15 +241,16 @@ def _released(problem: SuppressionProblem, release: Path) -> Flags:
     linked = problem.programme.linked
     suppressed = np.ones(linked.structure.cells, np.bool_)
     for table, numbers in zip(problem.programme.tables, linked.numbers, strict=True):
-        file, format_ = released_file(release, table.name, problem.spec.output.formats)
-        try:
-            unit = problem.spec.data.figure_unit
-            _, flags = read_table(file, format_, table, magnitude=problem.value is not None, unit=unit)
-        except (UnlikePlanError, OSError) as error:
-            raise unlike_plan(file.name, error) from None
         own = table.layout.listed_cells
-        suppressed[numbers[own]] = flags[own]
+        suppressed[numbers[own]] = _flags(problem, release, table)[own]
     return suppressed
+
+
+def _flags(problem: SuppressionProblem, release: Path, table: HierarchicalTable) -> Flags:
+    """Which cells of a table are suppressed, read from one of its files."""
+    unit = problem.spec.data.figure_unit
+    read = partial(read_table, table=table, magnitude=problem.value is not None, unit=unit)
+    return released(release, table.name, problem.spec.output.formats, read)[1]
 
 
 # What the pictures of the dossier of suppressed cells show, and what is said below them.
@@ -440,10 +441,7 @@ def hidden_by_area(problem: SuppressionProblem, release: Path) -> AreaMeasure:
     sums, flags_of = AreaSums(), dict[int, Flags]()
     for level, areas, area, place, cells in _area_cells(problem):
         if place not in flags_of:
-            table = problem.programme.tables[place]
-            file, format_ = released_file(release, table.name, problem.spec.output.formats)
-            unit = problem.spec.data.figure_unit
-            _, flags_of[place] = read_table(file, format_, table, magnitude=problem.value is not None, unit=unit)
+            flags_of[place] = _flags(problem, release, problem.programme.tables[place])
         sums.add(level, areas, area, 100 * flags_of[place][cells].astype(np.int64))
     return sums.measure("share of the figures that is left out, in per cent", problem.area_names)
 

@@ -25,8 +25,7 @@ from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import ROWS_NAMED, bad_record, count_rows
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.programme import SuppressionProblem
-from confide.mechanisms.suppression.spec import SuppressionData
-from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of, published_figures
+from confide.mechanisms.suppression.spec import MOST_DIGITS, SuppressionData, digits_of, published_figures
 from confide.releases.abilities import MadeUpRecords, not_rehearsed
 
 VALUE, WEIGHT, CONTRIBUTOR = "record value", "record weight", "record contributor"

@@ -10,6 +10,7 @@ what is proved and what is not: ``docs/proofs/suppression.md``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,16 +30,18 @@ from confide.mechanisms.suppression.given.assumed import assumptions
 from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
 from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
-from confide.mechanisms.suppression.output import SuppressionExplained, coded_table
-from confide.mechanisms.suppression.problem import PatternProblem
-from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
-from confide.mechanisms.suppression.spec import SuppressionSpec
-from confide.mechanisms.suppression.statement import (
+from confide.mechanisms.suppression.output import (
+    SuppressionExplained,
+    described_table,
     in_words,
     protection_in_words,
     rules_in_words,
     suppression_statement,
+    table_rows,
 )
+from confide.mechanisms.suppression.problem import PatternProblem
+from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
+from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import solve
 from confide.releases.folder import ReleaseWriter
@@ -63,7 +66,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         "draft_from": "confide.mechanisms.suppression.spec:draft_suppression_from",
         "board": "confide.mechanisms.suppression.board:SuppressionBoard",
         "evaluate": "confide.mechanisms.suppression.evaluate:evaluate_suppression",
-        "published": "confide.mechanisms.suppression.published:read_published",
+        "published": "confide.mechanisms.suppression.verify:read_published",
         "rehearsal": "confide.mechanisms.suppression.magnitudes:SuppressionRehearsal",
     }
     measures_counts = False
@@ -134,9 +137,9 @@ class Suppression(Mechanism[SuppressionProblem]):
         programme = problem.programme
         with job.progress.stage("Writing tables", len(programme.tables)) as advance:
             for table, at in zip(programme.tables, programme.linked.numbers, strict=True):
-                values = table, figures[at], suppressed[at]
-                coded = coded_table(*values, magnitude=magnitude, unit=unit)
-                coded.publish(release, output.formats, problem.area_names, output.agency)
+                rows = partial(table_rows, table, figures[at], suppressed[at], magnitude=magnitude, unit=unit)
+                described = described_table(table, magnitude=magnitude, unit=unit)
+                described.publish(release, rows, output, problem.area_names)
                 advance(1)
             if programme.areas:
                 publish_areas(release, programme.areas, problem.area_names)

@@ -17,76 +17,69 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
-from confide.mechanisms.suppression.programme import HierarchicalTable, described, unit_of
-from confide.mechanisms.suppression.statement import suppression_sizes
+from confide.mechanisms.suppression.joint import joint_in_words
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, unit_of
+from confide.mechanisms.suppression.spec import figure_type, published_figures, units_of
 from confide.mechanisms.suppression.structure import ROOT, Flags
-from confide.mechanisms.suppression.units import figure_type, published_figures, units_of
 from confide.mechanisms.suppression.variables import Variable
-from confide.releases import tabular
+from confide.messages import Messages, messages
 from confide.releases.companions import Codebook, CodeHierarchy, DescribedTable, asked
 from confide.releases.figure_noise import Draw
+from confide.releases.folder import rehearsal_banner
 from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.tabular import (
     COUNT,
     PUBLISHED,
-    SDMX,
     STATUS,
     SUPPRESSED,
     TOTAL_CODE,
-    CodedTable,
     UnlikePlanError,
     figure_column,
     text_column,
 )
+from confide.report.certificate import messages_of
+from confide.report.render import render
 
 ONE = Fraction(1)
 VALUE = "value"
 
 
-def figure_columns(*, magnitude: bool, unit: Fraction = ONE) -> tuple[pa.Field, pa.Field]:
-    """The columns of the figure and of its status."""
+def described_table(
+    table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE, hierarchies: bool = False
+) -> DescribedTable:
+    """The table as it is published; with the ``hierarchies`` of its codes for those who explain it."""
     what = "the sum of the records' values" if magnitude else "records"
     description = f"{what}; empty where suppressed"
-    figure = figure_column(VALUE if magnitude else COUNT, description, figure_type(unit), gaps=True)
-    return figure, text_column(STATUS, f"{PUBLISHED} or {SUPPRESSED}")
+    figures = (
+        figure_column(VALUE if magnitude else COUNT, description, figure_type(unit), gaps=True),
+        text_column(STATUS, f"{PUBLISHED} or {SUPPRESSED}"),
+    )
+    listed = hierarchies_of(table) if hierarchies else {}
+    return DescribedTable(table.name, table.title, table.coded, figures, tuple(table.levels), listed)
 
 
-def plain_schema(table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE) -> pa.Schema:
-    """The columns of a table as rows with keys."""
-    columns = [text_column(name, f"{name}; {TOTAL_CODE}: all together") for name in table.columns]
-    return pa.schema([*columns, *figure_columns(magnitude=magnitude, unit=unit)])
-
-
-def plain_rows(
+def table_rows(
     table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool, unit: Fraction = ONE
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a table; ``figures``, in units, and ``suppressed`` are those of its layout's cells."""
-    _, cells = table.lines
+    labels, cells = table.lines
+    columns = [text_column(name, "") for name in table.columns]
+    schema = pa.schema([*columns, *described_table(table, magnitude=magnitude, unit=unit).figures])
+    keys = [pa.array([label[at] for label in labels], pa.string()) for at in range(len(columns))]
     status = pa.array(np.where(suppressed[cells], SUPPRESSED, PUBLISHED).tolist(), pa.string())
-    values = [published_figures(figures[cells], unit, suppressed[cells]), status]
-    yield tabular.plain_rows(plain_schema(table, magnitude=magnitude, unit=unit), _labels(table), values)
-
-
-def coded_table(
-    table: HierarchicalTable, figures: Integers, suppressed: Flags, *, magnitude: bool, unit: Fraction = ONE
-) -> CodedTable:
-    """The table as it is published."""
-
-    def rows() -> Iterator[pa.RecordBatch]:
-        return plain_rows(table, figures, suppressed, magnitude=magnitude, unit=unit)
-
-    return CodedTable(table.name, table.title, table.coded, figure_columns(magnitude=magnitude, unit=unit), rows)
+    values = published_figures(figures[cells], unit, suppressed[cells])
+    yield pa.RecordBatch.from_arrays([*keys, values, status], schema=schema)
 
 
 def read_table(
     path: Path, format_: str, table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE
 ) -> tuple[Integers, Flags]:
-    """The figures, in units, and flags of a written table, for the cells of its structure; cells that are
-    not listed are suppressed.
+    """The figures, in units, and flags of a written table, for the cells of its structure; cells that are not listed
+    are suppressed.
 
     Raises :class:`UnlikePlanError`.
     """
-    rows = _read_rows(path, format_, table, figure_columns(magnitude=magnitude, unit=unit))
+    rows = described_table(table, magnitude=magnitude, unit=unit).read(path, format_)
     labels, cells = table.lines
     if rows.num_rows != len(labels):
         raise UnlikePlanError("there are more rows, or fewer, than the table has cells")
@@ -110,20 +103,6 @@ def read_table(
     if not (np.array_equal(figures[cells], values) and np.array_equal(suppressed[cells], absent)):
         raise UnlikePlanError("one cell that stands in two rows has two figures")
     return figures, suppressed
-
-
-def _read_rows(path: Path, format_: str, table: HierarchicalTable, fields: Sequence[pa.Field]) -> pa.Table:
-    """The rows of a file with keys, figure and status, whatever its format."""
-    figures = {field.name: field.type for field in fields}
-    if format_ == SDMX:
-        return tabular.read_observations(path, table.name, table.coded, figures, gaps=True)
-    named = dict.fromkeys(table.coded.names, pa.string()) | figures
-    return table.coded.labelled(tabular.read_columns(path, named, gaps=True))
-
-
-def _labels(table: HierarchicalTable) -> list[pa.Array]:
-    labels, _ = table.lines
-    return [pa.array([label[at] for label in labels], pa.string()) for at in range(len(table.columns))]
 
 
 # What is said to the readers of a release.
@@ -150,10 +129,9 @@ WEIGHT_NOTE = "Values are weighted: a record counts its weight times its value."
 def codebook(question: Mapping[str, Any]) -> Codebook:
     """What the tables of a release hold."""
     programme, magnitude = described(question), question["value"] is not None
-    figures = figure_columns(magnitude=magnitude, unit=unit_of(question))
+    unit = unit_of(question)
     tables = tuple(
-        DescribedTable(table.name, table.title, table.coded, figures, tuple(table.levels), hierarchies(table))
-        for table in programme.tables
+        described_table(table, magnitude=magnitude, unit=unit, hierarchies=True) for table in programme.tables
     )
     notes = [*NOTES, *([VALUE_NOTE] if magnitude else []), *([WEIGHT_NOTE] if question.get("weight") else [])]
     if any(len(variable.kinds) > 1 for table in tables for variable in table.columns.variables):
@@ -163,7 +141,7 @@ def codebook(question: Mapping[str, Any]) -> Codebook:
     return Codebook(tables, levels, formats, agency, PROTECTION, tuple(notes))
 
 
-def hierarchies(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
+def hierarchies_of(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
     """Of every column of a table the hierarchy that has most of the codes that the table lists."""
     return {
         variable.name: _hierarchy(variable, names)
@@ -223,3 +201,120 @@ class SuppressionExplained(Explanation):
     def contents(self, plan: Plan) -> str:
         extent = suppression_sizes(described(plan.question))
         return f"{in_plural(extent['tables'], 'table')} of {extent['cells']:,} distinct cells, without what discloses"
+
+
+# What can be said of a release by cell suppression, in words.
+
+
+def in_words(text: Messages | None = None) -> list[str]:
+    """What is promised and what is not."""
+    m = text or messages()
+    return [m.text(f"suppression.words_{part}") for part in ("hidden", "no_dp", "secret")]
+
+
+def rules_in_words(question: Mapping[str, Any], text: Messages | None = None) -> list[str]:
+    """The primary rules of a plan, one sentence each."""
+    m, part = text or messages(), question["suppression"]
+    sentences = []
+    if part["threshold"] is not None:
+        key = "suppression.rule_threshold_contributors" if question["value"] else "suppression.rule_threshold"
+        least = 0 if part["zeros"] == "primary" else 1
+        sentences.append(m.text(key, least=least, threshold=part["threshold"]))
+    if part["dominance"] is not None:
+        sentences.append(m.counted("suppression.rule_dominance", part["dominance"]["n"], k=part["dominance"]["k"]))
+    if part["p"] is not None and part["q"] is None:
+        sentences.append(m.text("suppression.rule_p", p=part["p"]))
+    if part["q"] is not None:
+        sentences.append(m.text("suppression.rule_pq", p=part["p"], q=part["q"]))
+    given = question.get("given", {})
+    if given.get("statuses"):
+        sentences.append(m.text("suppression.rule_given"))
+    if given.get("levels"):
+        sentences.append(m.text("suppression.rule_levels"))
+    return sentences
+
+
+def protection_in_words(question: Mapping[str, Any], text: Messages | None = None) -> list[str]:
+    """How primary cells are protected, one sentence each."""
+    m, part = text or messages(), question["suppression"]
+    sentences = []
+    if part["threshold"] is not None and not question["value"]:
+        threshold = part["threshold"]
+        sentences.append(m.text("suppression.protect_count", next=threshold + 1, threshold=threshold))
+        if part["lower"]:
+            sentences.append(m.text("suppression.protect_below", lower=part["lower"]))
+    if question["value"]:
+        sentences.append(m.text("suppression.protect_value"))
+        if part["threshold"] is not None:
+            sentences.append(m.text("suppression.protect_few", range=part["range"]))
+        sentences += _of_values(question, m)
+    sentences.append(m.text(f"suppression.zeros_{part['zeros']}"))
+    if question.get("insiders"):
+        sentences.append(m.text("suppression.insiders"))
+    elif part["singletons"]:
+        sentences.append(m.text("suppression.singletons"))
+    if question.get("unions"):
+        sentences.append(m.text("suppression.unions"))
+    return sentences + joint_in_words(question.get("joint"), m)
+
+
+def _of_values(question: Mapping[str, Any], m: Messages) -> list[str]:
+    """What is declared of values, weights and contributors."""
+    sentences = []
+    if question.get("contributor"):
+        sentences.append(m.text("suppression.contributor", column=question["contributor"]))
+    if question.get("weight"):
+        sentences.append(m.text("suppression.weight", column=question["weight"]))
+    if question.get("below_zero"):
+        sentences.append(m.text("suppression.below_zero", least=question["below_zero"]))
+    if question.get("unit"):
+        sentences.append(m.text("suppression.unit", unit=question["unit"]))
+    return sentences
+
+
+# The statement of a release from which cells are left out: it certifies no loss, and says what holds instead. Made
+# from the manifest alone.
+
+
+def suppression_statement(manifest: Mapping[str, Any]) -> str:
+    """The statement as an HTML page."""
+    question, text = manifest["plan"]["question"], messages_of(manifest)
+    programme = described(question)
+    return render(
+        "suppression.html.j2",
+        text.language,
+        title=text.text("page.title_statement", title=manifest["title"]),
+        banner=rehearsal_banner(manifest),
+        manifest=manifest,
+        words=in_words(text),
+        rules=rules_in_words(question, text),
+        protection=protection_in_words(question, text),
+        part=question["suppression"],
+        magnitude=question["value"],
+        insiders=question.get("insiders", False),
+        sizes=suppression_sizes(programme),
+        tables=[_row(table) for table in programme.tables],
+        totals=[TOTAL_CODE],
+    )
+
+
+def suppression_sizes(programme: SuppressionProgramme) -> dict[str, int]:
+    """How large the tables are: how many, their rows, and the distinct cells behind these."""
+    return {
+        "tables": len(programme.tables),
+        "rows": sum(len(table.lines[0]) for table in programme.tables),
+        "cells": int(programme.linked.listed.sum()),
+        "sums": programme.linked.structure.rows,
+    }
+
+
+def _row(table: HierarchicalTable) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "title": table.title,
+        "variables": [
+            f"{variable.name if variable.given else ' > '.join(names)} ({sum(variable.listed(names)):,})"
+            for variable, names in zip(table.variables, table.listed, strict=True)
+        ],
+        "rows": len(table.lines[0]),
+    }

@@ -24,7 +24,7 @@ from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
 from confide.mechanisms.swapping.core import counted_again, exact_levels, looked_at, swap_people
 from confide.mechanisms.swapping.mechanism import moved_file, swap_of
-from confide.mechanisms.swapping.output import AreaCounts, count_table, read_table
+from confide.mechanisms.swapping.output import FIGURES, AreaCounts, count_table
 from confide.mechanisms.swapping.people import ADULTS, SIZE, People
 from confide.mechanisms.swapping.permutation import KINDS, largest_of, selections, strata_of
 from confide.mechanisms.swapping.problem import SwappingProblem
@@ -34,7 +34,7 @@ from confide.mechanisms.swapping.swap import HOUSEHOLDS, Streams, Swap, choices,
 from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Progress
-from confide.releases.tabular import QueryTable, TableRows, UnlikePlanError, released_file, unlike_plan
+from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, risk_pictures
@@ -205,9 +205,10 @@ def _compared(
     problem: SwappingProblem, people: People, table: QueryTable, release: Path, by_area: AreaSums, lone: LoneFigures
 ) -> Iterator[dict[str, Any]]:
     """For each level and cross-classification of a table: cells with somebody in them, truly or as published."""
-    released = _released(problem, table, release)
+    read = DescribedTable.of(table.layout, FIGURES).placed
+    rows = released(release, table.name, problem.spec.output.formats, read)
     for place, (level, true) in enumerate(count_table(people, people.block, people.codes, table)):
-        published = _of_level(problem, released, level, place)
+        published = _of_level(problem, rows, level, place)
         for number, margin in enumerate(table.margins):
             unit, one, other = _both(true, published, number, margin.cells)
             codes = problem.spine.level(level).codes
@@ -252,14 +253,6 @@ def _both(true: AreaCounts, published: AreaCounts, number: int, cells: int) -> t
         full[np.searchsorted(cells_present, key)] = count
         dense.append(full)
     return cells_present // cells, dense[0], dense[1]
-
-
-def _released(problem: SwappingProblem, table: QueryTable, release: Path) -> TableRows:
-    file, _ = released_file(release, table.name, problem.spec.output.formats)
-    try:
-        return read_table(file, table.layout)
-    except (UnlikePlanError, OSError, pa.ArrowException) as error:
-        raise unlike_plan(table.name, error) from None
 
 
 def _of_level(problem: SwappingProblem, rows: TableRows, level: str, place: int) -> AreaCounts:

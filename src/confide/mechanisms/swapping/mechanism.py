@@ -49,7 +49,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import CodedColumns, CodedTable, QueryTable, publish_areas
+from confide.releases.tabular import DescribedTable, QueryTable, publish_areas
 from confide.releases.workspace import Workspace, changed
 from confide.report.certificate import STATEMENT
 
@@ -139,9 +139,7 @@ class Swapping(Mechanism[SwappingProblem]):
                     for level, rows in count_table(people, block, codes, table):
                         yield from table_rows(problem, table, level, rows)
 
-                CodedTable(table.name, table.title, CodedColumns.of(table.layout), FIGURES, batches).publish(
-                    release, formats, problem.area_names, output.agency
-                )
+                DescribedTable.of(table.layout, FIGURES).publish(release, batches, output, problem.area_names)
                 advance(1)
             if problem.tables:
                 areas = [(name, problem.spine.level(name).codes) for name in problem.table_levels]

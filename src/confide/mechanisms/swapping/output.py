@@ -32,21 +32,15 @@ from confide.releases.mechanism import Check
 from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.tabular import (
     COUNT,
-    SDMX,
-    CodedColumns,
     CodedVariable,
     QueryTable,
     Table,
-    TableRows,
     UnlikePlanError,
     figure_column,
     masked,
-    placed_rows,
     plain_rows,
     plain_schema,
     projected,
-    read_observations,
-    read_plain,
     repeated,
     text_column,
 )
@@ -185,14 +179,6 @@ def _numbers(people: People, block: Integers, person: Integers) -> Integers:
 
 
 # Released tables and records, read again from their files in whole numbers, whatever wrote them.
-
-
-def read_table(path: Path, table: Table, format_: str = "") -> TableRows:
-    """A table of the release. Raises :class:`UnlikePlanError`."""
-    if format_ == SDMX:
-        rows = read_observations(path, table.name, CodedColumns.of(table), {COUNT: pa.int64()})
-        return placed_rows(rows, table, [COUNT])
-    return read_plain(path, table, {COUNT: pa.int64()})
 
 
 def labels_of(question: Mapping[str, Any]) -> dict[str, CodedVariable]:

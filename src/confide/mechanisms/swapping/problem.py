@@ -29,7 +29,6 @@ from confide.releases.tabular import (
     LEVEL,
     SDMX,
     AreaNames,
-    CodedColumns,
     QueryTable,
     area_names,
     check_area_codes,
@@ -209,7 +208,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
                 margin_queries = tuple(margins) if part.margins == "all" else (query,)
                 named, levels = geography.has_names, tuple(part.levels)
                 table = QueryTable(part.name, part.title or part.name, query, margin_queries, levels, named)
-                CodedColumns.of(table.layout).check((COUNT,))
+                table.layout.coded.check((COUNT,))
                 if frame is not None and SDMX in spec.output.formats:
                     check_area_codes(code for level in part.levels for code in frame.spine.level(level).codes)
                 tables.append(table)

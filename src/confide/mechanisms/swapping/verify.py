@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 
 from confide.arrays import Integers
 from confide.mechanisms.swapping.output import (
+    FIGURES,
     MICRODATA,
     labelled_checks,
     labelled_files,
     plain_records,
     read_records,
-    read_table,
 )
 from confide.mechanisms.swapping.permutation import BLOCK, PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS
@@ -48,6 +48,7 @@ from confide.releases.published_release import (
 )
 from confide.releases.published_rows import PublishedRows, impossible
 from confide.releases.tabular import (
+    DescribedTable,
     Table,
     TableRows,
     UnlikePlanError,
@@ -126,7 +127,7 @@ def _table(
 ) -> Iterator[Check]:
     table = Table.read(values)
     yield labels_tell_apart(table)
-    contents, problem = read_formats(folder, table.name, files, lambda path, form: read_table(path, table, form))
+    contents, problem = read_formats(folder, table.name, files, DescribedTable.of(table, FIGURES).placed)
     rows = next(iter(contents.values()), None)
     if problem or rows is None:
         yield Check(f"{table.name}: columns and labels", False, problem)

@@ -48,7 +48,7 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules
-from confide.releases.tabular import CodedColumns, CodedTable, publish_areas
+from confide.releases.tabular import DescribedTable, publish_areas
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.schema import Query, Schema
@@ -239,8 +239,7 @@ class Tables(Mechanism[TablesProblem]):
                             counts = read_measured(job.workspace, table, level, first)
                             yield layout.batch(level, first, counts)
 
-                coded = CodedTable(table.name, table.title, CodedColumns.of(table.layout), layout.figures, batches)
-                coded.publish(release, output.formats, names, output.agency)
+                DescribedTable.of(table.layout, layout.figures).publish(release, batches, output, names)
                 advance(1)
             publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
 

@@ -37,7 +37,6 @@ from confide.releases.tabular import (
     LEVEL,
     SDMX,
     AreaNames,
-    CodedColumns,
     QueryTable,
     RowsInOrder,
     Table,
@@ -167,7 +166,7 @@ def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> Mea
         part.weight,
         spec.geography.has_names,
     )
-    CodedColumns.of(table.layout).check((COUNT, NOISE_MARGIN, VARIANCE))
+    table.layout.coded.check((COUNT, NOISE_MARGIN, VARIANCE))
     if SDMX in spec.output.formats:
         check_area_codes(code for level in table.levels for code in level.codes)
     return table
@@ -319,7 +318,7 @@ class NoisyRows:
     """The rows of a released table in order, with labels. Text columns come as text, counts as 64-bit integers."""
 
     def __init__(self, path: Path, table: Table, format_: str, probability: str | None):
-        columns = CodedColumns.of(table)
+        columns = table.coded
         batches: Iterator[pa.Table]
         if format_ == SDMX:
             types = {field.name: field.type for field in figure_columns(probability)}

@@ -24,11 +24,7 @@ from typing import Any
 
 from confide.releases.companions.argus_files import argus_files
 from confide.releases.companions.codebook import Codebook as Codebook
-from confide.releases.companions.codebook import CodeHierarchy as CodeHierarchy
-from confide.releases.companions.codebook import DescribedColumn as DescribedColumn
 from confide.releases.companions.codebook import DescribedFile as DescribedFile
-from confide.releases.companions.codebook import DescribedTable as DescribedTable
-from confide.releases.companions.codebook import GivenColumns as GivenColumns
 from confide.releases.companions.codebook import asked as asked
 from confide.releases.companions.explanations import (
     codebook_page,
@@ -40,6 +36,10 @@ from confide.releases.companions.explanations import (
 from confide.releases.companions.explore import EXPLORE, PAGE, explore_page
 from confide.releases.companions.structure import sdmx_structure
 from confide.releases.companions.workbook import tables_workbook
+from confide.releases.tabular import CodeHierarchy as CodeHierarchy
+from confide.releases.tabular import DescribedColumn as DescribedColumn
+from confide.releases.tabular import DescribedTable as DescribedTable
+from confide.releases.tabular import GivenColumns as GivenColumns
 
 
 def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) -> dict[str, bytes]:

@@ -36,8 +36,19 @@ from confide.inputs.argus import (
     metadata_text,
     tab_text,
 )
-from confide.releases.companions.codebook import Codebook, CodeHierarchy, DescribedTable, read_described, table_path
-from confide.releases.tabular import AREA, AREA_NAME, LEVEL, STATUS, SUPPRESSED, TOTAL_CODE
+from confide.releases.companions.codebook import Codebook
+from confide.releases.tabular import (
+    AREA,
+    AREA_NAME,
+    LEVEL,
+    STATUS,
+    SUPPRESSED,
+    TOTAL_CODE,
+    CodeHierarchy,
+    DescribedTable,
+    read_described,
+    table_path,
+)
 
 FOLDER, STAMPED = "argus", ".NOT-FOR-RELEASE"
 SAFE, UNSAFE, PROTECTED = "S", "U", "P"
@@ -134,9 +145,9 @@ def _columns(rows: pa.Table, table: DescribedTable) -> Iterator[_Column]:
         labels = {code: name for code, name in zip(codes, names, strict=True) if code is not None}
         yield _Column(AREA, codes, hierarchy, labels)
     for variable in table.columns.variables:
-        hierarchy = table.hierarchies.get(variable.column) or CodeHierarchy.flat(variable.codes, TOTAL_CODE)
-        codes = [hierarchy.codes.get((code,)) for code in rows.column(variable.column).to_pylist()]
-        yield _Column(variable.column, codes, hierarchy, dict(zip(variable.codes, variable.labels, strict=True)))
+        hierarchy = table.hierarchies.get(variable.name) or CodeHierarchy.flat(variable.codes, TOTAL_CODE)
+        codes = [hierarchy.codes.get((code,)) for code in rows.column(variable.name).to_pylist()]
+        yield _Column(variable.name, codes, hierarchy, dict(zip(variable.codes, variable.labels, strict=True)))
 
 
 def _records(folder: Path, files: Sequence[Mapping[str, Any]], place: str, stamp: str) -> dict[str, str]:

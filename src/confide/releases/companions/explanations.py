@@ -11,16 +11,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from confide.releases.companions.codebook import (
-    Codebook,
+from confide.releases.companions.codebook import Codebook, DescribedFile
+from confide.releases.companions.labelled import PROGRAMS
+from confide.releases.companions.workbook import MOST_ROWS
+from confide.releases.tabular import (
+    AREA,
+    AREA_NAME,
+    AREAS,
+    LEVEL,
+    PUBLISHED,
+    STATUS,
+    SUPPRESSED,
+    TOTAL_CODE,
     DescribedColumn,
-    DescribedFile,
     DescribedTable,
     GivenColumns,
 )
-from confide.releases.companions.labelled import PROGRAMS
-from confide.releases.companions.workbook import MOST_ROWS
-from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, PUBLISHED, STATUS, SUPPRESSED, TOTAL_CODE
 from confide.report.render import render
 
 MOST_AREAS_SHOWN = 500
@@ -276,7 +282,7 @@ def _columns(stem: str, codebook: Codebook) -> tuple[Sequence[DescribedColumn], 
 def _field(column: DescribedColumn, description: str) -> dict[str, Any]:
     field: dict[str, Any] = {"name": column.name, "type": column.kind, "description": description}
     if column.variable is not None:
-        field["title"] = column.variable.title or column.variable.column
+        field["title"] = column.variable.title or column.variable.name
         if column.role == "member":
             return field | _members(column)
         values = column.variable.codes if column.role == "code" else column.variable.labels

@@ -28,10 +28,10 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.messages import Messages
-from confide.releases.companions.codebook import Codebook, DescribedTable, read_described, table_path
+from confide.releases.companions.codebook import Codebook
 from confide.releases.companions.geoparquet import GEO, read_outlines
 from confide.releases.folder import rehearsal_banner
-from confide.releases.tabular import AREA, AREA_NAME, LEVEL
+from confide.releases.tabular import AREA, AREA_NAME, LEVEL, DescribedTable, read_described, table_path
 from confide.report.certificate import messages_of
 from confide.report.geometry import Polygons, planar_outlines
 from confide.report.render import environment

@@ -23,11 +23,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.errors import ConfideError, Finding
-from confide.releases.companions.codebook import Codebook, DescribedTable, read_described, table_path
+from confide.releases.companions.codebook import Codebook
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import AREA, AREA_NAME, AREAS, LEVEL, TOTAL_CODE, text_batches
+from confide.releases.tabular import (
+    AREA,
+    AREA_NAME,
+    AREAS,
+    LEVEL,
+    TOTAL_CODE,
+    DescribedTable,
+    read_described,
+    table_path,
+    text_batches,
+)
 from confide.report.geometry import Polygons, read_polygons
 from confide.schema import TOTAL
 
@@ -173,7 +183,7 @@ def _figures(
     """The totals of a table and its groups of one variable; ``shared``: under names that other tables share."""
     figure, start = table.figures[0], "" if shared else f"{table.name}: "
     variables = table.columns.variables
-    others = {each.column: pc.equal(rows.column(each.column), TOTAL_CODE) for each in variables}
+    others = {each.name: pc.equal(rows.column(each.name), TOTAL_CODE) for each in variables}
     everywhere = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
 
     def chosen(fits: Any, name: str, words: str) -> tuple[pa.Field, pa.Array]:
@@ -190,10 +200,10 @@ def _figures(
     for variable in variables:
         fits = everywhere
         for name, summed in others.items():
-            fits = fits if name == variable.column else pc.and_(fits, summed)
+            fits = fits if name == variable.name else pc.and_(fits, summed)
         for code, label in zip(variable.codes, variable.labels, strict=True):
-            own = pc.and_(fits, pc.equal(rows.column(variable.column), code))
-            yield chosen(own, f"{variable.column}={code}", f"{variable.title or variable.column}: {label}")
+            own = pc.and_(fits, pc.equal(rows.column(variable.name), code))
+            yield chosen(own, f"{variable.name}={code}", f"{variable.title or variable.name}: {label}")
 
 
 def outline_checks(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) -> Iterator[Check]:

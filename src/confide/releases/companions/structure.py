@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from confide.releases.companions.codebook import Codebook, DescribedTable
+from confide.releases.companions.codebook import Codebook
 from confide.releases.tabular import (
     AREA,
     AREA_NAME,
@@ -27,12 +27,13 @@ from confide.releases.tabular import (
     STATUS_CODES,
     TOTAL_CODE,
     CodedVariable,
+    DescribedTable,
     flow_name,
     sdmx_attributes,
     sdmx_codes,
     sdmx_name,
 )
-from confide.releases.tabular.publishing import ACTION, STRUCTURE, STRUCTURE_ID
+from confide.releases.tabular.sdmx import ACTION, STRUCTURE, STRUCTURE_ID
 
 VERSION = "1.0"
 MOST_AREAS = 20_000
@@ -63,9 +64,9 @@ def same_in_sdmx(codebook: Codebook) -> str | None:
     taken |= {name: name for name in (STRUCTURE, STRUCTURE_ID, ACTION)}
     taken |= {sdmx_name(name): name for name in ((LEVEL, AREA) if codebook.levels else ())}
     for variable in codebook.variables:
-        name = sdmx_name(variable.column)
-        if (other := taken.setdefault(name, variable.column)) != variable.column:
-            return f"{other} and {variable.column}: both {name}"
+        name = sdmx_name(variable.name)
+        if (other := taken.setdefault(name, variable.name)) != variable.name:
+            return f"{other} and {variable.name}: both {name}"
     return None
 
 
@@ -78,7 +79,7 @@ def sdmx_structure(
         OBSERVATION: "Observation",
         **({sdmx_name(LEVEL): "Geographic level", sdmx_name(AREA): "Area"} if codebook.levels else {}),
     }
-    concepts |= {sdmx_name(each.column): each.title or each.column for each in codebook.variables}
+    concepts |= {sdmx_name(each.name): each.title or each.name for each in codebook.variables}
     figures = dict.fromkeys(each.name for table in codebook.tables for each in table.figures[1:])
     concepts |= {name: STATUSES.get(name, figure) for figure in figures for name in sdmx_attributes(figure)}
     lists = {_list_of(variable): _codes(variable) for variable in codebook.variables}
@@ -125,7 +126,7 @@ def _data_structure(table: DescribedTable, agency: str, lists: set[str]) -> dict
     if table.columns.areas:
         dimensions.append(_component(agency, LEVEL, "CL_LEVEL"))
         dimensions.append(_component(agency, AREA, "CL_AREA" if "CL_AREA" in lists else None))
-    dimensions += [_component(agency, each.column, _list_of(each)) for each in table.columns.variables]
+    dimensions += [_component(agency, each.name, _list_of(each)) for each in table.columns.variables]
     for position, dimension in enumerate(dimensions, start=1):
         dimension["position"] = position
     kinds = {column.name: _TYPES[column.kind] for column in table.described}
@@ -178,7 +179,7 @@ def _urn(agency: str, table: DescribedTable) -> str:
 
 
 def _list_of(variable: CodedVariable) -> str:
-    return f"CL_{sdmx_name(variable.column)}"
+    return f"CL_{sdmx_name(variable.name)}"
 
 
 def _codes(variable: CodedVariable) -> list[tuple[str, str]]:

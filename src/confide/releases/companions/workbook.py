@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from confide.releases.companions.codebook import Codebook, read_described, table_path
+from confide.releases.companions.codebook import Codebook
+from confide.releases.tabular import read_described, table_path
 
 Value = str | int | float | Decimal | None
 
@@ -53,7 +54,7 @@ def tables_workbook(
     lines = [str(manifest["title"]), *([str(manifest["stamp"])] if "stamp" in manifest else [])]
     lines += [codebook.protection, *codebook.notes, "README.txt says more, and codebook.html explains each column."]
     codes = [
-        (variable.column, code, label)
+        (variable.name, code, label)
         for variable in codebook.variables
         for code, label in zip(variable.codes, variable.labels, strict=True)
     ]

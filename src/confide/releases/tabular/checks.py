@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from confide.errors import Place, ReleaseError
 from confide.releases.folder import ARGUS, COMPANIONS
 from confide.releases.mechanism import Check
-from confide.releases.tabular.coded import AREA_NAME, AreaNames, cells_alone
-from confide.releases.tabular.publishing import AREAS, CELLS
+from confide.releases.tabular.coded import AREA, AREA_NAME, LEVEL, AreaNames, UnlikePlanError, cells_alone
+from confide.releases.tabular.described import AREAS, CELLS
 from confide.releases.tabular.rows import SDMX, RowsInOrder
-from confide.releases.tabular.table import AREA, LEVEL, Table, UnlikePlanError
+from confide.releases.tabular.table import Table
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
 R = TypeVar("R")
@@ -230,6 +230,15 @@ def _areas_of(folder: Path, name: str, files: Collection[str], columns: Sequence
                 rows = part.select(columns).group_by(list(columns)).aggregate([])
                 distinct |= set(zip(*(rows.column(each).to_pylist() for each in columns), strict=True))
     return distinct
+
+
+def released(release: Path, name: str, formats: Sequence[str], read: Callable[[Path, str], R]) -> R:
+    """A released table as one of its files has it, a plain one if there is any; raises where it is not as planned."""
+    file, format_ = released_file(release, name, formats)
+    try:
+        return read(file, format_)
+    except (UnlikePlanError, OSError, pa.ArrowException) as error:
+        raise unlike_plan(name, error) from None
 
 
 def released_file(release: Path, name: str, formats: Sequence[str]) -> tuple[Path, str]:

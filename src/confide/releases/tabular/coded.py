@@ -26,16 +26,11 @@ import pyarrow.compute as pc
 
 from confide.arrays import Integers
 from confide.errors import ConfideError
-from confide.releases.tabular.table import (
-    AREA,
-    LABEL_ENDING,
-    LEVEL,
-    Table,
-    UnlikePlanError,
-    text_column,
-)
 from confide.schema import TOTAL, TOTAL_CODE
 
+LEVEL, AREA, COUNT = "level", "area", "count"
+LABEL_ENDING = "_label"
+"""What the column of labels has after the name of the variable."""
 AREA_NAME, MARGIN, STATUS = "area_name", "margin", "status"
 PUBLISHED, SUPPRESSED = "published", "suppressed"
 """What the column ``status`` says, of tables from which figures are left out."""
@@ -45,15 +40,29 @@ OWN_COLUMNS = (LEVEL, AREA, AREA_NAME, MARGIN)
 """Columns that no variable can be called."""
 
 
+class UnlikePlanError(ValueError):
+    """A file is not as the plan describes it. The message names no value but those of the plan."""
+
+
+def text_column(name: str, description: str) -> pa.Field:
+    """A column of labels or codes."""
+    return pa.field(name, pa.string(), nullable=False, metadata={"description": description})
+
+
+def figure_column(name: str, description: str = "", kind: pa.DataType | None = None, *, gaps: bool = False) -> pa.Field:
+    """A column of figures, whole numbers unless another kind is given; ``gaps``: with cells that have none."""
+    return pa.field(name, kind or pa.int64(), nullable=gaps, metadata={"description": description})
+
+
 @dataclass(frozen=True)
 class CodedVariable:
-    """A variable of a table: its column, and the codes and labels of its groups.
+    """A variable of a table: its name in queries, which its column has too, and the codes and labels of its groups.
 
     Where groups of several recodes stand in one column, ``groupings`` has the recode of each group, and ``finest``
     whether a cell of the table itself can have it.
     """
 
-    column: str
+    name: str
     codes: tuple[str, ...]
     labels: tuple[str, ...]
     title: str = ""
@@ -66,16 +75,21 @@ class CodedVariable:
         if TOTAL_CODE in self.codes:
             raise ConfideError(
                 "reserved-code",
-                f"the code {TOTAL_CODE!r} of {self.column!r} marks a total in released tables",
+                f"the code {TOTAL_CODE!r} of {self.name!r} marks a total in released tables",
                 found=TOTAL_CODE,
                 expected=f"codes other than {TOTAL_CODE}",
                 remedy="change the code in the records and in the schema file",
             )
 
     @property
+    def size(self) -> int:
+        """The number of groups."""
+        return len(self.labels)
+
+    @property
     def label_column(self) -> str:
         """The column of the labels."""
-        return self.column + LABEL_ENDING
+        return self.name + LABEL_ENDING
 
     @property
     def known_by(self) -> tuple[str, ...]:
@@ -85,14 +99,14 @@ class CodedVariable:
     @cached_property
     def kinds(self) -> tuple[tuple[str, bool], ...]:
         """What a group can be: the name that margins give it, and whether it is one of the finest."""
-        names = self.groupings or (self.column,) * len(self.codes)
+        names = self.groupings or (self.name,) * len(self.codes)
         finest = self.finest or (True,) * len(self.codes)
         return tuple(dict.fromkeys(zip(names, finest, strict=True)))
 
     @cached_property
     def kind_of_place(self) -> Integers:
         """For the total (place 0) and each group (from 1 on) its number in :attr:`kinds`, from 1; 0 for the total."""
-        names = self.groupings or (self.column,) * len(self.codes)
+        names = self.groupings or (self.name,) * len(self.codes)
         finest = self.finest or (True,) * len(self.codes)
         return np.array([0, *(self.kinds.index(kind) + 1 for kind in zip(names, finest, strict=True))], np.int64)
 
@@ -133,25 +147,16 @@ class CodedColumns:
     named: bool = False
     """Whether areas have names."""
 
-    @classmethod
-    def of(cls, table: Table) -> CodedColumns:
-        """Those of a table as a plan describes it."""
-        variables = tuple(
-            CodedVariable(variable.name, variable.codes, variable.labels, variable.title)
-            for variable in table.variables
-        )
-        return cls(variables, bool(table.levels), table.named)
-
     @property
     def keys(self) -> list[str]:
         """The columns that say which cell a row is, as mechanisms speak of them: with the labels of the variables."""
-        return [*((LEVEL, AREA) if self.areas else ()), *(variable.column for variable in self.variables)]
+        return [*((LEVEL, AREA) if self.areas else ()), *(variable.name for variable in self.variables)]
 
     @property
     def names(self) -> list[str]:
         """All columns but the figures, in order."""
         geography = [LEVEL, AREA, *((AREA_NAME,) if self.named else ())] if self.areas else []
-        pairs = [name for variable in self.variables for name in (variable.column, variable.label_column)]
+        pairs = [name for variable in self.variables for name in (variable.name, variable.label_column)]
         return [*geography, MARGIN, *pairs]
 
     def check(self, figures: Iterable[str]) -> None:
@@ -177,19 +182,19 @@ class CodedColumns:
             MARGIN: f"{CELL}: a cell of the table itself; {TOTAL}, or 'by' and the variables that are kept: a sum",
         }
         for variable in self.variables:
-            described[variable.column] = f"{variable.title or variable.column}: code; {TOTAL_CODE}: all together"
-            described[variable.label_column] = f"{variable.title or variable.column}: label; {TOTAL_CODE}: all together"
+            described[variable.name] = f"{variable.title or variable.name}: code; {TOTAL_CODE}: all together"
+            described[variable.label_column] = f"{variable.title or variable.name}: label; {TOTAL_CODE}: all together"
         return pa.schema([*(text_column(name, described[name]) for name in self.names), *figures])
 
     def coded(self, rows: pa.RecordBatch, names: AreaNames | None, schema: pa.Schema) -> pa.RecordBatch:
         """Rows with labels as rows of a file; ``schema`` is what :meth:`schema` gives."""
-        places = [_places(rows.column(each.column), each.known_by, each.column) for each in self.variables]
+        places = [_places(rows.column(each.name), each.known_by, each.name) for each in self.variables]
         columns: dict[str, pa.Array] = {MARGIN: self._margins(places, rows.num_rows)}
         if self.named:
             assert names is not None
             columns[AREA_NAME] = names.column(rows.column(LEVEL), rows.column(AREA))
         for variable, place in zip(self.variables, places, strict=True):
-            columns[variable.column] = pa.array([TOTAL_CODE, *variable.codes], pa.string()).take(pa.array(place))
+            columns[variable.name] = pa.array([TOTAL_CODE, *variable.codes], pa.string()).take(pa.array(place))
             columns[variable.label_column] = _labels(variable).take(pa.array(place))
         arrays = [columns[name] if name in columns else rows.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -202,14 +207,14 @@ class CodedColumns:
         """
         places = []
         for variable in self.variables:
-            place = _places(rows.column(variable.column), variable.codes, variable.column)
+            place = _places(rows.column(variable.name), variable.codes, variable.name)
             if not rows.column(variable.label_column).combine_chunks().equals(_labels(variable).take(pa.array(place))):
-                raise UnlikePlanError(f"codes and labels of {variable.column} do not belong together")
+                raise UnlikePlanError(f"codes and labels of {variable.name} do not belong together")
             places.append(place)
         if rows.column(MARGIN).combine_chunks().to_pylist() != self._margins(places, rows.num_rows).to_pylist():
             raise UnlikePlanError("a margin is not that of its row")
         own = {
-            variable.column: pa.array([TOTAL_CODE, *variable.known_by], pa.string()).take(pa.array(place))
+            variable.name: pa.array([TOTAL_CODE, *variable.known_by], pa.string()).take(pa.array(place))
             for variable, place in zip(self.variables, places, strict=True)
         }
         figures = [name for name in rows.column_names if name not in self.names]

@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.releases.tabular.coded import CodedColumns
-from confide.releases.tabular.table import AREA, COUNT, LEVEL, Table, UnlikePlanError, text_column
+from confide.releases.tabular.coded import AREA, COUNT, LEVEL, UnlikePlanError, text_column
+from confide.releases.tabular.table import Table
 from confide.schema import TOTAL_CODE
 
 OBSERVATION = "OBS_VALUE"
@@ -174,25 +174,6 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], *, gaps: bool = F
     if not gaps and any(column.null_count for column in rows.columns):
         raise UnlikePlanError("a value is missing")
     return rows
-
-
-def read_plain(path: Path, table: Table, figures: Mapping[str, pa.DataType]) -> TableRows:
-    """A table for its readers, Parquet or CSV.
-
-    Args:
-        path: The file.
-        table: The table as the plan describes it.
-        figures: The columns of figures, with their types.
-
-    Returns:
-        Its rows in the order of the file, with the figures under the names of their columns.
-
-    Raises:
-        UnlikePlanError: Columns, labels or margins are not those of the plan.
-    """
-    columns = CodedColumns.of(table)
-    rows = columns.labelled(read_columns(path, dict.fromkeys(columns.names, pa.string()) | dict(figures)))
-    return placed_rows(rows, table, figures)
 
 
 def placed_rows(rows: pa.Table, table: Table, figures: Iterable[str]) -> TableRows:

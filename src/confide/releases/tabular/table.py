@@ -12,34 +12,16 @@ import pyarrow as pa
 
 from confide.arrays import Integers
 from confide.errors import ConfideError, Finding, Place
+from confide.releases.tabular.coded import LABEL_ENDING, CodedColumns, CodedVariable
 from confide.schema import TOTAL, TOTAL_CODE, Attribute, CrossClassification, Query, Recode
 
-LEVEL, AREA, COUNT = "level", "area", "count"
 LAYOUT = 2
 """What plans say of how tables are laid out: codes and labels, in columns under the names of the variables in the spec
 (:mod:`confide.releases.tabular.coded`)."""
-LABEL_ENDING = "_label"
-"""What the column of labels has after the name of the variable."""
 
 
 @dataclass(frozen=True)
-class TableVariable:
-    """A variable of a table: its name in queries, which its column has too, and codes and labels of its groups."""
-
-    name: str
-    labels: tuple[str, ...]
-    codes: tuple[str, ...]
-    title: str = ""
-    """What the column is described by."""
-
-    @property
-    def size(self) -> int:
-        """The number of groups."""
-        return len(self.labels)
-
-
-@dataclass(frozen=True)
-class Margin(CrossClassification[TableVariable]):
+class Margin(CrossClassification[CodedVariable]):
     """The cross-classification of some variables of a table."""
 
 
@@ -47,7 +29,7 @@ class Margin(CrossClassification[TableVariable]):
 class Table:
     """A table as its rows are laid out: margins in the order of writing, the total first and the table itself last.
 
-    >>> sex = TableVariable("sex", ("male", "female"), ("1", "2"))
+    >>> sex = CodedVariable("sex", ("1", "2"), ("male", "female"))
     >>> table = Table("people", "People", (sex,), (Margin(()), Margin((sex,))))
     >>> [column.to_pylist() for column in table.labels(table.unit_places)]
     [['_T', 'male', 'female']]
@@ -55,7 +37,7 @@ class Table:
 
     name: str
     title: str
-    variables: tuple[TableVariable, ...]
+    variables: tuple[CodedVariable, ...]
     margins: tuple[Margin, ...]
     levels: tuple[str, ...] = ()
     """Geolevels and areas; none: a table without a geography."""
@@ -67,6 +49,11 @@ class Table:
         """The number of cells with all margins, on tables of a geography for one area."""
         return sum(margin.cells for margin in self.margins)
 
+    @cached_property
+    def coded(self) -> CodedColumns:
+        """The columns of its files."""
+        return CodedColumns(self.variables, bool(self.levels), self.named)
+
     @property
     def inner(self) -> Margin:
         """The cross-classification of all variables."""
@@ -75,7 +62,7 @@ class Table:
     @property
     def columns(self) -> list[str]:
         """The columns that say which cell a row is."""
-        return [*((LEVEL, AREA) if self.levels else ()), *(variable.name for variable in self.variables)]
+        return self.coded.keys
 
     @property
     def attribute_columns(self) -> dict[str, str]:
@@ -106,7 +93,7 @@ class Table:
         parts = [self.places(margin, np.arange(margin.cells)) for margin in self.margins]
         return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
-    def label_texts(self, variable: TableVariable) -> list[str]:
+    def label_texts(self, variable: CodedVariable) -> list[str]:
         """The total label, and those of the groups."""
         return [TOTAL_CODE, *variable.labels]
 
@@ -147,7 +134,7 @@ class Table:
     def read(cls, values: Mapping[str, Any]) -> Table:
         """The table that a plan describes, as :meth:`as_dict` has written it."""
         variables = {
-            part["name"]: TableVariable(part["name"], tuple(part["labels"]), tuple(part["codes"]), part["title"])
+            part["name"]: CodedVariable(part["name"], tuple(part["codes"]), tuple(part["labels"]), part["title"])
             for part in values["variables"]
         }
         margins = tuple(Margin(tuple(variables[part] for part in _names(name))) for name in values["margins"])
@@ -179,7 +166,7 @@ def projected(larger: Margin | Query, margin: Margin | Query, cells: Integers) -
     kept = {variable.name for variable in margin.variables}
     places = np.unravel_index(cells, larger.shape) if larger.shape else ()
     result: Integers = np.zeros(len(cells), np.int64)
-    variables: Sequence[TableVariable | Recode] = larger.variables
+    variables: Sequence[CodedVariable | Recode] = larger.variables
     for variable, place in zip(variables, places, strict=True):
         if variable.name in kept:
             result = result * variable.size + place
@@ -202,7 +189,7 @@ class QueryTable:
     def layout(self) -> Table:
         """The table without what counts it: names, codes, labels and margins."""
         variables = {
-            recode.name: TableVariable(recode.name, tuple(recode.labels), tuple(recode.codes), recode.attribute.title)
+            recode.name: CodedVariable(recode.name, tuple(recode.codes), tuple(recode.labels), recode.attribute.title)
             for recode in self.query.variables
         }
         margins = tuple(Margin(tuple(variables[recode.name] for recode in query.variables)) for query in self.margins)
@@ -253,20 +240,3 @@ def incomplete_recode(name: str, why: str) -> ConfideError:
 def placed(error: ConfideError, where: Place) -> list[Finding]:
     """The findings of an error, at the place in the spec that they are about."""
     return [replace(finding, where=where) for finding in error.findings]
-
-
-# Columns of a file, and what is said of one that is not as planned.
-
-
-class UnlikePlanError(ValueError):
-    """A file is not as the plan describes it. The message names no value but those of the plan."""
-
-
-def text_column(name: str, description: str) -> pa.Field:
-    """A column of labels or codes."""
-    return pa.field(name, pa.string(), nullable=False, metadata={"description": description})
-
-
-def figure_column(name: str, description: str = "", kind: pa.DataType | None = None, *, gaps: bool = False) -> pa.Field:
-    """A column of figures, whole numbers unless another kind is given; ``gaps``: with cells that have none."""
-    return pa.field(name, kind or pa.int64(), nullable=gaps, metadata={"description": description})

@@ -11,7 +11,7 @@ make these tables anew, and ``verify`` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -43,8 +43,8 @@ from confide.releases.tabular import (
     LEVEL,
     TOTAL_CODE,
     CodedColumns,
-    CodedTable,
     CodedVariable,
+    DescribedTable,
     figure_column,
     masked,
     repeated,
@@ -253,14 +253,12 @@ class CodedLayout:
             fields.append(text_column(MEASURED_IN, "the type of area that the figure was measured for"))
         return tuple(fields)
 
-    def table(self, number: int, groups: Callable[[], Iterator[CodedGroups]]) -> CodedTable:
-        """The table of a statistics level, for publishing."""
+    def described(self, number: int) -> DescribedTable:
+        """The table of a statistics level."""
         name = list(TITLES)[number]
-        return CodedTable(
-            name, TITLES[name], self.columns(number), self.figures(number), lambda: self.rows(number, groups())
-        )
+        return DescribedTable(name, TITLES[name], self.columns(number), self.figures(number), tuple(self.areas))
 
-    def rows(self, number: int, groups: Iterator[CodedGroups]) -> Iterator[pa.RecordBatch]:
+    def rows(self, number: int, groups: Iterable[CodedGroups]) -> Iterator[pa.RecordBatch]:
         """The rows of a table with labels, as :class:`CodedColumns` speaks of them."""
         columns, figures = self.columns(number), self.figures(number)
         schema = pa.schema([*(text_column(name, "") for name in columns.keys), *figures])
@@ -285,7 +283,7 @@ class CodedLayout:
             of_age = [0] * (1 + len(SEXES)) + [*range(1, size + 1)] * len(SEXES)
             for variable, places in ((sex, sexes), (age, of_age)):
                 texts = pa.array([TOTAL_CODE, *variable.labels], pa.string())
-                keys[variable.column] = texts.take(pa.array(np.tile(np.array(places, np.int64), len(at))))
+                keys[variable.name] = texts.take(pa.array(np.tile(np.array(places, np.int64), len(at))))
         return keys
 
     def _figures(self, number: int, groups: CodedGroups, at: Integers, counts: Integers) -> dict[str, pa.Array]:

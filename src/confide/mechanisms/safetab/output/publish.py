@@ -8,7 +8,8 @@ None of the steps looks at a record, so none costs anything (paper, Lemma 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -174,11 +175,10 @@ def _publish_for_people(
     """The tables for people, and the areas."""
     layout, output, areas = CodedLayout.of(job.plan.as_dict()), problem.spec.output, problem.regions.areas
 
-    def groups() -> Iterator[CodedGroups]:
-        return (CodedGroups.of(region, areas[region], counts) for region, counts in by_region.items())
-
+    groups = [CodedGroups.of(region, areas[region], counts) for region, counts in by_region.items()]
     for number in range(len(TITLES)):
-        layout.table(number, groups).publish(release, output.formats, problem.area_names, output.agency)
+        rows = partial(layout.rows, number, groups)
+        layout.described(number).publish(release, rows, output, problem.area_names)
     publish_areas(release, [(region, areas[region]) for region in layout.areas], problem.area_names)
 
 

@@ -55,7 +55,6 @@ from confide.releases.tabular import (
     RowsInOrder,
     UnlikePlanError,
     cells_and_areas,
-    read_observations,
     table_files,
 )
 from confide.releases.tabular.checks import text_batches
@@ -263,7 +262,7 @@ def _as_planned(
     plain = pa.schema([pa.field(field.name, field.type) for field in schema])
     batches = (
         pa.Table.from_batches([columns.coded(batch, names, schema)]).cast(plain)
-        for batch in layout.rows(number, iter(groups))
+        for batch in layout.rows(number, groups)
     )
     expected, rows, wrong = RowsInOrder(batches, plain.empty_table()), 0, False
     for batch in copies.batches():
@@ -279,10 +278,9 @@ def _as_planned(
 
 def _observations(path: Path, layout: CodedLayout, number: int, groups: list[CodedGroups]) -> Check:
     name, problem = f"{list(TITLES)[number]}: SDMX-CSV says the same", ""
-    types = {field.name: field.type for field in layout.figures(number)}
-    batches = list(layout.rows(number, iter(groups)))
+    batches = list(layout.rows(number, groups))
     try:
-        rows = read_observations(path, TABLES[number], layout.columns(number), types, gaps=True)
+        rows = layout.described(number).read(path, SDMX)
         if batches:
             expected = pa.Table.from_batches(batches)
             plain = pa.schema([pa.field(field.name, field.type) for field in expected.schema])

@@ -25,8 +25,8 @@ from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.joint import people_behind
 from confide.mechanisms.suppression.problem import Contributions, Levels
 from confide.mechanisms.suppression.programme import HierarchicalTable
+from confide.mechanisms.suppression.spec import MOST_DIGITS, digits_of
 from confide.mechanisms.suppression.structure import Flags
-from confide.mechanisms.suppression.units import MOST_DIGITS, digits_of
 
 UNSAFE, SAFE, PROTECTED = "u", "s", "z"
 WAIVER = "waiver"

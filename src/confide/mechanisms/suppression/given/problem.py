@@ -25,9 +25,9 @@ from confide.mechanisms.suppression.given.cells import PROTECTED, SAFE, UNSAFE, 
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.problem import MOST, Contributions, Levels, PatternProblem, UnionRule
 from confide.mechanisms.suppression.programme import SuppressionProblem
+from confide.mechanisms.suppression.spec import published_figures
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import pose
-from confide.mechanisms.suppression.units import published_figures
 
 
 def given_levels(problem: GivenTablesProblem, truth: GivenTruth) -> Levels:

@@ -62,7 +62,7 @@ class CrossedTable:
     @cached_property
     def columns(self) -> CodedColumns:
         """Its columns."""
-        return CodedColumns.of(self.layout)
+        return self.layout.coded
 
     def matrix(self, axes: Axes) -> Any:
         """Sparse, histogram cells x cells of the table: one where the first is part of the second."""

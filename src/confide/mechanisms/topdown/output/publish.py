@@ -43,7 +43,7 @@ from confide.releases.published_release import (
     release_schema,
     released_records,
 )
-from confide.releases.tabular import CodedTable, publish_areas
+from confide.releases.tabular import publish_areas
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
 
@@ -203,8 +203,7 @@ def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, releas
             advance(1)
         for each in crossed:
             rows = partial(each.batches, everywhere, output.axes)
-            coded = CodedTable(each.layout.name, each.layout.title, each.columns, FIGURES, rows)
-            coded.publish(release, choices.formats, problem.area_names, choices.agency)
+            DescribedTable.of(each.layout, FIGURES).publish(release, rows, choices, problem.area_names)
             advance(1)
     publish_areas(release, [(level.name, level.codes) for level in levels.values()], problem.area_names)
 
@@ -320,8 +319,8 @@ def _files(facts: Mapping[str, Any], output: Output) -> Iterator[DescribedFile]:
     block = str(facts["layout"]["block"])
     members = [
         DescribedColumn(
-            variable.column,
-            "integer" if isinstance(output.axes[variable.column][0], int) else "string",
+            variable.name,
+            "integer" if isinstance(output.axes[variable.name][0], int) else "string",
             "member",
             variable,
         )

@@ -228,7 +228,7 @@ class ExplainedRelease:
     @property
     def by_name(self) -> dict[str, CodedVariable]:
         """The attributes by their names."""
-        return {attribute.column: attribute for attribute in self.attributes}
+        return {attribute.name: attribute for attribute in self.attributes}
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ class ExplainedRelease:
         """All of it in a plan."""
         return {
             "labels": {
-                attribute.column: {"title": attribute.title, "labels": list(attribute.labels)}
+                attribute.name: {"title": attribute.title, "labels": list(attribute.labels)}
                 for attribute in self.attributes
             },
             "units": dict(self.units),

@@ -1,6 +1,6 @@
-"""A table written to a release: all rows, the cells alone, and SDMX-CSV.
+"""Tables in SDMX-CSV 2.0, written and read.
 
-SDMX-CSV 2.0 has a row for each observation, under the codes of the code lists in ``sdmx/structure.json``:
+The format has a row for each observation, under the codes of the code lists in ``sdmx/structure.json``:
 
     STRUCTURE, STRUCTURE_ID, ACTION, dimensions, OBS_VALUE, attributes
 
@@ -16,8 +16,7 @@ attributes with the codes of SDMX: ``OBS_STATUS`` (``A`` normal, ``Q`` missing b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -25,22 +24,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import ConfideError
-from confide.geography import Geolevel
-from confide.inputs.frame import Frame
-from confide.releases.folder import ReleaseWriter
 from confide.releases.tabular.coded import (
-    AREA_NAME,
-    MARGIN,
+    AREA,
+    LEVEL,
     PUBLISHED,
     STATUS,
     SUPPRESSED,
     AreaNames,
     CodedColumns,
     CodedVariable,
-    cells_alone,
+    UnlikePlanError,
 )
-from confide.releases.tabular.rows import OBSERVATION, SDMX, read_columns, repeated
-from confide.releases.tabular.table import AREA, LEVEL, UnlikePlanError, text_column
+from confide.releases.tabular.rows import OBSERVATION, read_columns, repeated
 from confide.schema import TOTAL, TOTAL_CODE
 
 STRUCTURE, STRUCTURE_ID, ACTION = "STRUCTURE", "STRUCTURE_ID", "ACTION"
@@ -86,7 +81,7 @@ def sdmx_name(column: str) -> str:
 
 def sdmx_columns(columns: CodedColumns, figures: Sequence[pa.Field]) -> pa.Schema:
     """The columns of a table in SDMX-CSV 2.0. The first figure is the observation, the others are attributes."""
-    titles = {variable.column: variable.title for variable in columns.variables}
+    titles = {variable.name: variable.title for variable in columns.variables}
     dimensions = [f"{sdmx_name(name)}{BETWEEN}{titles.get(name) or name}" for name in columns.keys]
     text = [STRUCTURE, STRUCTURE_ID, ACTION, *dimensions]
     first, *others = figures
@@ -119,7 +114,7 @@ def sdmx_batches(
             named = pc.if_else(pc.equal(named, ""), area, named)
             arrays += [_both(level, level), _both(area, named)]
         for variable in columns.variables:
-            place = pc.index_in(batch.column(variable.column), pa.array([TOTAL_CODE, *variable.known_by], pa.string()))
+            place = pc.index_in(batch.column(variable.name), pa.array([TOTAL_CODE, *variable.known_by], pa.string()))
             arrays.append(pa.array(_both_texts(variable), pa.string()).take(place))
         for name in [name for name in batch.schema.names if name not in columns.keys]:
             figures = batch.column(name)
@@ -173,12 +168,12 @@ def read_observations(
         codes = pc.list_element(pc.split_pattern(rows.column(name), BETWEEN, max_splits=1), 0)
         rows = rows.set_column(rows.column_names.index(name), name, codes)
     for variable in columns.variables:
-        at = rows.column_names.index(variable.column)
+        at = rows.column_names.index(variable.name)
         place = pc.index_in(rows.column(at), pa.array(_both_texts(variable), pa.string()))
         if place.null_count:
-            raise UnlikePlanError(f"{variable.column} has a code that the plan lacks")
+            raise UnlikePlanError(f"{variable.name} has a code that the plan lacks")
         known_by = pa.array([TOTAL_CODE, *variable.known_by], pa.string())
-        rows = rows.set_column(at, variable.column, pc.take(known_by, place))
+        rows = rows.set_column(at, variable.name, pc.take(known_by, place))
     return rows
 
 
@@ -200,65 +195,3 @@ def _with_status(rows: pa.Table) -> pa.Table:
         raise UnlikePlanError("a status is none that a cell can have, or the two of an observation do not agree")
     at = rows.column_names.index(OBSERVATION_STATUS)
     return rows.drop_columns([CONFIDENTIALITY]).set_column(at, STATUS, statuses[0])
-
-
-# A table written to a release: all rows, the cells alone, and SDMX-CSV.
-
-
-CELLS, AREAS = "cells", "areas"
-"""The folder of the tables without their margins, and the file of areas."""
-
-
-@dataclass(frozen=True, eq=False)
-class CodedTable:
-    """A table that is published."""
-
-    name: str
-    title: str
-    columns: CodedColumns
-    figures: tuple[pa.Field, ...]
-    rows: Callable[[], Iterator[pa.RecordBatch]]
-    """The rows with labels, made anew at each call."""
-
-    def publish(self, release: ReleaseWriter, formats: Sequence[str], names: AreaNames | None, agency: str) -> None:
-        """Writes ``tables/NAME`` with all rows, ``cells/NAME`` with the cells of the table itself, which can be added
-        up, and ``sdmx/NAME.csv`` where it is asked for."""
-        schema = self.columns.schema(self.figures)
-        readers = [format_ for format_ in formats if format_ in ("parquet", "csv")]
-
-        def coded() -> Iterator[pa.RecordBatch]:
-            return (self.columns.coded(batch, names, schema) for batch in self.rows())
-
-        if readers:
-            release.table(self.name, schema, coded(), readers, self.title)
-            alone = schema.remove(schema.get_field_index(MARGIN))
-            cells = (cells_alone(batch) for batch in coded())
-            release.table(self.name, alone, cells, readers, f"{self.title}, cells alone", folder=CELLS)
-        if SDMX in formats:
-            observations = sdmx_columns(self.columns, self.figures)
-            batches = sdmx_batches(self.rows(), self.columns, observations, agency, self.name, names)
-            release.text(f"sdmx/{self.name}", observations, batches, self.title, ",", quoted=True)
-
-
-def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) -> AreaNames | None:
-    """The names of the areas of some levels, as the frame has them; none where a spec names no column of names."""
-    if frame is None or not named:
-        return None
-    return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})
-
-
-def publish_areas(release: ReleaseWriter, levels: Sequence[tuple[str, Sequence[str]]], names: AreaNames | None) -> None:
-    """Writes ``areas.csv``: the codes of all areas, level by level, with their names where the frame has them."""
-    fields = [text_column(LEVEL, "geolevel"), text_column(AREA, "code of the geounit or area")]
-    if names is not None:
-        fields.append(text_column(AREA_NAME, "name of the geounit or area"))
-    schema = pa.schema(fields)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for level, codes in levels:
-            columns = [pa.array([level] * len(codes), pa.string()), pa.array(codes, pa.string())]
-            if names is not None:
-                columns.append(names.column(*columns))
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    release.text(AREAS, schema, batches(), "Areas", ",", quoted=True)
