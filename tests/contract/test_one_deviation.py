@@ -30,6 +30,7 @@ from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there
 from confide.mechanisms.topdown.output.accuracy import accuracy_rows
 from confide.mechanisms.topdown.released_problem import released_problem
 from confide.mechanisms.topdown.strategy import BY_LEVEL, TREE
+from confide.releases.folder import SealedRelease
 from confide.trade_offs import opened_board
 from tests.contract.kit import MANIFEST
 from tests.contract.test_random_specs import fuzzed
@@ -90,7 +91,7 @@ def of_cellkey(spec: Path, release: Path) -> int:
 def of_topdown(spec: Path, release: Path) -> int:
     """Queries in all kinds of area: what the release states, and what every room says of it."""
     manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
-    problem = released_problem(release, manifest)
+    problem = released_problem(SealedRelease(release, manifest))
     noise, kinds = TopDownNoise(problem), areas_there(problem.spine)
     queries = dict.fromkeys(("total", *problem.strategy.measured))
     groups = {name: problem.strategy.grouping(name) for name in queries}

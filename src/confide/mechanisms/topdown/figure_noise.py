@@ -512,8 +512,8 @@ class _InSectors:
         beside[beside < KNOWN * own] = 0
         known, alone = np.array([level.known[int(total)] for level in self._levels])[:, None], ~np.isnan(totals)
         result = np.where(known, beside, np.where(alone, beside + of_total, own))
-        # A total that is known, or has a pass of its own, needs nothing else.
-        open_ = open_ & ~((known | alone) & (beside == 0) & (squares > 0))
+        if total:  # one that is known, or has a pass of its own, needs nothing else
+            open_ = open_ & ~((known | alone) & (beside == 0) & (squares > 0))
         return np.where([[level.measured] for level in self._levels], np.where(open_, np.nan, result), 0.0)
 
 
