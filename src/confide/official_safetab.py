@@ -14,8 +14,10 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from confide import api
+from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
@@ -36,7 +38,7 @@ NO_KEY = "00" * 32
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(TypedAnswer):
     """What was found in the two folders."""
 
     findings: tuple[Finding, ...]
@@ -46,9 +48,13 @@ class Validation:
         """Whether ``execute`` would run."""
         return not any(finding.severity == "error" for finding in self.findings)
 
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"ok": self.ok, "findings": [finding.as_dict() for finding in self.findings]}
+
 
 @dataclass(frozen=True)
-class Execution:
+class Execution(TypedAnswer):
     """What an execution made: the tables, and the run behind them."""
 
     folder: Path
@@ -56,6 +62,18 @@ class Execution:
     private: Path
     warnings: tuple[Finding, ...]
     infinite: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "ok": True,
+            "folder": str(self.folder),
+            "kept": str(self.private),
+            "not_for_release": self.infinite,
+            "cost": self.run.plan.loss.as_dict(),
+            "was_sealed_before": self.run.was_sealed_before,
+            "findings": [warning.as_dict() for warning in self.warnings],
+        }
 
 
 def settings_of(path: Path) -> SafeTabSettings:
@@ -105,8 +123,8 @@ def validate(
     """Every problem of the two folders. Nothing is kept.
 
     Args:
-        parameters: The Bureau's folder of parameters.
-        data: The Bureau's folder of data.
+        parameters: The Bureau's folder of parameters: ``config.json`` and the four code files.
+        data: The Bureau's folder of data: person-records and GRF-C.
         processes: How many processes read the records; all cores without it.
         memory: How much memory to use, such as ``4GB``.
         progress: What is told how far it got.
@@ -138,11 +156,12 @@ def execute(
     set is then kept by nobody.
 
     Args:
-        parameters: The Bureau's folder of parameters.
-        data: The Bureau's folder of data.
+        parameters: The Bureau's folder of parameters: ``config.json`` and the four code files.
+        data: The Bureau's folder of data: person-records and GRF-C.
         out: A new folder for the tables; key, counts and spec go to ``out-confidential`` beside it.
-        ledger: The ledger to charge.
-        accept_ledger: See :func:`confide.run`.
+        ledger: The ledger of the data set. Without it, one is opened with this run's budget.
+        accept_ledger: Use this ledger although the records have another one, or a newer copy of it, or although it was
+            charged for other records: these are the same people.
         processes: How many processes count; all cores without it.
         memory: How much memory to use, such as ``4GB``.
         progress: What is told how far it got.

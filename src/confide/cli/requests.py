@@ -173,7 +173,9 @@ def command(
     asked = {name: each for way in reversed(ways) for name, each in taken_by[id(way)].items()}
     asked = {name: asked[name] for way in ways for name in taken_by[id(way)]}
     if others:
-        asked = {name: replace(each, default=None) if each.needed else each for name, each in asked.items()}
+        always = set.intersection(*({name for name, each in own.items() if each.needed} for own in taken_by.values()))
+        absent = {name for name, each in asked.items() if (each.needed and name not in always) or name in others}
+        asked = {name: replace(each, default=None) if name in absent else each for name, each in asked.items()}
     if unknown := {*settings.split(), *(options or {})} - set(asked):
         raise LookupError(f"{verb.__name__} does not ask for {', '.join(sorted(unknown))}")
     given_as = {name: Given(each) if isinstance(each, str) else each for name, each in (options or {}).items()}
@@ -258,7 +260,7 @@ def _as_typed(meaning: str, names: Mapping[str, str]) -> str:
 
 def _parameter(asked: Request, given: Given, folded: bool) -> inspect.Parameter:
     if asked.name in COMMON and not given.written:
-        return _keyword(asked.name, COMMON[asked.name], asked.default)
+        return _keyword(asked.name, COMMON[asked.name], given.default if asked.needed else asked.default)
     names = _names(asked, given)
     placed, repeatable = not names[0].startswith("-"), get_origin(given.kind or asked.kind) is list
     placeholder = [each for each in given.written.split() if placed or each not in names]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from confide.cli.requests import Given, Way, command
 from confide.cli.show import DONE, REFUSED, Json, err, out, print_json, table
 from confide.lab.attacks.suppression.audit_files import read_subject
 from confide.lab.attacks.suppression.suppression_audit import Audit
@@ -47,35 +48,8 @@ def suppression(
     raise typer.Exit(DONE if answer.ok else REFUSED)
 
 
-def privacy(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="A spec of a mechanism that spends a budget.")],
-    runs: Annotated[int, typer.Option(help="How often each of two made-up files is measured.")] = 250,
-    canaries: Annotated[
-        int | None,
-        typer.Option(help="Run once, with so many made-up canaries, instead of many times; a much looser bound."),
-    ] = None,
-    by_measurement: Annotated[
-        bool,
-        typer.Option("--by-measurement", help="Also judge every single measurement; this takes several times as long."),
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="A number from which the keys follow, to repeat an audit.")] = None,
-    as_json: Json = False,
-) -> None:
-    """A lower bound of the privacy loss, from many runs on made-up neighbours, beside what the plan states.
-
-    The office's records are not opened, no ledger is touched, and what is made is thrown away. Exit code 1: the bound
-    exceeds the stated loss, so the noise is smaller than it should be, or a record counts too often; or draws are not
-    as planned; or missing noise would not have been noticed here.
-    """
-    answer: CanaryAudit | PrivacyAudit
-    if canaries is None:
-        answer = audit_privacy(spec, runs=runs, by_measurement=by_measurement, seed=seed)
-    else:
-        answer = audit_canaries(spec, canaries=canaries, seed=seed)
+def _show_privacy(answer: CanaryAudit | PrivacyAudit) -> None:
     plain = answer.as_dict()
-    if as_json:
-        print_json(plain)
-        raise typer.Exit(DONE if answer.ok else REFUSED)
     shown = ("stated", "at_least", "whatever_the_noise")
     rows = [(row["of"], *(f"{row[key]:.4g}" for key in shown)) for row in plain["loss"]]
     table(["", "stated ", "at least (95 %) ", "whatever the noise "], rows)
@@ -87,7 +61,23 @@ def privacy(
     for sentence in answer.in_words:
         verdict = sentence.startswith(("The empirical bound", "The draws are not", "No verdict"))
         out.print(f"[{colour}]{escape(sentence)}[/]" if verdict else escape(sentence))
-    raise typer.Exit(DONE if answer.ok else REFUSED)
+
+
+privacy = command(
+    """A lower bound of the privacy loss, from many runs on made-up neighbours, beside what the plan states.
+
+    The office's records are not opened, no ledger is touched, and what is made is thrown away. Exit code 1: the bound
+    exceeds the stated loss, so the noise is smaller than it should be, or a record counts too often; or draws are not
+    as planned; or missing noise would not have been noticed here.
+    """,
+    audit_privacy,
+    _show_privacy,
+    options={
+        "spec": "SPEC",
+        "canaries": Given(meaning="Run once, with so many made-up canaries; a much looser bound."),
+    },
+    others={"canaries": Way(audit_canaries, _show_privacy)},
+)
 
 
 def _show(audit: Audit) -> None:

@@ -11,10 +11,11 @@ import typer
 from rich.markup import escape
 
 from confide.cli.requests import Given, command
-from confide.cli.show import Display, Json, Processes, out, print_json, table
+from confide.cli.show import Display, Json, out, print_json, table
 from confide.cli.verbs import show_headline
 from confide.exact import fraction_up
 from confide.lab import demonstration
+from confide.lab.comparison import ProtectionComparison
 from confide.lab.comparison import compare as make
 from confide.lab.comparison.attacking import ALL, EXPOSED
 from confide.lab.comparison.page import percent, shown_error
@@ -119,27 +120,7 @@ WEAK = "°: the attack is no better than a guess, and the share is that of the g
 SAMPLED = "*: attacked in a sample of {units}."
 
 
-def compare(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec of a comparison: a TOML file.")],
-    folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="A new folder. If you run it again, finished parts are kept.")
-    ],
-    also: Annotated[
-        list[str] | None,
-        typer.Option("--also", metavar="MECHANISM=RHO", help="One more: topdown=1/2, tables=4; repeatable."),
-    ] = None,
-    as_json: Json = False,
-    processes: Processes = None,
-) -> None:
-    """Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.
-
-    No protection, swapping, suppression, the cell key method, noisy tables, TopDown: errors by geography, counts
-    published, and how many people an outsider recognises, beside what guessing gives. It uses the truth.
-    """
-    answer = make(spec, folder, also=also or (), processes=processes, progress=Display(quiet=as_json))
-    if as_json:
-        print_json(answer.as_dict())
-        return
+def _show_comparison(answer: ProtectionComparison) -> None:
     words = answer.numbers["words"]
     rows = [_row(protection, words) for protection in answer.numbers["protections"]]
     columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
@@ -177,3 +158,15 @@ def _row(protection: dict[str, Any], words: dict[str, Any]) -> list[str]:
 def _sampled(protection: dict[str, Any]) -> bool:
     reconstruction = protection["attack"]["reconstruction"]
     return bool(reconstruction["blocks_attacked"] < reconstruction["inhabited_blocks"])
+
+
+compare = command(
+    """Protect the same people in several ways, attack each, and write one page: DIR/comparison.html.
+
+    No protection, swapping, suppression, the cell key method, noisy tables, TopDown: errors by geography, counts
+    published, and how many people an outsider recognises, beside what guessing gives. It uses the truth.
+    """,
+    make,
+    _show_comparison,
+    options={"spec": "SPEC", "folder": "--out DIR", "also": "--also MECHANISM=RHO"},
+)
