@@ -269,7 +269,7 @@ def listed_otherwise(forge: Callable[[Manifest], None], *endings: str) -> Callab
         for file in manifest["files"]:
             if file["path"] in [f"tables/sex.{ending}" for ending in endings]:
                 forge(file)
-        codebook = MECHANISMS["tables"].codebook(manifest)
+        codebook = MECHANISMS["tables"].explain.codebook(manifest)
         assert codebook is not None
         for name, content in companions(release, manifest, codebook).items():
             (release / name).write_bytes(content)

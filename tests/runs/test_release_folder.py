@@ -161,7 +161,7 @@ def test_r_reads_the_cells_by_the_command_of_the_codebook(
 def test_pysdmx_reads_every_table_with_its_structure(folders: Callable[[str], Path], mechanism: str) -> None:
     io = pytest.importorskip("pysdmx.io")
     release = folders(mechanism)
-    codebook = confide.MECHANISMS[mechanism].codebook(json.loads((release / "manifest.json").read_text()))
+    codebook = confide.MECHANISMS[mechanism].explain.codebook(json.loads((release / "manifest.json").read_text()))
     assert codebook is not None
     for table in codebook.tables:
         file = next((release / "sdmx").glob(f"{table.name}.*csv"))
@@ -204,7 +204,7 @@ def test_the_files_of_tau_argus_have_every_figure_and_are_read_again(
     folders: Callable[[str], Path], mechanism: str
 ) -> None:
     release = folders(mechanism)
-    codebook = confide.MECHANISMS[mechanism].codebook(json.loads((release / "manifest.json").read_text()))
+    codebook = confide.MECHANISMS[mechanism].explain.codebook(json.loads((release / "manifest.json").read_text()))
     assert codebook is not None
     for table in codebook.tables:
         rows, seen = truth(release, table.name), 0
@@ -256,7 +256,7 @@ def _argus_key(table: Any, row: dict[str, Any]) -> tuple[str, ...]:
 @pytest.mark.parametrize("mechanism", TABULAR)
 def test_every_code_has_its_label_and_cells_add_up_once(folders: Callable[[str], Path], mechanism: str) -> None:
     release = folders(mechanism)
-    codebook = confide.MECHANISMS[mechanism].codebook(json.loads((release / "manifest.json").read_text()))
+    codebook = confide.MECHANISMS[mechanism].explain.codebook(json.loads((release / "manifest.json").read_text()))
     assert codebook is not None
     for table in codebook.tables:
         rows, cells = truth(release, table.name), truth(release, table.name, "cells")
@@ -293,7 +293,7 @@ def test_printing_the_tables_says_what_they_are(folders: Callable[[str], Path], 
 
 def test_csv_and_parquet_are_read_alike(folders: Callable[[str], Path], tmp_path: Path) -> None:
     release = folders("tables")
-    codebook = confide.MECHANISMS["tables"].codebook(json.loads((release / "manifest.json").read_text()))
+    codebook = confide.MECHANISMS["tables"].explain.codebook(json.loads((release / "manifest.json").read_text()))
     assert codebook is not None
     for table in codebook.tables:
         csv = read_described(next((release / "tables").glob(f"{table.name}.*csv")), table)

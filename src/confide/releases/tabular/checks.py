@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.errors import Place, ReleaseError
-from confide.releases.folder import ARGUS, COMPANIONS
+from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular.coded import AREA, AREA_NAME, LEVEL, AreaNames, UnlikePlanError, cells_alone
 from confide.releases.tabular.described import AREAS, CELLS
@@ -261,3 +262,67 @@ def unlike_plan(file: str, problem: Exception) -> ReleaseError:
         expected="the table as it was sealed",
         remedy="verify the release with `confide verify`, and restore it",
     )
+
+
+_BATCH_BYTES = 1 << 24
+ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass
+class TableCopies:
+    """The files of one table, one for each format, read together some rows at a time, and compared as they are read."""
+
+    files: tuple[RowsInOrder, ...]
+    fits: bool
+    """Whether there is a file, and every file has the columns that it should have."""
+    formats: str
+    same: bool = True
+
+    @classmethod
+    def open(cls, release: SealedRelease, place: str, schema: pa.Schema, delimiter: str | None = None) -> TableCopies:
+        """The files that the manifest lists for a table.
+
+        Args:
+            release: The release.
+            place: The path of the table, without stamp and ending.
+            schema: Its columns.
+            delimiter: Of text without quotes, where it is not a comma.
+        """
+        plain = pa.schema([pa.field(field.name, field.type) for field in schema])
+        paths = sorted(map(Path, release.paths(f"{place}.")), key=lambda path: (path.suffix != ".parquet", path))
+        opened = [_open(release.folder / path, plain, delimiter) for path in paths]
+        rows = tuple(RowsInOrder(iter(batches or ()), plain.empty_table()) for batches in opened)
+        fits = bool(opened) and all(batches is not None for batches in opened)
+        return cls(rows, fits, ", ".join(path.suffix[1:] for path in paths))
+
+    def take(self, rows: int) -> pa.Table:
+        """The next rows of the first file. The others are read along."""
+        first, *others = (file.take(rows) for file in self.files)
+        self.same = self.same and all(other.equals(first) for other in others)
+        return first
+
+    def batches(self, rows: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
+        """All rows that are left."""
+        while (taken := self.take(rows)).num_rows:
+            yield taken
+
+    def at_end(self) -> bool:
+        """Whether no file has a row left."""
+        return not any(file.take(1).num_rows for file in self.files)
+
+
+def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> Iterator[pa.Table] | None:
+    """The rows of a file; none if it has other columns than it should have."""
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
+        fits = plain.equals(schema)
+        return (pa.table(batch).cast(plain) for batch in file.iter_batches(ROWS_AT_ONCE)) if fits else None
+    types: dict[str, Any] = {field.name: field.type for field in schema}
+    reader = pyarrow.csv.open_csv(
+        path,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter or ",", quote_char=False if delimiter else '"'),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    )
+    return (pa.table(batch) for batch in reader) if reader.schema.names == schema.names else None

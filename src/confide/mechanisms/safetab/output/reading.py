@@ -9,7 +9,7 @@ and the order of these numbers is that of the layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.mechanisms.safetab.output.rows import ANY_AGE, T1, T2
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE, Grid
-from confide.releases.tabular import RowsInOrder
+from confide.releases.folder import SealedRelease
+from confide.releases.tabular.checks import TableCopies
 
 WIDTHS = {"USA": 1, "STATE": 2, "COUNTY": 5, "TRACT": 11, "PLACE": 7, "AIANNH": 4}
 """The digits of a region's identifier; those of Puerto Rico are as wide as the others of their kind."""
@@ -34,9 +34,6 @@ CODES = 10_000
 REGIONS = 10**11
 UNREADABLE = -1
 """Stands for a group whose texts are not of the layout."""
-
-ROWS_AT_ONCE = 1 << 18
-_BATCH_BYTES = 1 << 24
 
 
 def width_of(region_type: str) -> int:
@@ -93,66 +90,6 @@ def _numbers(texts: pa.ChunkedArray) -> tuple[Integers, Integers]:
     return number[at], width[at]
 
 
-@dataclass
-class GroupTableCopies:
-    """The files of one table, one for each format, read together and compared as they are read."""
-
-    files: tuple[RowsInOrder, ...]
-    fits: bool
-    formats: str
-    same: bool = True
-
-    @classmethod
-    def open(
-        cls, folder: Path, paths: Sequence[str], schema: pa.Schema, delimiter: str | None = None
-    ) -> GroupTableCopies:
-        """The files at ``paths``; ``delimiter``: of text without quotes, where it is not a comma."""
-        plain = pa.schema([pa.field(field.name, field.type) for field in schema])
-        opened = [_open(folder / path, plain, delimiter) for path in sorted(paths, key=_parquet_first)]
-        formats = ", ".join(Path(path).suffix[1:] for path in sorted(paths, key=_parquet_first))
-        rows = tuple(RowsInOrder(batches, plain.empty_table()) for batches, _ in opened)
-        return cls(rows, bool(opened) and all(fits for _, fits in opened), formats)
-
-    def batches(self) -> Iterator[pa.Table]:
-        """All rows, from the first file. The others are read along."""
-        while True:
-            first, *others = (file.take(ROWS_AT_ONCE) for file in self.files)
-            self.same = self.same and all(other.equals(first) for other in others)
-            if not first.num_rows:
-                return
-            yield first
-
-
-def paths_of(manifest: Mapping[str, Any], place: str) -> list[str]:
-    """The files that the manifest lists for a table, such as ``t1/t1``, stamped or not."""
-    return [file["path"] for file in manifest["files"] if file["path"].startswith(f"{place}.")]
-
-
-def _parquet_first(path: str) -> tuple[bool, str]:
-    return not path.endswith(".parquet"), path
-
-
-def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> tuple[Iterator[pa.Table], bool]:
-    """The rows of a file, and whether it has the columns that it should have; if not, no rows."""
-    if path.suffix == ".parquet":
-        file = pq.ParquetFile(path)
-        plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
-        if not plain.equals(schema):
-            return iter(()), False
-        return (pa.table(batch).cast(plain) for batch in file.iter_batches(ROWS_AT_ONCE)), True
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter or ",", quote_char=False if delimiter else '"')
-    types: dict[str, Any] = {field.name: field.type for field in schema}
-    reader = pyarrow.csv.open_csv(
-        path,
-        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
-        parse_options=parse,
-        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
-    )
-    if reader.schema.names != schema.names:
-        return iter(()), False
-    return (pa.table(batch) for batch in reader), True
-
-
 # The tables of a release as arrays: what ``verify`` and ``evaluate`` look at.
 
 
@@ -203,15 +140,13 @@ def is_sum(cell: Integers) -> npt.NDArray[np.bool_]:
     return np.asarray(cell % len(AGES) == 0)
 
 
-def open_official(folder: Path, manifest: Mapping[str, Any]) -> dict[str, GroupTableCopies]:
+def open_official(folder: Path, manifest: Mapping[str, Any]) -> dict[str, TableCopies]:
     """``t1`` and ``t2``, in the Census Bureau's layout."""
-    return {
-        name: GroupTableCopies.open(folder, paths_of(manifest, f"{name}/{name}"), schema, "|")
-        for name, schema in (("t1", T1), ("t2", T2))
-    }
+    release = SealedRelease(folder, manifest)
+    return {name: TableCopies.open(release, f"{name}/{name}", schema, "|") for name, schema in (("t1", T1), ("t2", T2))}
 
 
-def read_rows(copies: GroupTableCopies) -> GroupTableRows:
+def read_rows(copies: TableCopies) -> GroupTableRows:
     """All rows of ``t1`` or ``t2``."""
 
     def parts(batch: pa.Table) -> list[Integers]:
@@ -224,7 +159,7 @@ def read_rows(copies: GroupTableCopies) -> GroupTableRows:
 
 
 def _joined(
-    copies: GroupTableCopies, parts: Callable[[pa.Table], list[Integers]], shapes: Sequence[tuple[int, ...]]
+    copies: TableCopies, parts: Callable[[pa.Table], list[Integers]], shapes: Sequence[tuple[int, ...]]
 ) -> list[Integers]:
     """What ``parts`` makes of each batch, one after the other; ``shapes`` are those of one row."""
     columns = [[np.zeros((0, *shape), np.int64) for shape in shapes]]

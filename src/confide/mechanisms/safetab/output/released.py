@@ -29,7 +29,6 @@ from confide.mechanisms.safetab.output.reading import (
     CODES,
     TABLES,
     UNREADABLE,
-    GroupTableCopies,
     GroupTableRows,
     TableForPeople,
     area_of,
@@ -39,13 +38,13 @@ from confide.mechanisms.safetab.output.reading import (
     group_key,
     group_keys,
     open_official,
-    paths_of,
     read_rows,
     region_of,
     width_of,
 )
 from confide.mechanisms.safetab.output.rows import GROUP_COLUMNS, MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
+from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular import (
     AREA,
@@ -57,7 +56,7 @@ from confide.releases.tabular import (
     cells_and_areas,
     table_files,
 )
-from confide.releases.tabular.checks import text_batches
+from confide.releases.tabular.checks import TableCopies, text_batches
 
 LEFT_OUT = -1
 
@@ -73,11 +72,11 @@ def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Tabl
     return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]))
 
 
-def open_coded(folder: Path, manifest: Mapping[str, Any], number: int) -> GroupTableCopies:
+def open_coded(folder: Path, manifest: Mapping[str, Any], number: int) -> TableCopies:
     """The files of a table for people, but for SDMX-CSV."""
     layout = CodedLayout.of(manifest["plan"])
     schema = layout.columns(number).schema(layout.figures(number))
-    return GroupTableCopies.open(folder, paths_of(manifest, f"tables/{TABLES[number]}"), schema)
+    return TableCopies.open(SealedRelease(folder, manifest), f"tables/{TABLES[number]}", schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ class MeasuredTotals:
     """The position of the region type; -1 where ``measured_in`` is none."""
 
 
-def read_measured(copies: GroupTableCopies) -> MeasuredTotals:
+def read_measured(copies: TableCopies) -> MeasuredTotals:
     """The groups of ``T01001``."""
     words = pa.array([MEASURED[level] for level in sorted(MEASURED)])
     parts = [(np.zeros(0, np.int64),) * 3]

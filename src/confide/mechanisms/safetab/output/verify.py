@@ -18,7 +18,6 @@ from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.reading import (
     CODES,
     UNREADABLE,
-    GroupTableCopies,
     GroupTableRows,
     area_of,
     cells_of,
@@ -39,6 +38,7 @@ from confide.mechanisms.safetab.settings import (
     TOTAL_TABLE,
 )
 from confide.releases.mechanism import Check
+from confide.releases.tabular.checks import TableCopies
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
@@ -69,7 +69,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield from verify_coded(folder, manifest, t1, t2, read_measured(opened[TOTAL_TABLE]))
 
 
-def _columns(name: str, copies: GroupTableCopies) -> Check:
+def _columns(name: str, copies: TableCopies) -> Check:
     return Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
 
 

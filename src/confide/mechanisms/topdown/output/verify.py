@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.arrays import Integers
@@ -39,7 +38,7 @@ from confide.mechanisms.topdown.output.tabulation import (
 )
 from confide.mechanisms.topdown.problem import counts_fingerprint
 from confide.releases.companions.labelled import LABELLED, labelled_check
-from confide.releases.folder import COMPANIONS
+from confide.releases.folder import COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular import (
     AREAS,
@@ -53,79 +52,8 @@ from confide.releases.tabular import (
     sdmx_columns,
     text_batches,
 )
-from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, areas_check, cells_check
+from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, TableCopies, areas_check, cells_check
 from confide.report.certificate import CERTIFICATE
-
-# Released tables read again from their files, some rows at a time, in every format at once.
-
-
-_BATCH_BYTES = 1 << 24
-_BATCH_ROWS = 1 << 16
-
-
-class OrderedFileRows:
-    """The rows of one file in order, in the columns and types that it should have."""
-
-    def __init__(self, path: Path, schema: pa.Schema):
-        self.schema = pa.schema([pa.field(field.name, field.type) for field in schema])
-        self.fits = True
-        self._rows = RowsInOrder(self._open(path), self.schema.empty_table())
-
-    def take(self, rows: int) -> pa.Table:
-        """The next ``rows`` rows, or as many as are left."""
-        return self._rows.take(rows)
-
-    def _open(self, path: Path) -> Iterator[pa.Table]:
-        if path.suffix == ".parquet":
-            file = pq.ParquetFile(path)
-            plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
-            self.fits = plain.equals(self.schema)
-            return (pa.table(batch).cast(plain) for batch in file.iter_batches(_BATCH_ROWS)) if self.fits else iter(())
-        types: dict[str, Any] = {field.name: field.type for field in self.schema}
-        reader = pyarrow.csv.open_csv(
-            path,
-            read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
-            convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
-        )
-        self.fits = reader.schema.names == self.schema.names
-        return (pa.table(batch) for batch in reader) if self.fits else iter(())
-
-
-@dataclass
-class TableCopies:
-    """The files of one table, one for each format, read together and compared as they are read."""
-
-    files: tuple[OrderedFileRows, ...]
-    formats: str
-    same: bool = True
-
-    @classmethod
-    def open(cls, folder: Path, manifest: dict[str, Any], name: str, schema: pa.Schema) -> TableCopies:
-        """The files that the manifest lists for a table."""
-        paths = [folder / file["path"] for file in manifest["files"] if file["path"].startswith(f"tables/{name}.")]
-        paths.sort(key=lambda path: path.suffix != ".parquet")
-        return cls(tuple(OrderedFileRows(path, schema) for path in paths), ", ".join(path.suffix[1:] for path in paths))
-
-    @property
-    def there(self) -> bool:
-        """Whether there is a file, and every file has the columns that it should have."""
-        return bool(self.files) and all(file.fits for file in self.files)
-
-    def take(self, rows: int) -> pa.Table:
-        """The next rows of the first file. The others are read along."""
-        first, *others = (file.take(rows) for file in self.files)
-        self.same = self.same and all(other.equals(first) for other in others)
-        return first
-
-    def batches(self, rows: int) -> Iterator[pa.Table]:
-        """All rows that are left."""
-        while (taken := self.take(rows)).num_rows:
-            yield taken
-
-    def at_end(self) -> bool:
-        """Whether no file has a row left."""
-        return not any(file.take(1).num_rows for file in self.files)
-
 
 # Released tables against the records: made again, and added up from children to parents, from the written rows.
 
@@ -151,8 +79,8 @@ def verify_tables(
     once = len({level.name for level in tabulator.levels}) == len(tabulator.levels)
     once &= all(len(set(level.codes)) == level.units for level in tabulator.levels)
     for table in tables:
-        copies = TableCopies.open(folder, manifest, table.name, table_schema(table))
-        if not copies.there:
+        copies = TableCopies.open(SealedRelease(folder, manifest), f"tables/{table.name}", table_schema(table))
+        if not copies.fits:
             detail = f"files: {copies.formats or 'none'}; not with the lines of the plan"
             yield Check(f"{table.name}: there", False, detail)
             continue
@@ -232,8 +160,10 @@ def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tab
     names = None if explained.area_names is None else listed
     for table in explained.crossed.tables:
         yield labels_tell_apart(table.layout)
-        copies = TableCopies.open(folder, manifest, table.layout.name, table.columns.schema(FIGURES))
-        if not copies.there:
+        copies = TableCopies.open(
+            SealedRelease(folder, manifest), f"tables/{table.layout.name}", table.columns.schema(FIGURES)
+        )
+        if not copies.fits:
             detail = f"files: {copies.formats or 'none'}; not with the columns of the plan"
             yield Check(f"{table.layout.name}: there", False, detail)
             continue
@@ -268,7 +198,7 @@ def _labelled(folder: Path, manifest: dict[str, Any], output: Output, explained:
     files = {file["path"]: file["columns"] for file in manifest["files"] if "columns" in file}
     block = manifest["plan"]["question"]["layout"]["block"]
     kinds = [(block, pa.string()), *((name, _kind(codes)) for name, codes in output.axes.items())]
-    copies = TableCopies.open(folder, manifest, RECORDS, pa.schema(kinds))
+    copies = TableCopies.open(SealedRelease(folder, manifest), f"tables/{RECORDS}", pa.schema(kinds))
     batches = [*copies.batches(ROWS_AT_ONCE)]
     for format_ in formats:
         stem = f"{LABELLED[format_]}/{RECORDS}"
@@ -351,9 +281,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     geography = [*facts["levels"][:-1], *facts["areas"]]
     opened = _open(folder, manifest, block, geography, facts["frame_columns"], output)
     for name, copies in opened.items():
-        if not copies.there:
+        if not copies.fits:
             yield Check(f"{name}: there", False, f"files: {copies.formats or 'none'}; not with the columns they had")
-    if not all(copies.there for copies in opened.values()):
+    if not all(copies.fits for copies in opened.values()):
         return
     units = pa.concat_tables(opened[UNITS].batches(ROWS_AT_ONCE)).combine_chunks()
     yield _same(UNITS, opened[UNITS])
@@ -396,7 +326,10 @@ def _open(
     schemas[RECORDS] = pa.schema([(block, pa.string()), *kinds])
     if output.microdata is not None:
         schemas[MDF] = output.microdata.schema
-    return {name: TableCopies.open(folder, manifest, name, schema) for name, schema in schemas.items()}
+    return {
+        name: TableCopies.open(SealedRelease(folder, manifest), f"tables/{name}", schema)
+        for name, schema in schemas.items()
+    }
 
 
 def _same(name: str, copies: TableCopies) -> Check:
