@@ -233,6 +233,19 @@ class Vocabulary:
             result[variable.axis] = mask
         return result
 
+    def quantile(self, text: str) -> tuple[str, float]:
+        """``age`` for the median, ``age=0.9`` for another quantile."""
+        name, sign, share = (piece.strip() for piece in text.partition("="))
+        try:
+            number = float(share) if sign else 0.5
+        except ValueError:
+            number = float("nan")
+        if not 0 < number < 1:
+            raise bad_option("--quantile", "this is no quantile of an attribute", text, "such as age=0.9")
+        if len(self.query(name).variables) != 1:
+            raise bad_option("--quantile", "a quantile is of one attribute", text, "the name of an ordered attribute")
+        return name, number
+
     def _variable(self, name: str, text: str) -> AskedVariable:
         if name not in self.variables:
             what = f"there is no variable {name!r} in {self.title!r}"
@@ -295,3 +308,16 @@ def _shipped_schema(attributes: Mapping[str, int]) -> Schema | None:
 
 def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
     return ParameterError("bad-query", what, Place(path=option), found, expected, "correct the text")
+
+
+def share_of(text: str) -> tuple[str, str]:
+    """Two counts with a line between them, such as ``hispanic=1/total``."""
+    part, sign, base = (piece.strip() for piece in text.partition("/"))
+    if not sign or not part or not base:
+        raise bad_option("--share", "this is not a share", text, "two counts such as hispanic=1/total")
+    return part, base
+
+
+def bad_option(option: str, what: str, found: str, expected: str) -> ParameterError:
+    """What cannot be asked."""
+    return ParameterError("bad-inference", what, Place(path=option), found, expected, "correct the option")

@@ -28,7 +28,7 @@ from confide.estimation.unified_intervals import checked_level, count_intervals,
 from confide.geography import AreaSet
 from confide.inference.area_statements import AreaStatements
 from confide.inference.areas import Area, chosen
-from confide.inference.asked import AskedQuery
+from confide.inference.asked import AskedQuery, bad_option, share_of
 from confide.inference.choosing import (
     EXACT,
     EYE,
@@ -576,11 +576,11 @@ def infer(
         The answer; its rows are made when they are asked for.
     """
     if method not in get_args(Method):
-        raise _refused("--method", "there is no such method", method, ", ".join(get_args(Method)))
+        raise bad_option("--method", "there is no such method", method, ", ".join(get_args(Method)))
     if method == "gls" and source.tree is None:
         raise no_measurements(source.folder)
     if method == "release" and source.released is None:
-        raise _refused("--method", "a folder of measurements has no records", method, "auto or gls")
+        raise bad_option("--method", "a folder of measurements has no records", method, "auto or gls")
     for level in levels:
         try:
             checked_level(level)
@@ -594,14 +594,14 @@ def infer(
     for name, times in Counter(query.name for query in asked).items():
         if times > 1:
             texts = [text for text, query in zip(queries, asked, strict=True) if query.name == name]
-            raise _refused("--query", f"{name!r} is asked for {times} times", ", ".join(texts), "each query once")
+            raise bad_option("--query", f"{name!r} is asked for {times} times", ", ".join(texts), "each query once")
     asked += [line for name in dict.fromkeys(tables) for line in _table(source, name)]
     asked = asked or [source.vocabulary.query(text) for text in source.default_queries]
-    pairs = tuple(_share(text) for text in shares)
+    pairs = tuple(share_of(text) for text in shares)
     for pair in pairs:
         for count in pair:
             source.vocabulary.count(count)
-    ordered = tuple(_quantile(source, text) for text in quantiles)
+    ordered = tuple(source.vocabulary.quantile(text) for text in quantiles)
     if (pairs or ordered) and source.tree is None:
         raise no_measurements(source.folder)
     return Inference(source, tuple(kinds), tuple(asked), tuple(levels), method, at_once, pairs, ordered)  # type: ignore[arg-type]
@@ -611,29 +611,8 @@ def _table(source: InferenceSource, name: str) -> tuple[AskedQuery, ...]:
     lines = source.tables.get(name) or source.tables.get(name.lower())
     if lines is None:
         known = ", ".join(source.tables) or "none: the source has no tables of lines; ask for a query"
-        raise _refused("--table", f"there is no table {name!r}", name, known)
+        raise bad_option("--table", f"there is no table {name!r}", name, known)
     return lines
-
-
-def _quantile(source: InferenceSource, text: str) -> tuple[str, float]:
-    """``age`` for the median, ``age=0.9`` for another quantile."""
-    name, sign, share = (piece.strip() for piece in text.partition("="))
-    try:
-        number = float(share) if sign else 0.5
-    except ValueError:
-        number = float("nan")
-    if not 0 < number < 1:
-        raise _refused("--quantile", "this is no quantile of an attribute", text, "such as age=0.9")
-    if len(source.vocabulary.query(name).variables) != 1:
-        raise _refused("--quantile", "a quantile is of one attribute", text, "the name of an ordered attribute")
-    return name, number
-
-
-def _share(text: str) -> tuple[str, str]:
-    part, sign, base = (piece.strip() for piece in text.partition("/"))
-    if not sign or not part or not base:
-        raise _refused("--share", "this is not a share", text, "two counts such as hispanic=1/total")
-    return part, base
 
 
 def _area_set(source: InferenceSource, area: Area) -> AreaSet:
@@ -681,7 +660,3 @@ COLUMNS = (
     _column("bounded", pa.bool_(), "whether there is a bounded interval"),
     _column("catches_the_eye", pa.bool_(), "whether the margin is too small because the figure was looked at for it"),
 )
-
-
-def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-inference", what, Place(path=option), found, expected, "correct the option")

@@ -330,6 +330,15 @@ def _parquet(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(file for file in folder.rglob("*.parquet") if file.is_file() and file.name[0] not in "._"))
 
 
+def unit_codes(level: UnitsOfLevel) -> Texts:
+    """Official codes of units: as the file has them; of public States what follows the AIAN flag."""
+    if level.codes is not None:
+        return level.codes
+    if level.name == "state" and len(level.ids) and int(np.strings.str_len(level.ids[0])) == 3:
+        return np.array([id_[1:] for id_ in level.ids.tolist()], np.str_)
+    return level.ids
+
+
 def official_codes(blocks: UnitsOfLevel) -> Texts:
     """The official codes of the blocks: as the file has them, or cut from public ids, or the ids themselves."""
     if blocks.codes is not None:

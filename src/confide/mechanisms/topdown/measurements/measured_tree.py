@@ -43,6 +43,7 @@ from confide.mechanisms.topdown.measurements.folder import (
     official_codes,
     parents_of,
     product_words,
+    unit_codes,
 )
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
@@ -543,7 +544,7 @@ def _add_given(
     code_of: dict[tuple[int, int], str] = {}
     for code, number in given.items():
         for position, level in enumerate(units):
-            members = np.flatnonzero((level.ids == code) | (_codes(level) == code))
+            members = np.flatnonzero((level.ids == code) | (unit_codes(level) == code))
             if len(members):
                 known_sums[position] = [one for one in known_sums[position] if not np.isin(one[0], members).any()]
                 known_sums[position].append((members, number))
@@ -616,15 +617,6 @@ def _check_sums(levels: Sequence[TreeLevel], sums: Sequence[Floats], named: Mapp
             )
         least = np.where(known, own, below)
         all_told = known | ~missing
-
-
-def _codes(level: UnitsOfLevel) -> NDArray[np.str_]:
-    """Official codes of units: as the file has them; of public States what follows the AIAN flag."""
-    if level.codes is not None:
-        return level.codes
-    if level.name == "state" and len(level.ids) and int(np.strings.str_len(level.ids[0])) == 3:
-        return np.array([id_[1:] for id_ in level.ids.tolist()], np.str_)
-    return level.ids
 
 
 def _with_totals(
