@@ -261,6 +261,16 @@ def tampered_file(release: Path) -> None:
     table.write_text(table.read_text().replace("1", "2", 1))
 
 
+def with_another_table(release: Path) -> None:
+    """A table that no plan has, listed as the others are, with everything that explains the release made anew."""
+    manifest = read(release)
+    for file in [each for each in manifest["files"] if each["path"].startswith(("tables/sex.", "cells/sex."))]:
+        another = file | {"path": file["path"].replace("sex", "another")}
+        shutil.copy(release / file["path"], release / another["path"])
+        manifest["files"].append(another)
+    remake(release, manifest)
+
+
 def listed_otherwise(forge: Callable[[Manifest], None], *endings: str) -> Callable[[Path], None]:
     """What the manifest lists of a table in these formats is changed; the rest follows from the manifest."""
 
@@ -302,6 +312,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "the certificate of another release": (page_of_another, True),
     "no certificate": (without_page, True),
     "one page more": (with_page, True),
+    "one table more": (with_another_table, True),
     "a smaller loss": (said("privacy", "loss", "rho", value="1/4000"), True),
     "a smaller epsilon": (said("privacy", "epsilon_at_delta", value=EPSILONS), True),
     "other words": (said("privacy", "in_words", value=["Nothing can be learned of anybody."]), True),

@@ -23,8 +23,8 @@ from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey.counting import KEY
 from confide.mechanisms.cellkey.given import given_fingerprint
 from confide.mechanisms.cellkey.lookups import expected_errors
+from confide.mechanisms.cellkey.output import code_records, released_tables
 from confide.mechanisms.cellkey.programme import CellKeyProblem
-from confide.mechanisms.cellkey.released import code_records, released_tables
 from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Progress

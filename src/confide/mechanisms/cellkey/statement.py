@@ -12,7 +12,7 @@ from typing import Any
 
 from confide.exact import exact_text
 from confide.mechanisms.cellkey.given import GivenTable
-from confide.mechanisms.cellkey.output import FigureColumns
+from confide.mechanisms.cellkey.output import columns_of
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
@@ -218,8 +218,7 @@ THRESHOLD_NOTE = "Counts that come out below {:,} are published as zero."
 def codebook(question: Mapping[str, Any]) -> Codebook:
     """What the tables of a release hold."""
     described = describe(question)
-    decimals = None if described.magnitude is None else described.magnitude["decimals"]
-    figures = FigureColumns(described.weighted and decimals is None, decimals).plain()
+    figures = columns_of(described).plain()
     tables = tuple(DescribedTable.of(table, figures) for table in described.tables)
     tables += tuple(
         DescribedTable(table.name, table.title, GivenColumns(table.variables), tuple(figures))

@@ -27,7 +27,7 @@ from confide.arrays import Integers
 from confide.errors import ConfideError
 from confide.exact import exact_text
 from confide.mechanisms.cellkey.counting import scaled
-from confide.mechanisms.cellkey.output import WEIGHTED, FigureColumns, read_cells, read_table, verify_given
+from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_cells, read_table, verify_given
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.noise.ptables import count_settings, generate
@@ -112,20 +112,11 @@ def _table(
 ) -> Iterator[Check]:
     if not tabular.table_files(table.name, files):
         return  # said of all tables together
-    decimals = None if described.magnitude is None else described.magnitude["decimals"]
-    read = partial(read_table, table=table, columns=FigureColumns(described.weighted and decimals is None, decimals))
-    contents, problem = tabular.read_formats(folder, table.name, files, read)
-    yield Check(f"{table.name}: columns and labels", not problem, problem or f"{described.cells(table):,} cells in all")
-    yield tabular.labels_tell_apart(table)
-    if problem:
+    read = partial(read_table, table=table, columns=columns_of(described))
+    rows = yield from tabular.checked_rows(folder, table, files, read, described.cells(table))
+    if rows is None:
         return
-    yield tabular.same_formats(table.name, contents, TableRows.equals)
-    rows = next(iter(contents.values()))
-    ordered = rows.in_order()
-    yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.cell):,} cells that are not zero")
     yield _counts(described, table, rows)
-    if not ordered:
-        return
     figures = dict(_by_margin(table, rows))
     if table.levels:
         yield _areas(described, table, rows)
@@ -514,8 +505,7 @@ def _published_figures(
     folder: Path, files: set[str], described: PerturbedTables
 ) -> Iterator[tuple[str, tuple[Integers, Integers | None]]]:
     """The figures of every table, as anybody reads them: counts or values, and weighted ones."""
-    decimals = None if described.magnitude is None else described.magnitude["decimals"]
-    columns = FigureColumns(described.weighted and decimals is None, decimals)
+    columns = columns_of(described)
     for table in described.tables:
         contents, problem = tabular.read_formats(
             folder, table.name, files, partial(read_table, table=table, columns=columns)

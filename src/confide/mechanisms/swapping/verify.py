@@ -53,10 +53,8 @@ from confide.releases.tabular import (
     TableRows,
     UnlikePlanError,
     cells_and_areas,
-    labels_tell_apart,
+    checked_rows,
     no_other_files,
-    read_formats,
-    same_formats,
 )
 
 Shared = dict[tuple[str, str], TableRows]
@@ -126,20 +124,11 @@ def _table(
     people: pa.Table | None,
 ) -> Iterator[Check]:
     table = Table.read(values)
-    yield labels_tell_apart(table)
-    contents, problem = read_formats(folder, table.name, files, DescribedTable.of(table, FIGURES).placed)
-    rows = next(iter(contents.values()), None)
-    if problem or rows is None:
-        yield Check(f"{table.name}: columns and labels", False, problem)
+    rows = yield from checked_rows(folder, table, files, DescribedTable.of(table, FIGURES).placed, table.cells)
+    if rows is None:
         return
-    yield Check(f"{table.name}: columns and labels", True, f"{len(rows.count):,} rows")
-    yield same_formats(table.name, contents, TableRows.equals)
     positive = int(rows.count.min(initial=1)) > 0
     yield Check(f"{table.name}: whole counts of somebody", positive, "cells that are not listed are zero")
-    ordered = rows.in_order()
-    yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.count):,} cells")
-    if not ordered:
-        return
     by_level = {level: rows.on_level(place) for place, level in enumerate(table.levels)}
     yield _adds_up(table, by_level)
     yield _levels_agree(table, by_level, spine)

@@ -43,8 +43,10 @@ from confide.releases.tabular import (
     UnlikePlanError,
     cells_and_areas,
     labels_tell_apart,
+    no_other_files,
     table_files,
 )
+from confide.report.certificate import CERTIFICATE
 
 PROTECTION = (
     "Every count has random noise of its own. The certificate states what this promises to everybody in the data."
@@ -175,6 +177,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     question = plan["question"]
     units, probability = question["levels"], question["noise_margin"]
     files = {file["path"] for file in manifest["files"]}
+    names = [values["name"] for values in question["tables"]]
+    yield no_other_files(names, files, [CERTIFICATE])
     for values in question["tables"]:
         table = Table.read(values)
         paths = table_files(table.name, files)
@@ -196,7 +200,6 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
         if scan.disagreement and scan.problem is None:
             yield _noise_check(table.name, scan)
-    names = [values["name"] for values in question["tables"]]
     yield from cells_and_areas(folder, names, files, units, question["area_names"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular.coded import AREA, AREA_NAME, LEVEL, AreaNames, UnlikePlanError, cells_alone
 from confide.releases.tabular.described import AREAS, CELLS
-from confide.releases.tabular.rows import SDMX, RowsInOrder
+from confide.releases.tabular.rows import SDMX, RowsInOrder, TableRows
 from confide.releases.tabular.table import Table
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
@@ -109,6 +109,33 @@ def same_formats(name: str, contents: Mapping[str, R], equal: Callable[[R, R], b
     first, *others = contents.values()
     same = all(equal(first, other) for other in others)
     return Check(f"{name}: the same in every format", same, ", ".join(contents))
+
+
+def checked_rows(
+    folder: Path, table: Table, files: Collection[str], read: Callable[[Path, str], TableRows], cells: int
+) -> Generator[Check, None, TableRows | None]:
+    """What is asked of every table of margins: columns, labels and keys, the same rows in every format, in order.
+
+    Args:
+        folder: The release.
+        table: The table as the plan describes it.
+        files: The files that the manifest lists.
+        read: Reads one file, given its path and format.
+        cells: How many cells there are, with those that are not listed.
+
+    Returns:
+        The rows, where they can be read and each cell stands once, in order.
+    """
+    contents, problem = read_formats(folder, table.name, files, read)
+    yield Check(f"{table.name}: columns and labels", not problem, problem or f"{cells:,} cells in all")
+    yield labels_tell_apart(table)
+    if problem:
+        return None
+    yield same_formats(table.name, contents, TableRows.equals)
+    rows = next(iter(contents.values()))
+    ordered = rows.in_order()
+    yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.cell):,} cells that are listed")
+    return rows if ordered else None
 
 
 # Beside each table stands a file of its cells alone, and beside all of them one of all areas.
