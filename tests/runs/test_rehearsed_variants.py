@@ -142,5 +142,5 @@ name = "sex"
 variables = ["sex"]
 cells = "cells.csv"
 """)
-    with pytest.raises(confide.releases.mechanism.RunError, match="counted elsewhere"):
+    with pytest.raises(confide.errors.RunError, match="counted elsewhere"):
         confide.rehearse(tmp_path / "spec.toml")
