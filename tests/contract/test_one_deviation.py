@@ -150,7 +150,12 @@ def evaluated(problem: Any, groups: Any, kinds: Any, state: Any) -> None:
 
 def inferred(release: Path, noise: TopDownNoise, state: Any) -> None:
     """``infer`` gives released figures the noise of the estimator in use, and least squares a name of its own."""
-    source = open_source(release)
+    try:
+        source = open_source(release)
+    except ConfideError as error:  # a total that two invariants keep stands twice in the file: it is refused
+        if {finding.code for finding in error.findings} != {"measurements"}:
+            raise
+        return
     answer = infer(source, method="release")
     for kind in answer.kinds:
         placed = source.placed(kind)
