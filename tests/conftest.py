@@ -28,6 +28,7 @@ from tests.planted.corpus import read_corpus
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 CONTRACT = Path(__file__).parent / "contract"
+CORPUS = Path(__file__).parent / "planted"
 SLOW = Path(__file__).parent / "slow.txt"
 THREAT_MODEL = Path(__file__).parents[1] / "docs" / "threat-model.md"
 HOLDING = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
@@ -98,9 +99,9 @@ def share_database() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of what takes long, ``make test`` has the contract, without the cases that ``tests/slow.txt`` lists, and what a
-    planted bug or the threat model names: a bug that ``make test`` lets pass is not held, and a promise without its
-    test is none. All else is left to ``make test-all``."""
+    """Of what takes long, ``make test`` has the contract and what says that the planted bugs still fit, without the
+    cases that ``tests/slow.txt`` lists, and what a planted bug or the threat model names: a bug that ``make test`` lets
+    pass is not held, and a promise without its test is none. All else is left to ``make test-all``."""
     mark_costly(items)
     held = {node for bug in read_corpus() for node in bug.killed_by} | {
         "::".join(named) for named in HOLDING.findall(THREAT_MODEL.read_text(encoding="utf-8"))
@@ -108,11 +109,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     left_out = set(SLOW.read_text(encoding="utf-8").splitlines())
     for item in items:
         names = {item.nodeid, name_of(item.nodeid)}
-        contract = CONTRACT in item.path.parents
-        left = names & left_out if contract else item.get_closest_marker("costly")
+        always = {CONTRACT, CORPUS} & {*item.path.parents}
+        left = names & left_out if always else item.get_closest_marker("costly")
         if left and not names & held:
             item.add_marker("slow")
-        if contract:
+        if always:
             item.add_marker("costly")
 
 
