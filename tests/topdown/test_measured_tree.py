@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, write_public
@@ -141,6 +142,34 @@ def test_units_have_known_totals_everywhere(tmp_path: Path) -> None:
     variances = tree.covariances.variances(tree.position[-1], [tree.sectors.count({0: np.array([1, 0])})]).ravel()
     assert (variances < 5).all()
     assert (variances > 0.5).all()
+
+
+def test_two_known_totals_of_a_unit_are_one_if_they_are_equal(tmp_path: Path) -> None:
+    """As where a strategy fixes the number of a unit in two ways; two that differ are refused."""
+    files = write_public(tmp_path / "US_Unit_PL_PROD", UNITS)
+    once = read_tree(files.folder)
+
+    def twice(more: int) -> Callable[[pa.Table], pa.Table]:
+        def change(table: pa.Table) -> pa.Table:
+            totals = table.filter(pc.equal(table.column("query_name"), "total_con"))
+            others = pa.array([[value[0] + more] for value in totals.column("value").to_pylist()])
+            place = totals.column_names.index("value")
+            field = totals.schema.field("value")
+            return pa.concat_tables([table, totals.set_column(place, field, others.cast(field.type))])
+
+        return change
+
+    _rewrite(files.folder, "County.parquet/Constraint/**/*.parquet", twice(0))
+    again = read_tree(files.folder)
+    assert len(once.units) == len(files.levels)
+    for position in once.position:
+        assert np.array_equal(once.estimates.histogram(position), again.estimates.histogram(position))
+    _rewrite(files.folder, "County.parquet/Constraint/**/*.parquet", twice(1))
+    with pytest.raises(InputError, match="two known totals that differ") as refusal:
+        read_tree(files.folder)
+    (finding,) = refusal.value.findings
+    assert "County.parquet/Constraint" in finding.where.file
+    assert finding.remedy
 
 
 DHC_STUDY = {

@@ -515,25 +515,31 @@ def _possible(zeros: Sequence[_Zero], sectors: Sectors, study: Study | None, wor
 
 
 def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[Integers, int]]:
-    """The known totals of a level: units that are known together, and their number."""
-    result = []
+    """The known totals of a level: units that are known together, and their number. A strategy that fixes a number in
+    two ways has it in two rows."""
+    number_of: dict[tuple[int, ...], int] = {}
     place: dict[str, int] = {}
     for file, batch in folder.batches(level.name, CONSTRAINT, ["geocode", "query_name", "value"], 1 << 16):
+        where = f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}"
         rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), KNOWN_TOTAL))
         if rows.num_rows and not place:
             place = {str(id_): number for number, id_ in enumerate(level.ids)}
         for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
-            members = [place.get(id_, -1) for id_ in geocode.split(TOGETHER)]
-            if min(members) < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
-                where = f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}"
+            members = tuple(sorted(place.get(id_, -1) for id_ in geocode.split(TOGETHER)))
+            if members[0] < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
                 what, expected = "a total is not one number of units that are there", "one number, of zero or more"
                 raise InputError(bad_file(where, what, f"{value} for {geocode!r}", expected))
-            result.append((np.array(members, np.int64), int(value[0])))
-    listed = np.concatenate([members for members, _ in result]) if result else np.zeros(0, np.int64)
-    if len(np.unique(listed)) < len(listed):
+            number = number_of.setdefault(members, int(value[0]))
+            if number != value[0]:
+                what, found = "a unit has two known totals that differ", f"{number} and {value[0]} for {geocode!r}"
+                raise InputError(bad_file(where, what, found, "one number for each unit"))
+    # The parts of a sum may have numbers of their own; whether these add up to it is checked with all other sums.
+    together = [unit for members in number_of if len(members) > 1 for unit in members]
+    if len(set(together)) < len(together):
         where = f"{level_folder(level.name)}/{CONSTRAINT}"
-        raise InputError(bad_file(where, "a unit has two known totals", "two rows total_con", "one for each unit"))
-    return result
+        what, expected = "a unit is known together with others twice", "one sum that each unit is a part of"
+        raise InputError(bad_file(where, what, f"two sums in rows {KNOWN_TOTAL!r}", expected))
+    return [(np.array(members, np.int64), number) for members, number in number_of.items()]
 
 
 def _add_given(
