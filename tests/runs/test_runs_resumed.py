@@ -84,14 +84,18 @@ def test_the_ledger_knows_before_the_first_draw(project: Path, monkeypatch: pyte
     assert kinds == ["open", "reserve", "measured"]
 
 
+@pytest.mark.parametrize("checked", [True, False])
 def test_a_run_that_has_drawn_and_lost_its_key_draws_no_second_time(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
+    """The check says so, and the run itself does where a key is lost after the check."""
     with monkeypatch.context() as patch:
         patch.setattr("confide.mechanisms.tables.mechanism.Tables.publish", stop)
         with pytest.raises(StopHere):
             confide.run(project / "spec.toml")
     (project / "small" / "confidential" / "key").unlink()
+    if not checked:
+        monkeypatch.setattr("confide.releases.check._not_the_run", lambda *_: iter(()))
     with pytest.raises(RunError, match="the key of this run is gone"):
         confide.run(project / "spec.toml")
 
