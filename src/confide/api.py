@@ -41,7 +41,7 @@ from confide.releases.signature import Signer, read_public_key
 from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
-from confide.releases.workspace import Workspace, changed, recall_key
+from confide.releases.workspace import Workspace, recall_key
 from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
@@ -131,18 +131,13 @@ def run(
     if loaded.spec.release.rehearsal:
         raise RunError(_only_rehearsed(loaded))
     if insecure_key is not None and not mechanism.keyed:
-        raise replaying.no_records(loaded, "a key is given, and this release draws no noise")
+        raise RunError(
+            "no-records/key", where=loaded.place("release", "mechanism"), mechanism=loaded.spec.release.mechanism
+        )
     # Read before anything is spent: a key that cannot sign is found now.
     signer = None if sign is None else Signer.read(sign)
     if signer is not None and insecure_key is not None:
-        raise ParameterError(
-            "signature-stamped",
-            "a release with a chosen key is not for release, and is not signed",
-            where=Place(path="--sign"),
-            found="a chosen key and a signature key",
-            expected="one of them",
-            remedy="leave out one of --insecure-key and --sign",
-        )
+        raise ParameterError("signature-stamped/release", where=Place(path="--sign"))
     result = running.run(
         loaded,
         mechanism,
@@ -158,14 +153,7 @@ def run(
 
 
 def _only_rehearsed(loaded: LoadedSpec) -> Finding:
-    return Finding(
-        "rehearsal-spec",
-        "this is the spec of a rehearsal: its records are made up, and nothing is released from them",
-        where=loaded.place("release", "rehearsal"),
-        found="rehearsal = true",
-        expected="the spec of a release",
-        remedy="run the spec that was rehearsed; to rehearse it again: confide rehearse",
-    )
+    return Finding.of("rehearsal-spec", where=loaded.place("release", "rehearsal"))
 
 
 def verify(
@@ -211,7 +199,12 @@ def evaluate(
     given = [load(folder) for folder in (run_folder, *more)]
     mechanism, shown = MECHANISMS[given[0].spec.release.mechanism], progress or Silent()
     if not mechanism.has_truth:
-        raise replaying.no_records(given[0], mechanism.without_key)
+        raise RunError(
+            "no-records/mechanism",
+            where=given[0].place("release", "mechanism"),
+            what=mechanism.without_key,
+            mechanism=given[0].spec.release.mechanism,
+        )
     identities = [replaying.begun(Workspace(loaded.folder)) for loaded in given]
     evaluating.check_same_question([(loaded.folder, run) for loaded, run in zip(given, identities, strict=True)])
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
@@ -219,21 +212,14 @@ def evaluate(
     plan = mechanism.plan(problem)
     evaluated = EVALUATE.of(mechanism)
     if evaluated is None:
-        raise RunError(
-            "no-evaluation",
-            "releases of this mechanism are not compared with the truth",
-            where=Place(path="release.mechanism"),
-            found=f"the mechanism {mechanism.name}",
-            expected="a mechanism with an evaluation of its own",
-            remedy="compare the released tables with the records yourself, in the confidential zone",
-        )
+        raise RunError("no-evaluation", where=Place(path="release.mechanism"), mechanism=mechanism.name)
     runs = tuple(
         EvaluatedRun(spec.name, spec.title or spec.name, Workspace(loaded.folder))
         for loaded, spec in ((loaded, loaded.spec.release) for loaded in given)
     )
     first = runs[0].workspace
     if plan.hash != identities[0].final_hash:
-        raise changed("the plan is not the one of the release", first, f"plan {plan.hash[:16]}…")
+        raise RunError("run-changed/plan-release", where=Place(file=str(first.root)), hash=plan.hash[:16])
     outlines = {level: given[0].resolve(file) for level, file in given[0].spec.geography.outlines.items()}
     files = outlines | {name: Path(file) for name, file in (geometry or {}).items()}
     with evaluating.held([run.workspace for run in runs]), _local(processes, memory)(first.scratch) as opened:
@@ -381,26 +367,24 @@ def run_residuals(
     """
     mechanism, identity = MECHANISMS[loaded.spec.release.mechanism], replaying.begun(workspace)
     if not mechanism.has_truth:
-        raise replaying.no_records(loaded, mechanism.without_key)
+        raise RunError(
+            "no-records/mechanism",
+            where=loaded.place("release", "mechanism"),
+            what=mechanism.without_key,
+            mechanism=loaded.spec.release.mechanism,
+        )
     evaluating.require_sealed(workspace)
     with open_engine(workspace.scratch) as engine:
         problem = mechanism.prepare(loaded, engine)
         plan = mechanism.plan(problem)
         if plan.hash != identity.plan_hash:
-            raise changed("the plan is not the one of the release", workspace, f"plan {plan.hash[:16]}…")
+            raise RunError("run-changed/plan-release", where=Place(file=str(workspace.root)), hash=plan.hash[:16])
         noise = None
         if mechanism.keyed and workspace.key_file.exists():
             noise = NoiseSource(recall_key(workspace.key_file), identity.records_fingerprint, plan.hash, mechanism.name)
         residuals = RESIDUALS.of(mechanism)
         if residuals is None:
-            raise RunError(
-                "no-noise",
-                "releases of this mechanism have no noise to audit",
-                where=Place(path="release.mechanism"),
-                found=f"the mechanism {mechanism.name}",
-                expected="a mechanism that declares what it drew",
-                remedy="audit the run that drew the noise; where nothing is drawn there is nothing to audit",
-            )
+            raise RunError("no-noise/releases", where=Place(path="release.mechanism"), mechanism=mechanism.name)
         return plan, list(residuals(problem, Job(loaded, plan, engine, workspace, progress), noise))
 
 
@@ -524,14 +508,7 @@ def load(path: str | Path) -> LoadedSpec:
     if given.is_dir():
         identity = Workspace(given).identity()
         if identity is None:
-            raise SpecError(
-                "no-run",
-                "there is no run in this folder",
-                where=Place(file=str(given)),
-                found="a folder without confidential/run.json",
-                expected="a spec file, or a folder that `confide run` has written",
-                remedy="give the path of the spec, or run it first",
-            )
+            raise SpecError("no-run/folder", where=Place(file=str(given)))
         given = Path(os.path.normpath(given / identity.spec))
     return load_spec(given, SPECS)
 

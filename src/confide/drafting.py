@@ -11,7 +11,7 @@ from typing import Any
 from confide.confidential import Confidential
 from confide.engines import LocalEngine
 from confide.engines.protocol import write_text
-from confide.errors import ParameterError, Place
+from confide.errors import ParameterError, Place, RunError
 from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
 from confide.mechanisms import MECHANISMS
 from confide.registry import DRAFTS, named
@@ -26,8 +26,6 @@ from confide.releases.draft import (
     one_of,
     relative,
     schema_text,
-    there_already,
-    unknown_name,
     write_spec,
 )
 from confide.releases.ledger import read_witness
@@ -95,7 +93,7 @@ def new(
     if method is not None:
         known = MECHANISMS[mechanism].methods if mechanism in MECHANISMS else ()
         if not known:
-            raise unknown_name("method", f"{mechanism!r} has no methods to choose from", method, "no --method")
+            raise ParameterError("method", found=method, mechanism=mechanism)
         values = {**values, "method": one_of("method", method, known)}
     said: tuple[str, ...] = ()
     if from_file is None:
@@ -112,7 +110,7 @@ def new(
     with no_room_is_an_error(folder):
         for name in draft.files:
             if (folder / name).exists():
-                raise there_already(folder / name, "a file of this name")
+                raise RunError("there-already/name", where=Place(file=str(folder / name)))
         folder.mkdir(parents=True, exist_ok=True)
         write_spec(folder / SPEC, draft.text, secret=draft.secret)
         keep_secrets(folder, draft.secrets)
@@ -133,11 +131,8 @@ def no_second_ledger(mechanism: str, records: Path) -> None:
     if accounted and (noted := read_witness(records)):
         raise ParameterError(
             "second-ledger",
-            "these records already have a ledger, and a new one would not know what was spent",
             where=Place(file=str(records)),
-            found="the ledger of " + ", ".join(sorted({repr(one.data_set) for one in noted})),
-            expected="one ledger for each data set",
-            remedy="name that ledger: --ledger-file FILE; to write a spec without a ledger: --no-ledger",
+            noted=", ".join(sorted({repr(one.data_set) for one in noted})),
         )
 
 
@@ -173,7 +168,7 @@ def new_schema(
     target = None if out is None else Path(out)
     if target is not None:
         if target.exists():
-            raise there_already(target, "a file of this name")
+            raise RunError("there-already/name", where=Place(file=str(target)))
         with no_room_is_an_error(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
             write_text(target, text, mode=0o600)
@@ -192,14 +187,7 @@ def look_at_office(
 ) -> OfficeFiles:
     """What an office's files look like; without a ``mechanism``, the columns alone and no geography."""
     if geography is not None and place is not None:
-        raise ParameterError(
-            "two-geographies",
-            "--place names a column of areas of the records, and --geography gives the areas in a file",
-            where=Place(path="--place"),
-            found="both",
-            expected="one of the two",
-            remedy="leave out --place: the column is found by the codes of the file",
-        )
+        raise ParameterError("two-geographies", where=Place(path="--place"))
     with tempfile.TemporaryDirectory(prefix="confide-new-") as scratch, LocalEngine(Path(scratch)) as engine:
         areas = None if geography is None else Path(geography)
         return propose_office(
@@ -217,8 +205,7 @@ def look_at_office(
 def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
     draft_from = DRAFT_FROM.of(MECHANISMS[mechanism]) if mechanism in MECHANISMS else None
     if draft_from is None:
-        what = "there is no draft of this from an office's own files"
-        raise unknown_name("mechanism", what, mechanism, "one of " + ", ".join(DRAFT_FROM.among(MECHANISMS)))
+        raise ParameterError("mechanism/draft", found=mechanism, mechanisms=", ".join(DRAFT_FROM.among(MECHANISMS)))
     return draft_from(office, folder, values)
 
 

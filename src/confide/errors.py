@@ -3,13 +3,17 @@
 A :class:`Finding` says what is wrong, where, what was found, what was expected and what to do. Checks collect
 findings; an operation that cannot go on raises a :class:`ConfideError` that carries them. A finding about
 confidential records names the row and the rule, never the value.
+
+The place that finds something names a code and the facts; the texts are data (:mod:`confide.finding_texts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self
+
+from confide.finding_texts import code_of, say
 
 Severity = Literal["error", "warning"]
 
@@ -56,6 +60,45 @@ class Finding:
     remedy: str | None = None
     severity: Severity = "error"
 
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        /,
+        *,
+        where: Place = NOWHERE,
+        found: str | None = None,
+        code: str | None = None,
+        severity: Severity = "error",
+        **facts: object,
+    ) -> Self:
+        """A finding with the texts of a key.
+
+        Args:
+            key: The code, or ``code/variant`` where a code has several texts.
+            where: Where it is.
+            found: What was found, where the text does not say it.
+            code: The code, where it is not that of the key: a file of settings has the codes of its kind.
+            severity: Whether it is an error.
+            facts: What the texts have places for, by name.
+
+        >>> print(Finding.of("budget-exceeded", where=Place(path="ledger"), found="rho 3", budget="rho 2"))
+        ledger: the events cost more than the budget
+          found: rho 3
+          expected: at most rho 2
+          remedy: plan fewer or noisier measurements, or decide on a larger budget
+        """
+        said = say(key, facts)
+        return cls(
+            code or code_of(key),
+            said["what"],
+            where,
+            said.get("found", found),
+            said.get("expected"),
+            said.get("remedy"),
+            severity,
+        )
+
     def __str__(self) -> str:
         place = str(self.where)
         lines = [f"{place}: {self.what}" if place else self.what]
@@ -76,53 +119,33 @@ class Finding:
 class ConfideError(Exception):
     """Base of every error that a person can act on. Carries at least one finding.
 
-    Raised with the fields of a finding in one call, or with findings that were collected.
+    Raised with the code and the facts of one finding, or with findings that were collected.
 
     Args:
-        code: The code of the one finding; or a finding, or several.
-        what: What is wrong, in a sentence. Given with a code, and only then.
+        key: A finding, or several; or the key of the texts of the one finding: its code, or ``code/variant``.
         where: Where it is.
-        found: What was found.
-        expected: What was expected.
-        remedy: What to do.
+        found: What was found, where the text does not say it.
+        facts: What the texts have places for, by name, and ``code`` as :meth:`Finding.of` has it.
 
-    >>> error = ParameterError("not-positive", "a budget is positive", found="-1", remedy="give a positive number")
+    >>> error = ParameterError("selection-probability", found="1")
     >>> error.findings[0].code
-    'not-positive'
+    'selection-probability'
     >>> print(error)
-    a budget is positive
-      found: -1
-      remedy: give a positive number
+    a probability of zero or one hides nothing
+      found: 1
+      expected: a probability above zero and below one, such as "0.1"
+      remedy: correct the probability
     """
 
     findings: Sequence[Finding]
 
-    @overload
-    def __init__(
-        self,
-        code: str,
-        what: str,
-        where: Place = NOWHERE,
-        found: str | None = None,
-        expected: str | None = None,
-        remedy: str | None = None,
-    ): ...
-    @overload
-    def __init__(self, code: Finding | Iterable[Finding]): ...
-
-    def __init__(
-        self,
-        code: str | Finding | Iterable[Finding],
-        what: str = "",
-        where: Place = NOWHERE,
-        found: str | None = None,
-        expected: str | None = None,
-        remedy: str | None = None,
-    ):
-        if isinstance(code, str):
-            self.findings = (Finding(code, what, where, found, expected, remedy),)
+    def __init__(self, key: str | Finding | Iterable[Finding], /, *old: Any, **facts: Any) -> None:
+        if old and isinstance(key, str):
+            self.findings = (Finding(key, *old, **facts),)
+        elif isinstance(key, str):
+            self.findings = (Finding.of(key, **facts),)
         else:
-            self.findings = (code,) if isinstance(code, Finding) else tuple(code)
+            self.findings = (key,) if isinstance(key, Finding) else tuple(key)
         super().__init__("\n".join(str(finding) for finding in self.findings))
 
     def __reduce__(self) -> tuple[type[ConfideError], tuple[tuple[Finding, ...]]]:

@@ -35,32 +35,26 @@ def exact(value: Exact, name: str = "number") -> Fraction:
     Fraction(1, 3)
     """
     if isinstance(value, bool):
-        raise _refused(name, repr(value), "a boolean is not a number")
+        raise ParameterError("not-a-number/boolean", found=repr(value), name=name)
     if isinstance(value, int | Fraction):
         return Fraction(value)
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise _refused(name, str(value), "the number is not finite")
+            raise ParameterError("not-a-number/finite", found=str(value), name=name)
         return Fraction(value)
     if isinstance(value, str):
         text = value.strip()
         if len(text) > _LONGEST or not _FORM.fullmatch(text):
-            raise _refused(name, repr(value[:60]), "the text is not a number")
+            raise ParameterError("not-a-number/text", found=repr(value[:60]), name=name)
         try:
             return Fraction(text)
         except ZeroDivisionError:
-            raise _refused(name, repr(value), "the denominator is zero") from None
+            raise ParameterError("not-a-number/denominator", found=repr(value), name=name) from None
     if isinstance(value, float):
         if not isfinite(value):
-            raise _refused(name, repr(value), "the number is not finite")
-        raise ParameterError(
-            "float-refused",
-            f"{name} is given as a floating-point number",
-            found=repr(value),
-            expected='an exact number: an integer, a Fraction, or a string such as "2.56" or "64/25"',
-            remedy=f'write {name}="{value!r}" if that decimal is meant',
-        )
-    raise _refused(name, type(value).__name__, "the value is not a number")
+            raise ParameterError("not-a-number/finite", found=repr(value), name=name)
+        raise ParameterError("float-refused", found=repr(value), name=name, value=value)
+    raise ParameterError("not-a-number/value", found=type(value).__name__, name=name)
 
 
 def rounded_up(number: Fraction, digits: int = 12) -> Fraction:
@@ -85,13 +79,7 @@ def positive(value: Exact, name: str = "number") -> Fraction:
     """
     number = exact(value, name)
     if number <= 0:
-        raise ParameterError(
-            "not-positive",
-            f"{name} must be greater than zero",
-            found=str(number),
-            expected="a positive number",
-            remedy=f"give a positive {name}",
-        )
+        raise ParameterError("not-positive", found=str(number), name=name)
     return number
 
 
@@ -114,12 +102,12 @@ def positive_within(value: Exact, name: str, smallest: Fraction = SMALLEST, larg
     if smallest <= number <= largest:
         return number
     raise ParameterError(
-        "out-of-range",
-        f"{name} is far too large or too small",
+        "out-of-range/large-small",
         where=Place(path=f"--{name}"),
         found=str(value)[:40],
-        expected=f"a number from {float(smallest):g} to {float(largest):g}",
-        remedy=f"correct --{name}",
+        name=name,
+        smallest=float(smallest),
+        largest=float(largest),
     )
 
 
@@ -135,13 +123,7 @@ def probability(value: Exact, name: str = "probability") -> Fraction:
     """
     number = exact(value, name)
     if not 0 < number < 1:
-        raise ParameterError(
-            "not-a-probability",
-            f"{name} must be greater than zero and less than one",
-            found=str(number),
-            expected='a probability such as "0.95" or "9999/10000"',
-            remedy=f"correct {name}",
-        )
+        raise ParameterError("not-a-probability", found=str(number), name=name)
     return number
 
 
@@ -154,13 +136,7 @@ def nonnegative(value: Exact, name: str) -> Fraction:
     """
     number = exact(value, name)
     if number < 0:
-        raise ParameterError(
-            "negative",
-            f"{name} must not be negative",
-            found=str(number),
-            expected="zero or a positive number",
-            remedy=f"correct {name}",
-        )
+        raise ParameterError("negative/positive", found=str(number), name=name)
     return number
 
 
@@ -176,13 +152,7 @@ def integer(value: object, name: str, least: int = 1) -> int:
     3
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ParameterError(
-            "not-a-whole-number",
-            f"{name} must be a whole number of at least {least}",
-            found=repr(value),
-            expected=f"an integer, {least} or more",
-            remedy=f"correct {name}",
-        )
+        raise ParameterError("not-a-whole-number", found=repr(value), name=name, least=least)
     return value
 
 
@@ -197,24 +167,8 @@ def as_delta(delta: Exact) -> Fraction:
     """
     number = exact(delta, "delta")
     if not 0 < number < 1:
-        raise ParameterError(
-            "delta-out-of-range",
-            "delta must be greater than 0 and less than 1",
-            found=str(number),
-            expected='a small probability such as "1e-10"',
-            remedy="correct delta; for delta = 0 a zCDP promise implies no epsilon",
-        )
+        raise ParameterError("delta-out-of-range/greater", found=str(number))
     return number
-
-
-def _refused(name: str, found: str, why: str) -> ParameterError:
-    return ParameterError(
-        "not-a-number",
-        f"{name}: {why}",
-        found=found,
-        expected='an exact number such as 3, "2.56", "64/25" or "1e-10"',
-        remedy=f"correct {name}",
-    )
 
 
 # Numbers as people read them: grouped, with so many digits, rounded to the side that promises less.

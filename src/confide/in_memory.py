@@ -235,14 +235,7 @@ def _arrow(people: Any) -> pa.Table:
     names = names if table is None else table.column_names
     twice = next((name for name in names if names.count(name) > 1), None)
     if table is None or twice is not None:
-        raise InputError(
-            "repeated-column",
-            f"the table has two columns {twice!r}",
-            where=Place(column=twice),
-            found=f"{names.count(str(twice))} columns of this name",
-            expected="names that differ",
-            remedy="rename or remove all but one",
-        )
+        raise InputError("repeated-column/table", where=Place(column=twice), twice=twice, names=names.count(str(twice)))
     return table
 
 
@@ -255,13 +248,7 @@ def _as_table(people: Any) -> pa.Table:
         return people.to_arrow()
     if hasattr(people, "iloc"):
         return pa.Table.from_pandas(people, preserve_index=False)
-    raise ParameterError(
-        "not-a-table",
-        "the people are not given as a table",
-        found=type(people).__name__,
-        expected="a pandas or polars data frame, or an Arrow table, with a row for each person",
-        remedy="put the values into a data frame",
-    )
+    raise ParameterError("not-a-table/people", found=type(people).__name__)
 
 
 def _fingerprint(people: pa.Table) -> str:
@@ -293,68 +280,32 @@ def _query(by: Mapping[str, Sequence[Any]] | Sequence[str], schema: Schema | str
         query = Query(tuple(declared.variable(name) for name in by))
     else:
         names = [by] if isinstance(by, str) else [str(name) for name in by]
-        shown = ", ".join(f'"{name}": [...]' for name in names) or '"sex": ["f", "m"]'
         raise ParameterError(
-            "no-domain",
-            "the values that the variables can take are missing",
-            found=", ".join(names) or "no variables",
-            expected="a list of all values of each variable; Confide never reads it from the data, because the list "
-            "is public",
-            remedy=f"write by={{{shown}}} with all values of each, or name a schema",
+            "no-domain", names=", ".join(names), names_remedy=", ".join(f'"{name}": [...]' for name in names)
         )
     if query.cells > MOST_CELLS:
-        raise ParameterError(
-            "table-too-large",
-            "the table has too many cells",
-            found=f"{query.cells:,} cells",
-            expected=f"at most {MOST_CELLS:,}",
-            remedy="cross fewer variables, or use coarser ones",
-        )
+        raise ParameterError("table-too-large/many-cells", cells=query.cells, most_cells=MOST_CELLS)
     return query
 
 
 def _attribute(name: str, values: Sequence[Any]) -> Attribute:
     if isinstance(values, str) or not all(isinstance(value, int | str | np.integer) for value in values):
-        raise ParameterError(
-            "bad-domain",
-            f"the values of {name!r} are not a list of texts or whole numbers",
-            found=type(values).__name__,
-            expected='a list such as ["f", "m"], [1, 2, 3] or range(0, 100)',
-            remedy="list every value that can occur",
-        )
+        raise ParameterError("bad-domain", found=type(values).__name__, name=name)
     if name in ("count", "margin"):
-        raise ParameterError(
-            "reserved-name",
-            f"a variable cannot be called {name!r}: the counts have a column of that name",
-            found=name,
-            expected="another name",
-            remedy="rename the column",
-        )
+        raise ParameterError("reserved-name/counts", found=name, name=name)
     codes = [value if isinstance(value, str) else int(value) for value in values]
     return Attribute(name, name, tuple(Level(code, str(code)) for code in codes))
 
 
 def _complete(query: Query) -> None:
     if not query.is_complete:
-        raise ParameterError(
-            "incomplete-recode",
-            "a recode leaves levels out, so a table and its margins would not agree",
-            found=query.name,
-            expected="recodes that put every level into a group",
-            remedy="add a group for the rest to the schema",
-        )
+        raise ParameterError("incomplete-recode/leaves-levels-out", found=query.name)
 
 
 def _plan(query: Query, rho: Exact | None, epsilon: Exact | None, neighbours: Neighbours, margins: str) -> Plan:
     """The measurements and their price; equal parts of the budget where margins are measured too."""
     if (rho is None) == (epsilon is None):
-        raise ParameterError(
-            "budget",
-            "a table has one budget",
-            found="none" if rho is None else "both rho and epsilon",
-            expected="rho, or epsilon",
-            remedy='write rho="1/2", for instance',
-        )
+        raise ParameterError("budget", with_rho=rho is not None)
     definition = Definition.ZCDP if rho is not None else Definition.PURE
     queries = list(query.margins()) if margins == "all" else [query]
     if margins == "all":
@@ -377,13 +328,7 @@ def _require_no_total(query: Query) -> None:
     """Raises where a level is called as totals are: two rows could not be told apart."""
     for variable in query.variables:
         if any(as_read(label).casefold() == TOTAL_LABEL for label in variable.labels):
-            raise ParameterError(
-                "reserved-name",
-                f"a level of {variable.name!r} is called as a total is, and there are totals",
-                found=repr(TOTAL_LABEL),
-                expected="levels that are called otherwise",
-                remedy='rename the level, or write margins="none"',
-            )
+            raise ParameterError("reserved-name/level", found=repr(TOTAL_LABEL), variable=variable.name)
 
 
 def _require_alike(plan: Plan, account: Account) -> None:
@@ -391,11 +336,7 @@ def _require_alike(plan: Plan, account: Account) -> None:
     kept, asked = (account.definition, account.neighbours), (plan.definition.value, plan.neighbours.value)
     if kept != asked:
         raise ParameterError(
-            "ledger-definition",
-            f"the ledger of {account.data_set!r} counts another loss than this table would cost",
-            found=", ".join(asked),
-            expected=", ".join(kept),
-            remedy="give the budget as the ledger counts it, or name another ledger; nothing was spent",
+            "ledger-definition/loss", found=", ".join(asked), data_set=account.data_set, kept=", ".join(kept)
         )
 
 
@@ -410,12 +351,10 @@ def _cells(people: pa.Table, query: Query) -> Integers:
 def _codes(people: pa.Table, attribute: Attribute) -> Integers:
     if attribute.name not in people.column_names:
         raise InputError(
-            "missing-column",
-            f"the table has no column {attribute.name!r}",
+            "missing-column/table",
             where=Place(column=attribute.name),
             found=", ".join(people.column_names),
-            expected=attribute.name,
-            remedy="correct the name, or rename the column",
+            attribute=attribute.name,
         )
     column = people.column(attribute.name)
     if pa.types.is_dictionary(column.type):
@@ -429,11 +368,11 @@ def _codes(people: pa.Table, attribute: Attribute) -> Integers:
         first = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
         raise InputError(
             "value-not-in-domain",
-            f"{codes.null_count:,} values of {attribute.name!r} are not among those that were declared",
             where=Place(row=first + 1, column=attribute.name),
             found=CONFIDENTIAL,
-            expected=attribute.describe_codes(),
-            remedy="declare every value that can occur, or correct the data; nothing was spent",
+            null_count=codes.null_count,
+            attribute=attribute.name,
+            describe_codes=attribute.describe_codes(),
         )
     return np.asarray(codes.to_numpy(), np.int64)
 
@@ -572,13 +511,7 @@ def protect(
     elif method == "swapping":
         counts, statement = _swapped(table, query, blocks, settings, insecure_key, schema)
     else:
-        raise ParameterError(
-            "no-method",
-            "there is no such method",
-            found=repr(method),
-            expected="cellkey, suppression or swapping; for differential privacy, confide.tabulate",
-            remedy="name one of them",
-        )
+        raise ParameterError("no-method", found=repr(method))
     return ProtectedTable(counts, method, statement)
 
 
@@ -597,14 +530,7 @@ def _ptable(D: int, V: Exact, js: int, shuffle: str) -> PTable:
     try:
         part = CellKeyPart(shuffle=shuffle)
     except ValidationError:
-        raise ParameterError(
-            "bad-shuffle",
-            "there is no such order of a perturbation table",
-            Place(path="shuffle"),
-            found=f"a text of {len(str(shuffle))} characters",
-            expected="derived, 64 hexadecimal digits, or none",
-            remedy="correct shuffle",
-        ) from None
+        raise ParameterError("bad-shuffle", where=Place(path="shuffle"), shuffle=len(str(shuffle))) from None
     return shuffled(generate(settings).table(), part)
 
 
@@ -622,12 +548,7 @@ def _perturbed(people: pa.Table, query: Query, ptable: PTable, record_key: str) 
 def _record_keys(people: pa.Table, column: str, modulus: int) -> Integers:
     if column not in people.column_names:
         raise InputError(
-            "missing-column",
-            f"the table has no column {column!r} of record keys",
-            where=Place(column=column),
-            found=", ".join(people.column_names),
-            expected="a key for each record, drawn once for ever",
-            remedy="draw keys with confide.give_record_keys, and keep them with the records",
+            "missing-column/record", where=Place(column=column), found=", ".join(people.column_names), column=column
         )
     values = people.column(column)
     if not pa.types.is_integer(values.type) or values.null_count:
@@ -635,14 +556,7 @@ def _record_keys(people: pa.Table, column: str, modulus: int) -> Integers:
     else:
         keys = values.to_numpy().astype(np.int64)
     if len(keys) and not (keys.min() >= 0 and keys.max() < modulus):
-        raise InputError(
-            "bad-record-keys",
-            "record keys are whole numbers, none missing",
-            where=Place(column=column),
-            found=CONFIDENTIAL,
-            expected=f"from 0 to below {modulus:,}",
-            remedy="draw keys with confide.give_record_keys",
-        )
+        raise InputError("bad-record-keys", where=Place(column=column), found=CONFIDENTIAL, modulus=modulus)
     return keys
 
 
@@ -668,13 +582,7 @@ def _swapped(
     schema: Schema | str | Path | None,
 ) -> tuple[pa.Table, str]:
     if blocks is None:
-        raise ParameterError(
-            "no-blocks",
-            "swapping needs the table of blocks",
-            found="nothing",
-            expected="a row for each block, with its unit on every level above",
-            remedy="give it as blocks=",
-        )
+        raise ParameterError("no-blocks/swapping")
     key = ReleaseKey.from_system() if insecure_key is None else ReleaseKey.choose(insecure_key)
     chosen = load_settings(settings) if isinstance(settings, str) else settings
     records = swap_records(people, _arrow(blocks), chosen, key, schema=schema)

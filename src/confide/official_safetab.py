@@ -82,14 +82,7 @@ def settings_of(path: Path) -> SafeTabSettings:
         return read_config(path).settings
     loaded = api.load(path)
     if not isinstance(loaded.spec, SafeTabSpec):
-        raise SpecError(
-            "not-safetab",
-            "the spec is not one of SafeTab-P",
-            where=loaded.place("release", "mechanism"),
-            found=loaded.spec.release.mechanism,
-            expected="safetab",
-            remedy="name the spec of a SafeTab-P release, or a config.json",
-        )
+        raise SpecError("not-safetab", where=loaded.place("release", "mechanism"), found=loaded.spec.release.mechanism)
     return loaded.spec.settings
 
 
@@ -273,14 +266,7 @@ def _resumable(private: Path, spec: str) -> Path:
     if not path.exists():
         write_text(path, spec, mode=0o644)
     elif path.read_text(encoding="utf-8") != spec:
-        raise RunError(
-            "run-changed",
-            "an execution with other parameters was begun for this folder",
-            where=Place(file=str(path)),
-            found="another spec",
-            expected="the parameters it started with, to continue it",
-            remedy="name another output folder; or put the parameters back as they were",
-        )
+        raise RunError("run-changed/execution", where=Place(file=str(path)))
     return path
 
 
@@ -312,11 +298,4 @@ def _copy(release: Path, out: Path) -> None:
 
 
 def _there_already(path: Path) -> RunError:
-    return RunError(
-        "there-already",
-        "there is something already",
-        where=Place(file=str(path)),
-        found="files that are not ours to replace",
-        expected="a new or an empty folder",
-        remedy="name another folder, or remove this one yourself",
-    )
+    return RunError("there-already/ours", where=Place(file=str(path)))

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
-from confide.errors import ParameterError, Place
+from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
@@ -34,7 +34,6 @@ from confide.releases.folder import (
     MANIFEST,
     PUBLIC_FILE,
     SealedRelease,
-    not_a_release,
     require_package,
 )
 
@@ -184,13 +183,7 @@ class OpenedTable:
             chosen = chosen.filter(fits)
         if not chosen.num_rows:
             asked = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
-            raise ParameterError(
-                "no-rows",
-                f"the table {self.name!r} has no such rows",
-                found=asked,
-                expected="codes or labels that the table has; codebook.html lists them",
-                remedy="correct the choice",
-            )
+            raise ParameterError("no-rows/table", found=asked, name=self.name)
         return Rows(((self.name, chosen),))
 
     def _column(self, name: str) -> str:
@@ -198,13 +191,7 @@ class OpenedTable:
         plain = {"".join(c if c.isalnum() else "_" for c in each): each for each in names}
         if name in names or name in plain:
             return name if name in names else plain[name]
-        raise ParameterError(
-            "no-column",
-            f"the table {self.name!r} has no column {name!r}",
-            found=name,
-            expected="one of " + ", ".join(names),
-            remedy="correct the name",
-        )
+        raise ParameterError("no-column/correct", found=name, name=self.name, other_name=name, names=", ".join(names))
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {self.title}; {self._rows.num_rows:,} rows>"
@@ -219,13 +206,7 @@ class OpenedTables(Mapping[str, OpenedTable]):
 
     def __getitem__(self, name: str) -> OpenedTable:
         if name not in self._tables:
-            raise ParameterError(
-                "no-table",
-                f"the release has no table {name!r}",
-                found=name,
-                expected="one of " + ", ".join(self._tables),
-                remedy="correct the name",
-            )
+            raise ParameterError("no-table/release", found=name, name=name, tables=", ".join(self._tables))
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -400,13 +381,7 @@ class Release(SealedRelease):
                     for draw in self.noise.draws(name, row):
                         yield coefficient, draw
                 except LookupError:
-                    raise ParameterError(
-                        "no-such-row",
-                        f"a row is not in the table {name!r}",
-                        found="a row with other codes, or without a column that says which cell it is",
-                        expected="rows of the table, with all its columns",
-                        remedy="choose rows with .rows(...), or filter the data frame without dropping columns",
-                    ) from None
+                    raise ParameterError("no-such-row", name=name) from None
 
     def _chosen(self, rows: Any, table: str | None) -> Rows:
         if isinstance(rows, Rows):
@@ -417,13 +392,7 @@ class Release(SealedRelease):
             return Rows(tuple(part for each in rows for part in each.parts))
         name = table or (next(iter(self.tables)) if len(self.tables) == 1 else None)
         if name is None:
-            raise ParameterError(
-                "which-table",
-                "the release has several tables, and nothing says which one the rows come from",
-                found="rows without the name of a table",
-                expected="one of " + ", ".join(self.tables),
-                remedy='add table="..."; or choose rows with release.tables["..."].rows(...)',
-            )
+            raise ParameterError("which-table", tables=", ".join(self.tables))
         return Rows(((name, _as_arrow(rows)),))
 
 
@@ -444,8 +413,9 @@ def open_release(folder: str | Path) -> Release:
         list(release.tables)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # Whatever somebody else wrote into a manifest is theirs to mend: say so, instead of stumbling over it.
-        found, expected = f"another content ({type(error).__name__})", "the manifest as Confide wrote it"
-        raise not_a_release(path / MANIFEST, "the manifest does not describe a release", found, expected) from None
+        raise ReleaseError(
+            "not-a-release/manifest", where=Place(file=str(path / MANIFEST)), name=type(error).__name__
+        ) from None
     return release
 
 
@@ -476,25 +446,13 @@ def write_explore(release: str | Path, file: str | Path) -> ExploreFile:
     """
     opened, into = open_release(release), Path(file)
     if into.resolve().is_relative_to(opened.folder.resolve()):
-        raise ParameterError(
-            "into-release",
-            "the page would lie in the release, which is sealed",
-            where=Place(path="--out"),
-            found=str(file),
-            expected="a file outside the release folder",
-            remedy="choose another place",
-        )
+        raise ParameterError("into-release", where=Place(path="--out"), found=str(file))
     page = opened.page()
     try:
         write_text(into, page.text, mode=PUBLIC_FILE)
     except OSError as error:
         raise ParameterError(
-            "explore-file",
-            "the page cannot be written there",
-            where=Place(path="--out"),
-            found=error.strerror or type(error).__name__,
-            expected="a file in a folder that can be written to",
-            remedy="choose another place",
+            "explore-file", where=Place(path="--out"), found=error.strerror or type(error).__name__
         ) from None
     return ExploreFile(into, len(page.text.encode()), page.rows, page.left_out)
 
@@ -541,13 +499,7 @@ def _figure(name: str, rows: pa.Table) -> str:
     for each in ("count", "value", "COUNT"):
         if each in rows.column_names:
             return each
-    raise ParameterError(
-        "no-figure",
-        f"the table {name!r} has no column of figures that could be added",
-        found=", ".join(rows.column_names[:12]),
-        expected="a column count or value",
-        remedy="add the columns with pandas, polars or R",
-    )
+    raise ParameterError("no-figure", found=", ".join(rows.column_names[:12]), name=name)
 
 
 def _as_arrow(rows: Any) -> pa.Table:
@@ -559,10 +511,4 @@ def _as_arrow(rows: Any) -> pa.Table:
         return pa.table(rows)
     if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
         return pa.Table.from_pylist(rows)
-    raise ParameterError(
-        "not-a-table",
-        "this is not a set of rows",
-        found=type(rows).__name__,
-        expected="rows of a table in pandas, polars or Arrow, or what .rows(...) chose",
-        remedy='choose rows with release.tables["..."].rows(...)',
-    )
+    raise ParameterError("not-a-table/set", found=type(rows).__name__)

@@ -31,7 +31,7 @@ from confide.privacy import price
 from confide.releases import abilities
 from confide.releases import check as checking
 from confide.releases import run as running
-from confide.releases.draft import relocated_values, there_already, toml_text
+from confide.releases.draft import relocated_values, toml_text
 from confide.releases.folder import REHEARSAL
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism
@@ -159,7 +159,7 @@ def rehearse(
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
     for option, number in (("--persons", persons), ("--expected", expected)):
         if number is not None and not 1 <= number <= MOST_PERSONS:
-            raise _refused_number(option, number)
+            raise RunError("rehearsal-size", where=Place(path=option), number=number, most_persons=MOST_PERSONS)
     folder = Path(out) if out is not None else loaded.folder.with_name(f"{loaded.folder.name}-rehearsal")
     clock = _Clock(progress or Silent())
     with checking.throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
@@ -209,7 +209,9 @@ def _of_mechanism(mechanism: Mechanism[Any]) -> abilities.MadeUpRecords[Any]:
     why = "the mechanism does not say what its records are made of"
     if not mechanism.has_truth:
         why = "it reads measurements that are published, and no records; a run of it spends nothing"
-    raise abilities.not_rehearsed(mechanism, why)
+    raise RunError(
+        "no-rehearsal/spec-rehearsed-made", where=Place(path="release.mechanism"), why=why, mechanism=mechanism.name
+    )
 
 
 def _sized(engine: Engine, loaded: LoadedSpec, form: RecordForm, column: str | None) -> tuple[str, RecordForm]:
@@ -217,14 +219,7 @@ def _sized(engine: Engine, loaded: LoadedSpec, form: RecordForm, column: str | N
     source = find_source(loaded, "blocks")
     if form.block is None or not isinstance(source, Source):
         if column is not None:
-            raise ParameterError(
-                "no-sizes",
-                "--sizes needs blocks, and this spec has none",
-                where=Place(path="--sizes"),
-                found=column,
-                expected="a spec with a block table",
-                remedy="leave --sizes out",
-            )
+            raise ParameterError("no-sizes", where=Place(path="--sizes"), found=column)
         return "", form
     named, by_code = block_sizes(engine, source, form, column)
     return (named, form.sized(by_code)) if named and sum(by_code.values()) else ("", form)
@@ -273,7 +268,7 @@ def _clear(folder: Path) -> None:
         return
     mark = folder / MARK
     if folder.is_symlink() or not mark.is_file() or REHEARSAL not in mark.read_text(encoding="utf-8", errors="replace"):
-        raise there_already(folder, "a file, or a folder that is no rehearsal's,")
+        raise RunError("there-already/folder", where=Place(file=str(folder)))
     shutil.rmtree(folder)
 
 
@@ -302,14 +297,3 @@ class _Clock:
 
     def note(self, text: str) -> None:
         self._shown.note(text)
-
-
-def _refused_number(option: str, number: int) -> RunError:
-    return RunError(
-        "rehearsal-size",
-        "the number of records of a rehearsal is out of range",
-        where=Place(path=option),
-        found=f"{number:,}",
-        expected=f"from 1 to {MOST_PERSONS:,}",
-        remedy="give another number, or leave it out",
-    )

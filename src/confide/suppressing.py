@@ -25,7 +25,7 @@ from confide.mechanisms.suppression.given.draft import (
 from confide.mechanisms.suppression.given.problem import REASONS
 from confide.mechanisms.suppression.given.tables import describe_given
 from confide.mechanisms.suppression.suppress import Method, Zeros
-from confide.releases.draft import SPEC, there_already
+from confide.releases.draft import SPEC
 from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
 from confide.releases.verify import Verification
@@ -132,18 +132,16 @@ def suppress(
     keys |= {"keep": list(keep)} if keep else {}
     for path in files:
         if not path.exists():
-            what, place = "there is no such file", Place(file=str(path))
-            raise ParameterError("no-such-file", what, place, "nothing", "a table of cells", "correct the path")
+            _what, place = "there is no such file", Place(file=str(path))
+            raise ParameterError("no-such-file/nothing", where=place)
         if path.suffix.lower() == ".jj":
-            what, place = "a problem in the exchange format has no variables to publish", Place(file=str(path))
-            remedy = "give the table that it was made from; `confide audit suppression` judges a solved problem"
-            raise ParameterError("argus-file", what, place, ".jj", "a table of cells", remedy)
+            _what, place = "a problem in the exchange format has no variables to publish", Place(file=str(path))
+            raise ParameterError("argus-file/problem", where=place)
     texts: dict[str, str] = {}
     if len(files) == 1 and is_description(files[0]):
         if value is not None or total or hierarchy or missing or ignore:
-            what, place = "the description says what the columns are", Place(file=str(files[0]))
-            expected = "no --value, --total, --hierarchy, --missing or --ignore"
-            raise ParameterError("table-description", what, place, "both", expected, "change the description")
+            _what, place = "the description says what the columns are", Place(file=str(files[0]))
+            raise ParameterError("table-description/columns", where=place)
         described = Path(_relative(files[0], folder)).as_posix()
         read = [describe_given(files[0])]
     else:
@@ -189,15 +187,14 @@ def _write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     for name, text in texts.items():
         path = folder / name
         if path.exists() and path.read_text(encoding="utf-8") != text + "\n":
-            raise there_already(path, "another release")
+            raise RunError("there-already/release", where=Place(file=str(path)))
     if Workspace(folder).confidential.exists() and not (folder / SPEC).exists():
-        raise there_already(folder, "a run of another spec")
+        raise RunError("there-already/run", where=Place(file=str(folder)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        what, remedy = "the folder cannot be made", "name another folder"
         found = error.strerror or type(error).__name__
-        raise RunError("unwritable", what, Place(file=str(folder)), found, "a folder of your own", remedy) from None
+        raise RunError("unwritable/folder", where=Place(file=str(folder)), found=found) from None
     new = [folder / name for name in texts if not (folder / name).exists()]
     for path in new:
         write_text(path, texts[path.name] + "\n")

@@ -101,11 +101,9 @@ def opened_board(spec: str | Path) -> OpenedBoard:
     if start is None:
         raise ParameterError(
             "no-board",
-            "there is nothing to choose for this spec on a board",
             where=Place(file=str(spec), path="release.mechanism"),
             found=loaded.spec.release.mechanism,
-            expected="one of " + ", ".join(tunable()),
-            remedy="edit the spec by hand, or take that of the run that reads the records",
+            tunable=", ".join(tunable()),
         )
     return OpenedBoard(loaded, start, start)
 
@@ -198,21 +196,12 @@ def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str],
     if find is None:
         raise ParameterError(
             "no-targets-here",
-            "no targets in words are known for this mechanism",
             where=Place(path="--target"),
             found=mechanism.name,
-            expected="one of " + ", ".join(TARGETS.among(api.MECHANISMS)),
-            remedy="move one row after the other: --move ENTRY=VALUE; `confide tune SPEC --json` lists `entries`",
+            mechanisms=", ".join(TARGETS.among(api.MECHANISMS)),
         )
     if beside:
-        raise ParameterError(
-            "targets-and-rows",
-            "parts of the budget follow from targets, or are set row by row",
-            where=Place(path="--target"),
-            found=", ".join(beside),
-            expected="--target with --total and --out, or the other options",
-            remedy="leave one of them out",
-        )
+        raise ParameterError("targets-and-rows", where=Place(path="--target"), found=", ".join(beside))
     wanted = {name: value for name, value in asked.items() if value is not None}
     unused = sorted(set(wanted) - set(signature(find).parameters))
     if unused:
@@ -222,14 +211,7 @@ def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str],
 
 def without_effect(loaded: LoadedSpec, options: str) -> ParameterError:
     """An option was given that this spec has no use for."""
-    return ParameterError(
-        "option-without-effect",
-        f"the mechanism {loaded.spec.release.mechanism} has no use for this option",
-        where=Place(path=options),
-        found="given",
-        expected="options that have an effect",
-        remedy="leave it out",
-    )
+    return ParameterError("option-without-effect", where=Place(path=options), mechanism=loaded.spec.release.mechanism)
 
 
 def tunable() -> tuple[str, ...]:
@@ -297,13 +279,7 @@ def parsed_choices(texts: Iterable[str]) -> Choices:
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not (equals and name.strip()) or name.strip() in choices:
-            raise ParameterError(
-                "not-a-choice",
-                "this is not a choice with its value, or it stands there twice",
-                found=text[:80],
-                expected="NAME=VALUE, such as margin:age-and-sex:county=12, each name once",
-                remedy="correct it",
-            )
+            raise ParameterError("not-a-choice", found=text[:80])
         choices[name.strip()] = value.strip()
     return choices
 
@@ -353,14 +329,7 @@ def write_tuned(board: OpenedBoard, into: Path) -> TunedSpec:
     tuned = board.tuned(name.removesuffix(".toml")) if fits else TunedValues({})
     others = [into.parent / each for each in tuned.files]
     if not fits or into.exists() or any(file.exists() for file in others):
-        raise ParameterError(
-            "spec-name",
-            "the spec cannot have this name",
-            where=Place(file=name[:80]),
-            found="a file that is there already" if fits else "another form, or another folder",
-            expected=f"a new name of letters, digits, dots and hyphens that ends in .toml, in {loaded.path.parent}",
-            remedy="choose another name",
-        )
+        raise ParameterError("spec-name", where=Place(file=name[:80]), fits=fits, parent=loaded.path.parent)
     head = f"# {loaded.path.name} with other choices, written by Confide. Comments are in that file.\n\n"
     text = head + toml_text(tuned.values)
     texts = {into.parent / each: make() for each, make in tuned.files.items()}

@@ -29,7 +29,7 @@ VAGUE = {"found", "told", "made", "left", "whole", "spread"}
 """Words that say how a value came about, or how much of it there is, where a name should say what it is."""
 VAGUE_FOR_A_REASON = {
     ("errors.py", "Finding", "found"): "the field of a finding: what stands there",
-    ("errors.py", "__init__", "found"): "the signature that a checker of types reads has no body to hand it on",
+    ("errors.py", "of", "found"): "the same field, which a text may say instead",
     ("documents/settings_file.py", "Problem", "found"): "the same field, before the file is known",
     ("releases/ledger/account.py", "Account", "left"): "a key of what `confide ledger` prints",
     ("lab/population/settings.py", "BlockSettings", "spread"): "a key of the settings of a population",

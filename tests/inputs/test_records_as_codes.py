@@ -110,10 +110,10 @@ def test_one_scan_counts_rows_and_rules(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_rows_are_named_and_values_are_not(tmp_path: Path) -> None:
-    finding = bad_record(source(tmp_path), "age", "a rule", "another", [1200, 1300], code="own", remedy="do it")
-    assert finding.what == "a rule (the first such rows: 1,200, 1,300)"
-    assert (finding.code, finding.where.column, finding.where.row) == ("own", "years", 1200)
-    assert (finding.found, finding.expected, finding.remedy) == (CONFIDENTIAL, "another", "do it")
+    finding = bad_record("bad-record/weight", source(tmp_path), "age", [1200, 1300])
+    assert finding.what == "a weight is not positive (the first such rows: 1,200, 1,300)"
+    assert (finding.code, finding.where.column, finding.where.row) == ("bad-record", "years", 1200)
+    assert (finding.found, finding.expected) == (CONFIDENTIAL, "more than zero")
 
 
 def test_any_byte_of_the_records_changes_their_fingerprint(tmp_path: Path) -> None:

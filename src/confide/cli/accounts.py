@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from confide.cli.requests import Given, Way, command, requests
 from confide.cli.show import out, show_findings, table
+from confide.errors import ParameterError, Place
 from confide.exact import Exact, down, fraction_up, up
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
@@ -32,7 +33,6 @@ from confide.noise.fitting import (
 from confide.noise.ptables import Design, EpsilonDeltaReading, PTable
 from confide.noise.ptables.ptable_answer import (
     PTableAnswer,
-    bad_option,
     perturbation_table,
     perturbation_table_from,
 )
@@ -250,9 +250,9 @@ def _settings_or_a_file(values: dict[str, Any]) -> None:
         each.name for each in requests(perturbation_table) if values.get(each.name, each.default) != each.default
     ]
     if "path" not in values and not {"D", "V"} <= set(values):
-        raise bad_option("-D", "a table needs a largest noise and a variance", "both -D and -V, or --import")
+        raise ParameterError("bad-option/needs", where=Place(path="-D"))
     if "path" in values and not {"kind", "modify_at", "seed", "form", "out"} >= set(settings):
-        raise bad_option("--import", "a table that is read has its settings already", "--import with no settings")
+        raise ParameterError("bad-option/read", where=Place(path="--import"))
 
 
 def show_ptable(answer: PTableAnswer) -> None:
@@ -359,7 +359,7 @@ def _rows(option: str) -> Given:
 def _whole_numbers(option: str, text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
-        raise bad_option(option, "this is not a list of whole numbers", "whole numbers and commas, such as 1,3,5", text)
+        raise ParameterError("bad-option/list", where=Place(path=option), found=text[:40], option=option)
     return [int(part) for part in parts]
 
 

@@ -15,12 +15,12 @@ from confide import api
 from confide.cli import show
 from confide.cli.requests import Given, command
 from confide.cli.show import err, out, show_findings
+from confide.errors import ParameterError, Place
 from confide.mechanisms.cellkey import lookups
 from confide.mechanisms.cellkey.cellkey_answers import (
     AbsTableAnswer,
     RecordKeys,
     RequestedTable,
-    bad_option,
     give_record_keys,
     make_abs_table,
     table_on_request,
@@ -64,8 +64,7 @@ def _chosen(texts: Sequence[str]) -> dict[str, list[str]]:
     for text in texts:
         name, equals, label = text.partition("=")
         if not (name.strip() and equals and label.strip()):
-            expected = "a variable and a label, such as sex=female"
-            raise bad_option("--where", "this is not a filter", text, expected)
+            raise ParameterError("bad-option/filter", where=Place(path="--where"), found=text[:80])
         chosen.setdefault(name.strip(), []).append(label.strip())
     return chosen
 

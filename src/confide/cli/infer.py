@@ -126,8 +126,7 @@ def infer(
         _accuracy(source, folder, as_json=as_json)
         return
     if covariances and folder is None:
-        what, expected = "covariances are written into files", "--covariances with --out DIR"
-        raise ParameterError("bad-inference", what, Place(path="--covariances"), "no --out", expected, "add --out DIR")
+        raise ParameterError("bad-inference/covariances", where=Place(path="--covariances"))
     opened = open_source(source, totals=totals, replicates=replicates, spec=spec, study=study)
     given = [] if areas is None else read_areas(areas, opened.block_codes)
     answer = answer_of(
@@ -186,12 +185,7 @@ def _values(answer: Inference) -> dict[str, Any]:
     number = sum(kind.areas for kind in answer.kinds) * sum(query.cells for query in answer.queries)
     if number * len(answer.levels) > MOST_JSON:
         raise ParameterError(
-            "too-many-rows",
-            "so many rows are not printed",
-            Place(path="--json"),
-            f"{number * len(answer.levels):,} rows",
-            f"at most {MOST_JSON:,}",
-            "write them into files with --out, or ask for fewer queries or geographies",
+            "too-many-rows/printed", where=Place(path="--json"), number=number * len(answer.levels), most_json=MOST_JSON
         )
     return answer.as_dict()
 
@@ -199,12 +193,7 @@ def _values(answer: Inference) -> dict[str, Any]:
 def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, Any]]:
     if len(answer.kinds) != 1:
         raise ParameterError(
-            "bad-inference",
-            "it is not said of which kind the two areas are",
-            Place(path="--difference"),
-            ", ".join(kind.kind for kind in answer.kinds),
-            "one --geography",
-            "name the kind of area",
+            "bad-inference/two", where=Place(path="--difference"), found=", ".join(kind.kind for kind in answer.kinds)
         )
     return answer.difference_rows(answer.kinds[0], *codes)
 
@@ -380,8 +369,7 @@ def _draw(answer: Inference, folder: Path, geometry: list[str]) -> list[Path]:
         name, sign, file = text.partition("=")
         kinds = [kind for kind in answer.kinds if kind.kind == name]
         if not sign or not kinds:
-            what = "this is no geometry of a kind of area that is asked for"
-            raise ParameterError("geometry", what, Place(path="--geometry"), text, "KIND=FILE", "correct the option")
+            raise ParameterError("geometry/kind", where=Place(path="--geometry"), found=text)
         pictures[f"relative-margin-{name}.svg"] = lambda kind=kinds[0], file=file: margin_map(answer, kind, Path(file))
     return write(folder, pictures)
 

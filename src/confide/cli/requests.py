@@ -226,11 +226,10 @@ def _check_given(values: Mapping[str, Any], asked: Mapping[str, Request], own: M
         option = f"--{name.replace('_', '-')}"
         needed = [each for each in own.values() if each.needed]
         raise ParameterError(
-            "missing-option",
-            f"{option} is missing",
+            "missing-option/give",
             where=Place(path=option),
-            expected=" and ".join(f"--{each.name.replace('_', '-')}" for each in needed),
-            remedy=f"give {option}; confide COMMAND --help says what else there is",
+            replace=name.replace("_", "-"),
+            needed=" and ".join(f"--{each.name.replace('_', '-')}" for each in needed),
         )
 
 

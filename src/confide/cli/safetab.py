@@ -277,9 +277,6 @@ def _chance(probability: float) -> str:
     return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
 
 
-_FORM = "REGION_TYPE:ITERATION_LEVEL=NUMBER, such as STATE:2=2.134"
-
-
 def _levels(
     budget_texts: Sequence[str], target_texts: Sequence[str]
 ) -> tuple[dict[LevelKey, Fraction], dict[LevelKey, int]]:
@@ -295,7 +292,17 @@ def _levels(
                 findings += error.findings
                 continue
             if key in budgets or key in targets:
-                findings.append(_twice(key, option, has_target=key in targets))
+                findings.append(
+                    Finding.of(
+                        "budget-and-target/level-determines"
+                        if (key in targets) is not (option == "moe")
+                        else "level-twice/budget",
+                        where=Place(path=f"--{option}"),
+                        both=(key in targets) is not (option == "moe"),
+                        key=key[0],
+                        key_found=key[1],
+                    )
+                )
             elif option == "level":
                 budgets[key] = number
             else:
@@ -312,26 +319,9 @@ def _parsed(option: str, text: str) -> tuple[LevelKey, Fraction]:
     value = exact(number, f"--{option} {name[:40]}") if equals and colon and numbered else None
     if value is None or (option == "moe" and value.denominator != 1):
         raise ParameterError(
-            "not-a-level",
-            "this is not a level with a number",
-            where=Place(path=f"--{option}"),
-            found=text[:60],
-            expected=_FORM if option == "level" else "REGION_TYPE:ITERATION_LEVEL=PERSONS, such as STATE:2=3",
-            remedy=f"correct --{option}",
+            "not-a-level", where=Place(path=f"--{option}"), found=text[:60], is_level=option == "level", option=option
         )
     return (region_type.upper(), int(iteration_level)), value
-
-
-def _twice(key: LevelKey, option: str, *, has_target: bool) -> Finding:
-    both = has_target is not (option == "moe")
-    return Finding(
-        code="budget-and-target" if both else "level-twice",
-        what="a level has both a budget and a target margin" if both else "a level is given twice",
-        where=Place(path=f"--{option}"),
-        found=f"{key[0]}:{key[1]}",
-        expected="a budget or a target for each level, once; each determines the other",
-        remedy="leave one of them out",
-    )
 
 
 def _by_level(values: dict[str, Any]) -> None:

@@ -132,27 +132,17 @@ Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Writ
 def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
     """Draws pictures into a folder, each in a file of its name; none is drawn where the extra ``plots`` is missing."""
     if not charts.available():
-        raise ParameterError(
-            "no-plots",
-            "a package that draws pictures is not installed",
-            where=Place(path="--plots"),
-            found="no vl-convert-python",
-            expected="the extra `plots`",
-            remedy='install it with pip install "confide[plots]", or leave out --plots',
-        )
+        raise ParameterError("no-plots/package-draws-pictures", where=Place(path="--plots"))
     drawn = {folder / f"{name.removesuffix('.svg')}.svg": picture().svg() for name, picture in pictures.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in drawn.items():
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
         raise ParameterError(
             "plots-folder",
-            "the pictures cannot be written there",
             where=Place(path="--plots"),
-            found=found,
-            expected="a folder that can be written to",
-            remedy="choose another folder",
+            strerror=None if folder.is_file() else error.strerror or type(error).__name__,
+            is_file=folder.is_file(),
         ) from None
     return sorted(drawn)

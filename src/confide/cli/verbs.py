@@ -275,15 +275,7 @@ def ask_for_the_name(checked: Checked, name: str) -> None:
     except typer.Abort:
         typed = ""
     if typed.strip() != name:
-        raise RunError(
-            "not-confirmed",
-            "you did not type the name of the release, so nothing was charged and nothing was made",
-            where=Place(path="release.name"),
-            found="another answer" if typed.strip() else "no answer",
-            expected=f"the name {name}",
-            remedy="run it again and type the name; in a script, add --yes; to try it on made-up records first, use "
-            "confide rehearse",
-        )
+        raise RunError("not-confirmed/you-did-type", where=Place(path="release.name"), typed=typed.strip(), name=name)
 
 
 def run(

@@ -166,8 +166,7 @@ def _gathered(
             for each in error.findings
         ]
     except ValueError:
-        what = "this part of the schema is not of the right form"
-        problems.append(Problem(path, "schema", what, expected, "another form", SCHEMA.remedy))
+        problems.append(Problem.of(path, "schema/part", expected=expected, remedy=SCHEMA.remedy))
     return None
 
 
@@ -180,11 +179,11 @@ def _attribute(name: str, part: AttributePart, file: SchemaFile) -> Attribute:
         code_of_missing = next((level.code for level in levels if level.label == missing.label), missing.code)
         if missing.code not in (None, code_of_missing):
             raise SpecError(
-                "schema-attribute",
-                f"attribute {name!r} has another code for {missing.label!r} among its levels",
+                "schema-attribute/another",
                 found=repr(missing.code),
-                expected=repr(code_of_missing),
-                remedy="leave the code out of missing, or take another label",
+                name=name,
+                missing_label=missing.label,
+                code_of_missing=code_of_missing,
             )
         code_of_missing = _code_of_missing(levels) if code_of_missing is None else code_of_missing
         if all(level.label != missing.label for level in levels):
@@ -214,10 +213,10 @@ def _not_a_code(name: str, label: str, levels: tuple[Level, ...]) -> None:
         return
     raise SpecError(
         "missing-is-a-code",
-        f"missing of the attribute {name!r} is the label of a level, and this is the code of one",
         found=repr(label),
-        expected=f"a label: that of the level, {meant.label!r}, or a new one",
-        remedy=f"write missing = {json.dumps(meant.label, ensure_ascii=False)} if missing answers belong there",
+        name=name,
+        meant_label=meant.label,
+        meant_label_remedy=json.dumps(meant.label, ensure_ascii=False),
     )
 
 

@@ -69,9 +69,15 @@ class Problem:
     path: KeyPath
     code: str
     what: str
-    expected: str
+    expected: str | None
     found: str | None = None
-    remedy: str = "correct the spec"
+    remedy: str | None = "correct the spec"
+
+    @classmethod
+    def of(cls, path: KeyPath, key: str, /, found: str | None = None, **facts: object) -> Problem:
+        """A problem with the texts of a key (:meth:`confide.errors.Finding.of`)."""
+        finding = Finding.of(key, found=found, **facts)  # type: ignore[arg-type]  # facts have names of their own
+        return cls(path, finding.code, finding.what, finding.expected, finding.found, finding.remedy)
 
 
 @dataclass(frozen=True)
@@ -213,10 +219,12 @@ class Document:
     def _more(self, number: int) -> list[Finding]:
         if number <= MOST_FINDINGS:
             return []
-        what = f"{number - MOST_FINDINGS:,} further findings are not shown"
-        where, expected = Place(file=self.file), f"a {self.kind.name} without"
-        remedy = "correct the first ones and check again"
-        return [Finding("more-findings", what, where, f"{number:,} findings", expected, remedy)]
+        where = Place(file=self.file)
+        return [
+            Finding.of(
+                "more-findings", where=where, number=number - MOST_FINDINGS, number_found=number, kind=self.kind.name
+            )
+        ]
 
 
 @dataclass(frozen=True)

@@ -339,12 +339,7 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
     try:
         return answer()
     except duckdb.OutOfMemoryException:
-        problem = RunError(
-            "out-of-memory",
-            "counting does not fit into the memory limit, and the disk has no space for intermediate results",
-            expected="space for intermediate results",
-            remedy="free disk space in the run's folder, or raise --memory",
-        )
+        problem = RunError("out-of-memory/limit")
     except duckdb.Error as error:
         full = no_room(str(error)) if isinstance(error, duckdb.IOException) else None
         listed = list(sources)

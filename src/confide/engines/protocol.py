@@ -233,14 +233,7 @@ def unreadable(sources: Iterable[Source | Path], by: str, line: int | None = Non
     listed = list(sources)
     of_the_user = [source.file for source in listed if isinstance(source, Source)]
     files = ", ".join(of_the_user or [path.name for path in listed if isinstance(path, Path)])
-    return Finding(
-        code="unreadable",
-        what="the file cannot be read",
-        where=Place(file=files, line=line),
-        found=f"a damaged file, or another layout ({by})",
-        expected="a whole Parquet file, or a CSV in UTF-8 with as many values in every row as in the first line",
-        remedy="check that the file is complete and has the format that the spec says; if not, write it again",
-    )
+    return Finding.of("unreadable/file-read", where=Place(file=files, line=line), by=by)
 
 
 def no_room(message: str) -> OSError | None:
@@ -251,14 +244,7 @@ def no_room(message: str) -> OSError | None:
 
 def bad_memory(memory: str) -> ParameterError:
     """The error for an amount of memory that cannot be understood."""
-    return ParameterError(
-        "memory",
-        "this is not an amount of memory that Confide understands",
-        where=Place(path="--memory"),
-        found=repr(memory[:40]),
-        expected="a number with a unit, such as 4GiB or 800MB",
-        remedy="correct --memory",
-    )
+    return ParameterError("memory", where=Place(path="--memory"), found=repr(memory[:40]))
 
 
 # Mapping a pure function over groups of rows, in this process or in a pool of processes.
@@ -363,14 +349,7 @@ def map_groups(
 
 
 def worker_died() -> RunError:
-    return RunError(
-        "worker-died",
-        "another program stopped one of the worker processes",
-        found="a process that stopped",
-        expected="worker processes that finish their part",
-        remedy="usually the memory was full: run again with fewer --processes, and the run continues; in a Python "
-        'script, call Confide under `if __name__ == "__main__":`, because worker processes import the script',
-    )
+    return RunError("worker-died")
 
 
 def _map_one(function: GroupFunction, rows: Path, key: str, group: int, file: Path) -> None:

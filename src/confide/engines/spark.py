@@ -103,7 +103,7 @@ def _translated(pieces: Sequence[str]) -> Iterator[str]:
             yield f"ARRAY<{_type(word)}>"
             at += 2
         elif word in _REFUSED or piece == "[" or [*pieces[at : at + 2]] == ["/", "/"]:
-            raise _not_common(piece)
+            raise ParameterError("spark-dialect/part", found=repr(piece[:20]))
         else:
             yield _type(piece)
         at += 1
@@ -120,7 +120,7 @@ def _closing(pieces: Sequence[str], at: int) -> int:
         depth += (pieces[place] == _OPEN) - (pieces[place] == _CLOSE)
         if pieces[place] == _CLOSE and depth == 0:
             return place
-    raise _not_common("a bracket that is not closed")
+    raise ParameterError("spark-dialect/part", found=repr("a bracket that is no"))
 
 
 def _try_cast(pieces: Sequence[str]) -> str:
@@ -182,16 +182,6 @@ def _nulls_last(pieces: Sequence[str]) -> Iterator[str]:
 
 def _word_before(pieces: Sequence[str], at: int) -> str:
     return next((piece.upper() for piece in reversed(pieces[:at]) if not piece.isspace()), "")
-
-
-def _not_common(piece: str) -> ParameterError:
-    return ParameterError(
-        "spark-dialect",
-        "a query of this mechanism is not in the part of SQL that both engines understand",
-        found=repr(piece[:20]),
-        expected="SQL as docs/concepts/engines.md has it",
-        remedy="run with --engine local; this is a gap in Confide and worth reporting",
-    )
 
 
 _WHOLE = r"\A[\t\n\f\r ]*[+-]?[0-9]{1,18}[\t\n\f\r ]*\z"
@@ -495,12 +485,6 @@ def _pickled(error: Exception) -> bytes:
         text = pickle.dumps(error)
         pickle.loads(text)  # noqa: S301
     except Exception:  # noqa: BLE001 - an error that cannot travel is told by its kind alone
-        finding = Finding(
-            code="group-failed",
-            what="a part of the run failed",
-            found=type(error).__name__,
-            expected="a part that gives its rows",
-            remedy="run with --engine local, which says more",
-        )
+        finding = Finding.of("group-failed", found=type(error).__name__)
         return pickle.dumps(RunError(finding))
     return text

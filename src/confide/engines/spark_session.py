@@ -115,16 +115,7 @@ def require_private(context: Any) -> None:
         return
     off = [" or ".join(names) for names in _PRIVATE if not any(_is_on(conf.get(name)) for name in names)]
     if off:
-        raise ParameterError(
-            "spark-open-wire",
-            "this cluster would send confidential rows in plain text, or to whoever asks; nothing was spent",
-            where=Place(path="--spark-master"),
-            found=f"{master}, without {', '.join(off)}",
-            expected="a cluster with authentication and with encryption of all that its machines send each other",
-            remedy="set spark.authenticate, spark.authenticate.secret and spark.network.crypto.enabled in "
-            "conf/spark-defaults.conf of the master, the workers and this machine (SPARK_CONF_DIR), as "
-            "docs/concepts/engines.md shows; or run with --engine local, which makes the same release",
-        )
+        raise ParameterError("spark-open-wire", where=Place(path="--spark-master"), master=master, off=", ".join(off))
 
 
 def _is_on(value: str | None) -> bool:
@@ -139,7 +130,7 @@ def _require_workers(context: Any, folder: Path) -> None:
     work = partial(_unlike_driver, __version__, str(folder))
     unlike = in_our_words(context, lambda: tasks.mapPartitions(work).collect(), [])
     if unlike:
-        raise RunError(_unlike_workers(unlike[0]))
+        raise RunError("spark-worker/workers-cluster-set", where=Place(path="--spark-master"), found=unlike[0])
 
 
 def _unlike_driver(version: str, folder: str, _: Iterable[int]) -> Iterator[str]:
@@ -191,7 +182,7 @@ def _start(settings: dict[str, str]) -> Any:
         return _aside(begin, give_up)
     except (PySparkException, Py4JError, OSError):
         # What Spark says may name files and machines at length; ours is enough to begin with.
-        problem = _does_not_start(settings["spark.master"])
+        problem = RunError("spark-start", where=Place(path="--spark-master"), master=settings["spark.master"])
     if context is not None:
         context.stop()
     raise problem
@@ -277,42 +268,13 @@ def _check_installed() -> None:
     # What pyspark has to say about later versions of other packages is no matter of whoever makes a release.
     warnings.filterwarnings("ignore", "PySpark ", FutureWarning)
     if find_spec("pyspark") is None:
-        raise _missing("pyspark is not installed", "no package pyspark", "pip install 'confide[spark]'")
+        raise ParameterError("no-spark/pyspark", where=Place(path="--engine"))
     if not _has_java():
-        raise _missing("there is no Java", "no java on the path, no JAVA_HOME", "install Java 17 or 21")
-
-
-def _missing(what: str, found: str, install: str) -> ParameterError:
-    return ParameterError(
-        "no-spark",
-        f"the engine spark cannot be used here: {what}",
-        where=Place(path="--engine"),
-        found=found,
-        expected="pyspark 4 and Java 17 or later; both are left out of the usual installation, for their size",
-        remedy=f"{install}; or run with --engine local, which makes the same release",
-    )
+        raise ParameterError("no-spark/java", where=Place(path="--engine"))
 
 
 def _busy() -> ParameterError:
-    return ParameterError(
-        "spark-busy",
-        "this process already has a Spark context, and there can be only one",
-        where=Place(path="--engine"),
-        found="a context that Confide did not start",
-        expected="none; or its session, given to the engine: SparkEngine(scratch, session=...)",
-        remedy="stop that context, or give its session to the engine",
-    )
-
-
-def _does_not_start(master: str) -> RunError:
-    return RunError(
-        "spark-start",
-        "Spark does not start",
-        where=Place(path="--spark-master"),
-        found=f"no Spark at {master}",
-        expected="a master that answers, Java 17 or later, and room for the memory that is asked for",
-        remedy="try --engine spark without --spark-master; `spark-submit --version` says whether Spark itself runs",
-    )
+    return ParameterError("spark-busy", where=Place(path="--engine"))
 
 
 # What Spark reports, in our words. Its own may quote a value of the records, so they are never passed on.
@@ -341,7 +303,7 @@ def in_our_words(
     try:
         return _watched(context, answer, look)
     except AnalysisException:
-        problem = RunError(_not_understood())
+        problem = RunError("spark-dialect/understand-query-mechanism")
     except (PySparkException, Py4JJavaError) as error:
         problem = _failed(str(error), sources)
     except (Py4JError, ConnectionError):
@@ -368,7 +330,13 @@ def _watched(context: Any, answer: Callable[[], T], look: Callable[[str], object
         if alone or not context.statusTracker().getActiveJobsIds() or _executors(context):
             worked = time.monotonic()
         elif time.monotonic() - worked > patience:
-            raise RunError(_no_executor(context, patience))
+            raise RunError(
+                "spark-no-executor",
+                where=Place(path="--spark-master"),
+                seconds=patience,
+                memory=context.getConf().get("spark.executor.memory", "1g"),
+                waiting_time=_WAITING_TIME,
+            )
 
     return _aside(work, lambda: context.cancelJobGroup(group), watch)
 
@@ -407,70 +375,17 @@ def _executors(context: Any) -> int:
 
 def _failed(message: str, sources: Iterable[Source | Path]) -> ConfideError | OSError:
     if "OutOfMemoryError" in message or "SparkOutOfMemory" in message:
-        return RunError(
-            "out-of-memory",
-            "counting does not fit into the memory of Spark",
-            expected="room for the rows that each process has at hand",
-            remedy="raise --memory, or run with fewer --processes",
-        )
+        return RunError("out-of-memory/spark")
     if "ModuleNotFoundError" in message or "PYTHON_VERSION_MISMATCH" in message or "Cannot run program" in message:
-        return RunError(_unlike_workers("a worker with another Python, or without Confide or a package that it needs"))
+        return RunError("spark-worker/another", where=Place(path="--spark-master"))
     return no_room(message) or InputError(unreadable(sources, "Spark"))
 
 
 def unknown_type(source: Source | Path) -> InputError:
     """A file that DuckDB can read and Spark cannot, such as one with a column of times of day."""
-    return InputError(
-        "spark-type",
-        "the file has a column of a type that Spark does not have",
-        where=Place(file=source.file if isinstance(source, Source) else source.name),
-        found="a Parquet file that Spark cannot open",
-        expected="columns of texts and numbers",
-        remedy="write the file without that column, or run with --engine local",
-    )
-
-
-def _no_executor(context: Any, seconds: int) -> Finding:
-    memory = context.getConf().get("spark.executor.memory", "1g")
-    return Finding(
-        code="spark-no-executor",
-        what=f"for {seconds} seconds no worker of the cluster has taken up any work",
-        where=Place(path="--spark-master"),
-        found=f"no executor, of which each is asked for with {memory} of memory",
-        expected="workers with as much memory as --memory says, or more, that are not busy with other applications",
-        remedy="run again with a --memory that a worker has (the page of the master lists them), or when workers are "
-        f"free; where a cluster takes longer to begin an executor, raise {_WAITING_TIME}. The run continues",
-    )
-
-
-def _unlike_workers(found: str) -> Finding:
-    return Finding(
-        code="spark-worker",
-        what="the workers of the cluster are not set up as this machine is",
-        where=Place(path="--spark-master"),
-        found=found,
-        expected="the same Python and Confide, and the run's folder under the same path, on every machine",
-        remedy="install the same environment on every worker under the same path, or set PYSPARK_PYTHON to it; put the "
-        "run's folder and the records where all see them, and for a check set TMPDIR to such a folder",
-    )
+    return InputError("spark-type", where=Place(file=source.file if isinstance(source, Source) else source.name))
 
 
 def gone() -> Finding:
     """Spark ended while it worked."""
-    return Finding(
-        code="spark-gone",
-        what="Spark ended in the middle of its work",
-        found="a connection that is closed",
-        expected="a Spark that lives until the run ends",
-        remedy="usually the memory was full: run again with more --memory or fewer --processes, and the run continues",
-    )
-
-
-def _not_understood() -> Finding:
-    return Finding(
-        code="spark-dialect",
-        what="Spark does not understand a query of this mechanism",
-        found="a query in another dialect, or a column that is not there",
-        expected="SQL that both engines understand",
-        remedy="run with --engine local; this is a gap in Confide and worth reporting",
-    )
+    return Finding.of("spark-gone")

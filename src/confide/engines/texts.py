@@ -64,25 +64,11 @@ def _opened(source: Source) -> Any:
     try:
         import openpyxl
     except ImportError:
-        raise RunError(
-            "no-openpyxl",
-            "openpyxl, which reads Excel files, is not installed",
-            where=Place(file=source.file),
-            found="no such module",
-            expected="the extra `excel`",
-            remedy="pip install 'confide[excel]'; or save the sheet as CSV in UTF-8",
-        ) from None
+        raise RunError("no-openpyxl", where=Place(file=source.file)) from None
     try:
         return _Closing(openpyxl.load_workbook(source.path, read_only=True, data_only=True))
     except (zipfile.BadZipFile, KeyError, ValueError, OSError):
-        bad = Finding(
-            "unreadable",
-            "the file is not a workbook that Confide can read",
-            Place(file=source.file),
-            "a damaged file, a password, or another format",
-            "an .xlsx file without a password",
-            "open it in Excel, and save it again as .xlsx without a password, or as CSV in UTF-8",
-        )
+        bad = Finding.of("unreadable/workbook", where=Place(file=source.file))
     raise InputError(bad)
 
 
@@ -122,23 +108,11 @@ def _which_sheet(source: Source, names: list[str]) -> Finding:
         what, found = "the workbook has several sheets, and none is named", f"the sheets {listed}"
     else:
         what, found = f"the workbook has no sheet {source.sheet!r}", f"the sheets {listed}"
-    remedy = f'name the sheet in the spec: [data] sheet = "{names[0] if names else "..."}"'
-    expected = "the name of one of its sheets"
-    return Finding(
-        "sheet", what, Place(file=source.file), found, expected, remedy + "; of the block table, block_sheet"
-    )
+    return Finding.of("sheet", where=Place(file=source.file), found=found, what=what, name=names[0] if names else None)
 
 
 def _beyond(source: Source, width: int) -> Finding:
-    return Finding(
-        "csv-header",
-        "a row has values in columns that have no name",
-        Place(file=source.file, line=1),
-        f"names for {width:,} columns, and values further right",
-        "a name for every column, in the first row",
-        "name every column in the first row, with no title above it and no merged cells; remove notes next to the "
-        "table",
-    )
+    return Finding.of("csv-header/row", where=Place(file=source.file, line=1), width=width)
 
 
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
@@ -265,17 +239,14 @@ def encoding_findings(sources: Iterator[Source]) -> Iterator[Finding]:
 
 
 def _bad_encoding(source: Source, guess: str) -> Finding:
-    instead = "another" if guess == source.encoding else guess
-    return Finding(
-        code="encoding",
-        what=f"the file is not text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
+    return Finding.of(
+        "encoding/file",
         where=Place(file=source.file),
-        found="bytes that are not valid in it" + ("" if instead == "another" else f", but are in {guess}"),
-        expected=f"text in {'UTF-8' if is_utf_8(source.encoding) else source.encoding}",
-        remedy=f'write [data] encoding = "{guess}" in the spec (for the block table only: block_encoding), '
-        "or save the file in UTF-8"
-        if instead != "another"
-        else "save the file in UTF-8",
+        encoding=None if is_utf_8(source.encoding) else source.encoding,
+        other_encoding=is_utf_8(source.encoding),
+        guess=guess,
+        is_another=("another" if guess == source.encoding else guess) == "another",
+        is_another_remedy=("another" if guess == source.encoding else guess) != "another",
     )
 
 
@@ -308,14 +279,12 @@ def uneven_row(source: Source, line: int) -> Finding | None:
         return None  # something else is wrong with it
     if values == columns:
         return None
-    return Finding(
-        code="unreadable",
-        what=f"a row has {'more' if values > columns else 'fewer'} values than there are columns",
+    return Finding.of(
+        "unreadable/row",
         where=Place(file=source.file, line=line),
-        found=f"{values:,}",
-        expected=f"{columns:,}, as in the first line",
-        remedy="write a value for every column, an empty one where there is none; "
-        "put double quotes around a value that contains the delimiter",
+        more=values > columns,
+        values=values,
+        columns=columns,
     )
 
 
@@ -390,25 +359,21 @@ def misread_header(source: Source, wanted: Collection[str], present: Collection[
     line = lines[0]
     below = [at for at, text in enumerate(lines[1:], start=2) if _has_names(text, source.delimiter, wanted)]
     if below:
-        return Finding(
-            code="csv-header",
-            what=f"the column names are in line {below[0]} instead of the first line",
+        return Finding.of(
+            "csv-header/column-line-instead",
             where=Place(file=source.file, line=below[0]),
-            found=f"{below[0] - 1} lines above the names, such as a title",
-            expected="the column names in the first line",
-            remedy="remove the lines above the names",
+            below=below[0],
+            below_found=below[0] - 1,
         )
     for delimiter in DELIMITERS:
         if delimiter != source.delimiter and _has_names(line, delimiter, wanted):
             return wrong_delimiter(source, delimiter)
     if not any(name in present for name in wanted) and any(re.fullmatch(r"[\d.,+-]+", name) for name in present):
-        return Finding(
-            code="csv-header",
-            what="the first line holds values instead of column names",
+        return Finding.of(
+            "csv-header/first-line-holds",
             where=Place(file=source.file, line=1),
-            found=f"{len(present):,} columns, and some of the names are numbers",
-            expected="a first line with the column names: " + ", ".join(wanted),
-            remedy="add a line with the column names above the first record",
+            present=len(present),
+            wanted=", ".join(wanted),
         )
     return None
 
@@ -420,15 +385,13 @@ def _has_names(line: str, delimiter: str, wanted: Collection[str]) -> bool:
 
 def wrong_delimiter(source: Source, instead: str) -> Finding:
     """The finding for a file whose values are parted by another character than the spec says."""
-    written = "\\t" if instead == "\t" else instead
-    return Finding(
-        code="wrong-delimiter",
-        what=f"the values in this file are separated by {DELIMITERS[instead]}",
+    return Finding.of(
+        "wrong-delimiter",
         where=Place(file=source.file, line=1),
-        found=f"a first line with {DELIMITERS[instead]}, which gives a single column if {source.delimiter!r} "
-        "separates the values",
-        expected=f"values separated by {source.delimiter!r}, as the spec says",
-        remedy=f'write [data] delimiter = "{written}" in the spec; for the block table only, write block_delimiter',
+        delimiter=DELIMITERS[instead],
+        source_delimiter=source.delimiter,
+        instead=instead,
+        is_x=instead == "\t",
     )
 
 
@@ -440,5 +403,10 @@ def _bad_header(
     remedy: str = "give each column its own name in the first line, without a title above it and without merged cells",
 ) -> InputError:
     return InputError(
-        "csv-header", what, where=Place(file=source.file, line=1), found=found, expected=expected, remedy=remedy
+        "csv-header/other",
+        where=Place(file=source.file, line=1),
+        found=found,
+        what=what,
+        expected=expected,
+        remedy=remedy,
     )

@@ -414,7 +414,7 @@ def clashes(prepared: Prepared) -> list[Finding]:
 
     result = linprog(cost, sp.vstack([upper, lower], format="csr"), limits, equations, right, method="highs")
     if result.x is None:
-        raise ConfideError("feasibility", "the linear program was not solved", found=str(result.message))
+        raise ConfideError("feasibility", found=str(result.message))
     given = result.x[count : count + rows.count] - result.x[count + rows.count :]
     if float(np.abs(given).max(initial=0.0)) <= TOLERANCE:
         return []
@@ -428,18 +428,17 @@ def _nowhere(prepared: Prepared) -> list[Finding]:
         return []
     empty = ~prepared.free.any(prepared.axis, keepdims=True) & (prepared.sums > 0)
     names = [f"cell {block}" if prepared.problem.parent is not None else "total" for block in np.flatnonzero(empty)]
-    what = "no child may hold this cell, and the parent has people in it"
-    remedy = "look at the structural zeros and at upper bounds of 0"
-    return [Finding("infeasible", what, Place(path=name), remedy=remedy) for name in names]
+    return [Finding.of("infeasible/child", where=Place(path=name)) for name in names]
 
 
 def _named(prepared: Prepared, row: int, given: float) -> Finding:
     name, group, child = prepared.rows.names[row]
     unit = "sum over children" if child < 0 else prepared.problem.child_name(child)
-    side = "upper" if given > 0 else "lower"
     limit = prepared.rows.high[row] if given > 0 else prepared.rows.low[row]
-    what = f"the {side} bound cannot be met together with the parent sums and the other bounds"
-    found = f"{limit + given:,.6g} at the least change" if given > 0 else f"{limit + given:,.6g} at the most"
-    expected = f"at {'most' if given > 0 else 'least'} {limit:,.6g}"
-    remedy = "look at the bounds of this group in all children, and at the structural zeros"
-    return Finding("infeasible", what, Place(path=f"{name}, group {group}, {unit}"), found, expected, remedy)
+    return Finding.of(
+        "infeasible/bound",
+        where=Place(path=f"{name}, group {group}, {unit}"),
+        more=given > 0,
+        limit=limit + given,
+        limit_expected=limit,
+    )

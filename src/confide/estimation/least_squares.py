@@ -314,10 +314,9 @@ def solve(problem: NodeProblem) -> tuple[Floats, SolveReport]:
 
 
 def _unmet(certificate: OptimalityCertificate) -> Finding:
-    what = "no method found a point that satisfies all constraints, though a linear program found none that clash"
-    remedy = "report the problem: this is a failure of the solvers, not of the input"
-    found, expected = f"a violation of {certificate.violation:.1e}", f"at most {certificate.limit:.1e}"
-    return Finding("unsolved", what, Place(path="estimation"), found, expected, remedy)
+    return Finding.of(
+        "unsolved", where=Place(path="estimation"), violation=certificate.violation, limit=certificate.limit
+    )
 
 
 def _chain(prepared: Prepared) -> list[tuple[SolveOutcome, Callable[[Prepared, Floats], Point]]]:

@@ -201,7 +201,7 @@ def probability_majority(
     array([0.775, 0.5  ])
     """
     if not 0 <= share <= 1:
-        raise _refused("this is no share", repr(share), "a number from 0 to 1")
+        raise ParameterError("bad-statement/share", found=repr(share))
     y, vy, c = (np.asarray(values, np.float64) for values in (base, base_variance, covariance))
     gap, sd = _difference(part, share * y, part_variance, share * share * vy, share * c)
     return _tail(gap, sd)
@@ -226,14 +226,14 @@ def single_level(level: float, statements: int) -> float:
     have other regions, Bonferroni's ``1 - (1 - level)/K`` holds without any condition (:func:`bonferroni_level`).
     """
     if statements < 1:
-        raise _refused("nothing is stated", str(statements), "at least one statement")
+        raise ParameterError("bad-statement/nothing", found=str(statements))
     return float(checked_level(level) ** (1 / statements))
 
 
 def bonferroni_level(level: float, statements: int) -> float:
     """1 - (1 - level)/K: the level of each of K statements of any kind that hold all at once."""
     if statements < 1:
-        raise _refused("nothing is stated", str(statements), "at least one statement")
+        raise ParameterError("bad-statement/nothing", found=str(statements))
     return 1 - (1 - checked_level(level)) / statements
 
 
@@ -283,11 +283,11 @@ def quantile_intervals(cells: ArrayLike, covariance: ArrayLike, share: float, le
     (1, 2)
     """
     if not 0 < share < 1:
-        raise _refused("this is no quantile", repr(share), "a number between 0 and 1")
+        raise ParameterError("bad-statement/quantile", found=repr(share))
     x, matrix = np.asarray(cells, np.float64), np.asarray(covariance, np.float64)
     levels = x.shape[-1]
     if matrix.shape[-2:] != (levels, levels):
-        raise _refused("the covariance is not that of the levels", str(matrix.shape), f"... x {levels} x {levels}")
+        raise ParameterError("bad-statement/levels", found=str(matrix.shape), levels=levels)
     rows = np.tril(np.ones((levels, levels))) - share
     sums = x @ rows.T
     variance = np.einsum("ai,...ij,aj->...a", rows, matrix, rows)
@@ -375,17 +375,11 @@ def _errors(covariance: Floats, draws: int) -> Floats:
 def _checked_covariance(covariance: ArrayLike) -> Floats:
     matrix = np.atleast_2d(np.asarray(covariance, np.float64))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-6):
-        raise _refused(
-            "this is no covariance", f"shape {matrix.shape}", "a symmetric matrix, one row for each estimate"
-        )
+        raise ParameterError("bad-statement/covariance", shape=matrix.shape)
     _check_variances(np.diagonal(matrix))
     return matrix
 
 
 def _check_variances(*variances: Floats) -> None:
     if any(not np.isfinite(values).all() or (values < 0).any() for values in variances):
-        raise _refused("a variance is no variance", "not finite, or below zero", "variances of zero or more")
-
-
-def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-statement", what, found=found, expected=expected, remedy="correct what is given")
+        raise ParameterError("bad-statement/variance")

@@ -28,17 +28,13 @@ from confide.errors import ParameterError, Place
 from confide.estimation.cell_law import CellLaw
 
 
-def _wrong(what: str, where: str, found: object, expected: str) -> ParameterError:
-    return ParameterError("node-problem", what, Place(path=where), str(found), expected)
-
-
 def _as_groups(groups: npt.ArrayLike, where: str) -> Integers:
     array = np.asarray(groups)
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
-        raise _wrong("group ids are one whole number for each cell", where, array.dtype, "a vector of integers")
+        raise ParameterError("node-problem/ids", where=Place(path=where), found=str(array.dtype))
     result = array.astype(np.int64)
     if result.size and result.min() < -1:
-        raise _wrong("a group id is below -1", where, int(result.min()), "0, 1, ..., or -1 for a cell in no group")
+        raise ParameterError("node-problem/id", where=Place(path=where), found=str(int(result.min())))
     return result
 
 
@@ -58,15 +54,21 @@ class MeasuredQuery:
         groups = _as_groups(self.groups, self.name)
         measured, weights = np.asarray(self.measured, np.float64), np.asarray(self.weights, np.float64)
         if measured.ndim != 2 or weights.shape != measured.shape[1:]:
-            shapes = f"{measured.shape} and {weights.shape}"
-            raise _wrong("measured values and weights do not fit", self.name, shapes, "(groups, children), (children,)")
+            raise ParameterError(
+                "node-problem/values", where=Place(path=self.name), shape=measured.shape, weights_shape=weights.shape
+            )
         if groups.size and groups.max() >= len(measured):
-            raise _wrong("a group has no measured value", self.name, int(groups.max()), f"less than {len(measured)}")
+            raise ParameterError(
+                "node-problem/group-measured-value",
+                where=Place(path=self.name),
+                found=str(int(groups.max())),
+                measured=len(measured),
+            )
         if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise _wrong("a weight is negative or not finite", self.name, "such a weight", "0 or more")
+            raise ParameterError("node-problem/weight", where=Place(path=self.name))
         measured = np.where(weights > 0, measured, 0.0)
         if not np.isfinite(measured).all():
-            raise _wrong("a measured value is not finite", self.name, "such a value", "a finite number")
+            raise ParameterError("node-problem/measured-value-finite", where=Place(path=self.name))
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "measured", measured)
         object.__setattr__(self, "weights", weights)
@@ -85,10 +87,14 @@ class GroupBounds:
         groups = _as_groups(self.groups, self.name)
         lower, upper = np.asarray(self.lower, np.float64), np.asarray(self.upper, np.float64)
         if lower.ndim != 2 or lower.shape != upper.shape or (groups.size and groups.max() >= len(lower)):
-            shapes = f"{lower.shape} and {upper.shape}"
-            raise _wrong("lower and upper bounds do not fit", self.name, shapes, "(groups, children), twice")
+            raise ParameterError(
+                "node-problem/lower-upper-bounds",
+                where=Place(path=self.name),
+                shape=lower.shape,
+                upper_shape=upper.shape,
+            )
         if np.isnan(lower).any() or np.isnan(upper).any():
-            raise _wrong("a bound is not a number", self.name, "nan", "a number, or infinity where there is none")
+            raise ParameterError("node-problem/bound", where=Place(path=self.name))
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -107,10 +113,11 @@ class ChildSums:
         members = _as_groups(self.members, self.name)
         lower, upper = np.asarray(self.lower, np.float64), np.asarray(self.upper, np.float64)
         if lower.ndim != 1 or lower.shape != upper.shape or (members.size and members.max() >= len(lower)):
-            shapes = f"{lower.shape} and {upper.shape}"
-            raise _wrong("lower and upper bounds do not fit", self.name, shapes, "(groups,), twice")
+            raise ParameterError(
+                "node-problem/groups", where=Place(path=self.name), shape=lower.shape, upper_shape=upper.shape
+            )
         if np.isnan(lower).any() or np.isnan(upper).any():
-            raise _wrong("a bound is not a number", self.name, "nan", "a number, or infinity where there is none")
+            raise ParameterError("node-problem/bound", where=Place(path=self.name))
         object.__setattr__(self, "members", members)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -133,39 +140,56 @@ class NodeProblem:
     def __post_init__(self) -> None:
         allowed = np.asarray(self.allowed, np.bool_)
         if allowed.ndim != 2 or allowed.shape[1] == 0:
-            raise _wrong("the mask is not a table", "allowed", allowed.shape, "(cells, children), at least one child")
+            raise ParameterError("node-problem/table", where=Place(path="allowed"), found=str(allowed.shape))
         cells, children = allowed.shape
         object.__setattr__(self, "allowed", allowed)
         if self.parent is None:
             if children != 1:
-                raise _wrong("a root has one unit", "parent", f"{children} units and no parent", "one unit")
+                raise ParameterError("node-problem/root", where=Place(path="parent"), children=children)
             if self.total is not None and self.total < 0:
-                raise _wrong("the total is negative", "total", self.total, "0 or more")
+                raise ParameterError("node-problem/total-negative", where=Place(path="total"), found=str(self.total))
         else:
             parent = np.asarray(self.parent)
             if parent.shape != (cells,) or not (np.issubdtype(parent.dtype, np.integer) or cells == 0):
-                raise _wrong("parent counts do not fit", "parent", parent.shape, f"{cells} whole numbers")
+                raise ParameterError(
+                    "node-problem/counts", where=Place(path="parent"), found=str(parent.shape), cells=cells
+                )
             if cells and parent.min() < 0:
-                raise _wrong("a parent count is negative", "parent", int(parent.min()), "0 or more")
+                raise ParameterError("node-problem/count", where=Place(path="parent"), found=str(int(parent.min())))
             if self.total is not None:
-                raise _wrong("a total is given beside the parent", "total", self.total, "a total at the root only")
+                raise ParameterError("node-problem/beside", where=Place(path="total"), found=str(self.total))
             object.__setattr__(self, "parent", parent.astype(np.int64))
         if self.children and len(self.children) != children:
-            raise _wrong("names of children do not fit", "children", len(self.children), f"{children} names")
+            raise ParameterError(
+                "node-problem/children", where=Place(path="children"), found=str(len(self.children)), children=children
+            )
         shapes = [(query.name, len(query.groups), query.measured.shape[1]) for query in self.queries]
         shapes += [(bound.name, len(bound.groups), bound.lower.shape[1]) for bound in self.bounds]
         for name, *shape in shapes:
             if shape != [cells, children]:
-                found = f"{shape[0]} cells, {shape[1]} children"
-                raise _wrong("the shape differs from the mask's", name, found, f"{cells} and {children}")
+                raise ParameterError(
+                    "node-problem/shape",
+                    where=Place(path=name),
+                    shape=shape[0],
+                    shape_found=shape[1],
+                    cells=cells,
+                    children=children,
+                )
         if self.law is not None and (self.queries or self.law.centre.shape != (cells, children)):
-            found = (
-                f"{len(self.queries)} queries, {self.law.centre.shape[0]} cells, {self.law.centre.shape[1]} children"
+            raise ParameterError(
+                "node-problem/law",
+                where=Place(path="law"),
+                queries=len(self.queries),
+                shape=self.law.centre.shape[0],
+                shape_found=self.law.centre.shape[1],
+                cells=cells,
+                children=children,
             )
-            raise _wrong("the law does not fit", "law", found, f"no queries, {cells} cells and {children} children")
         for sums in self.child_sums:
             if sums.members.shape != (children,):
-                raise _wrong("members do not fit", sums.name, len(sums.members), f"{children} children")
+                raise ParameterError(
+                    "node-problem/members", where=Place(path=sums.name), found=str(len(sums.members)), children=children
+                )
 
     @property
     def cells(self) -> int:

@@ -356,12 +356,8 @@ def _finding(problem: RoundingProblem, status: str) -> Finding:
     names += [f"the bounds of {partition.name!r}" for partition in problem.partitions if partition.bounded]
     names += ["cells that must be zero"] if problem.allowed is not None else []
     names += ["group totals"] if problem.group_totals is not None else []
-    return Finding(
+    return Finding.of(
         "rounding-infeasible" if status == "infeasible" else "rounding-failed",
-        "no whole counts keep all sums and bounds of the children of a geounit"
-        if status == "infeasible"
-        else "the rounding of the children of a geounit failed in every way there is",
-        found=f"constraints that clash, among: {', '.join(names)}",
-        expected="bounds of the children that add up to bounds of their parent",
-        remedy="check the constraints of the strategy against the frame: `confide check` names those that clash",
+        is_infeasible=status == "infeasible",
+        names=", ".join(names),
     )

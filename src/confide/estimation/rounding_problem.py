@@ -105,15 +105,15 @@ def crossings(partitions: Sequence[Partition]) -> list[Finding]:
             group, one, other = crossing
             swapped = _first_crossing(fine.groups, coarse.groups) is None
             findings.append(
-                Finding(
+                Finding.of(
                     "rounding-order" if swapped else "rounding-crossing",
-                    f"the rounding query {fine.name!r} does not refine {coarse.name!r}",
-                    Place(path="rounding queries"),
-                    found=f"group {group} of {fine.name!r} has cells in groups {one} and {other} of {coarse.name!r}",
-                    expected="queries from coarse to fine, each refining all before it",
-                    remedy=f"put {fine.name!r} before {coarse.name!r}"
-                    if swapped
-                    else f"leave out {fine.name!r} or {coarse.name!r}, or cross {fine.name!r} with {coarse.name!r}",
+                    where=Place(path="rounding queries"),
+                    fine=fine.name,
+                    coarse=coarse.name,
+                    group=group,
+                    one=one,
+                    other=other,
+                    swapped=swapped,
                 )
             )
     return findings
@@ -139,7 +139,7 @@ def _shape_findings(problem: RoundingProblem) -> list[Finding]:
 
     def expect(holds: bool, what: str, expected: str) -> None:
         if not holds:
-            wrong.append(Finding("rounding-problem", what, expected=expected))
+            wrong.append(Finding.of("rounding-problem", what=what, expected=expected))
 
     estimate = problem.estimate
     if estimate.ndim != 2 or estimate.dtype != np.float64:

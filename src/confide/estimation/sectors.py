@@ -506,10 +506,4 @@ MOST_CORE_CELLS = 1_024
 def check_core(sectors: Sectors) -> None:
     """Refuses a histogram with too many cells that are not alike."""
     if sectors.size > MOST_CORE_CELLS:
-        raise ParameterError(
-            "too-many-cells",
-            "the histogram has too many cells that are not alike",
-            found=f"{sectors.size:,} cells",
-            expected=f"at most {MOST_CORE_CELLS:,}, once attributes without recodes and zeros are set aside",
-            remedy="leave out recodes of attributes with many levels, or take a study with coarser groups",
-        )
+        raise ParameterError("too-many-cells/histogram-alike", size=sectors.size, most_core_cells=MOST_CORE_CELLS)

@@ -51,11 +51,10 @@ def project_totals(
     high = np.broadcast_to(np.asarray(upper, np.float64), y.shape)
     w = np.broadcast_to(w, y.shape)
     if not (w > 0).all():
-        raise ParameterError("weights", "a weight of a total is not positive", expected="more than 0")
+        raise ParameterError("weights")
     slack = 1e-9 * max(1.0, abs(total))
     if (low > high).any() or low.sum() > total + slack or high.sum() < total - slack:
-        found = f"bounds from {low.sum():,.6g} to {high.sum():,.6g} for a total of {total:,.6g}"
-        raise ParameterError("totals", "the bounds do not leave room for the total", found=found)
+        raise ParameterError("totals/bounds", low=low.sum(), high=high.sum(), total=total)
 
     def at(m: float) -> Floats:
         return np.clip(y + m / w, low, high)
@@ -106,7 +105,7 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
         The totals, (children,), and the report.
     """
     if problem.parent is None:
-        raise ParameterError("totals", "a root has no children whose totals could be estimated")
+        raise ParameterError("totals/root")
     reduced = _reduce(problem, problem.parent)
     totals = _relaxed(reduced)
     if totals is not None:

@@ -157,22 +157,16 @@ class TreeCovariances:
     def __post_init__(self) -> None:
         check_core(self.sectors)
         if self.levels[0].units != 1:
-            raise _not_a_tree(f"{self.levels[0].units} roots", "one root")
+            raise ParameterError("not-a-tree/roots", units=self.levels[0].units)
         for above, level in zip(self.levels[:-1], self.levels[1:], strict=True):
             if len(level.parent) != level.units or len(np.unique(level.parent)) != above.units:
-                raise _not_a_tree("units without a parent or without a child", "a parent for each, children down to it")
+                raise ParameterError("not-a-tree/units")
         self.known = self._known_totals()
         self.upward = []
         for position in range(len(self.levels) - 1, -1, -1):
             self.upward.insert(0, self._up(position))
         if not self.upward[0].determined[0]:
-            raise ParameterError(
-                "not-estimable",
-                "nothing tells the cells of the root",
-                found="no measurement",
-                expected="a measurement of the root, or of all below",
-                remedy="measure the root or what is below",
-            )
+            raise ParameterError("not-estimable/nothing")
 
     @property
     def parents(self) -> list[Integers]:
@@ -581,9 +575,3 @@ def _chunks(number: int, size: int) -> Iterator[slice]:
     at_once = max(1, BYTES_OF_KINDS // max(1, size))
     for first in range(0, number, at_once):
         yield slice(first, min(first + at_once, number))
-
-
-def _not_a_tree(found: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "not-a-tree", "this is not a tree", found=found, expected=expected, remedy="give each unit but one a parent"
-    )

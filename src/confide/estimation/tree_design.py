@@ -175,13 +175,7 @@ class TreeDesign:
             child, parent = tree.upward[position + 1], tree.levels[position + 1].parent
             lowest = own.open_children > 0
             if (lowest & (np.bincount(own.kind[parent], minlength=number) > np.bincount(own.kind))).any():
-                raise ParameterError(
-                    "not-estimable",
-                    "units that are not measured have siblings",
-                    found="a level without measurements",
-                    expected="a share for every level",
-                    remedy="give every level of the strategy a share",
-                )
+                raise ParameterError("not-estimable/units")
             # Children of one unit of each kind stand for those of all.
             chosen = np.flatnonzero((representative[own.kind[parent]] == parent) & ~lowest[own.kind[parent]])
             width = len(child.measured)

@@ -103,13 +103,7 @@ class TreeEstimates:
             if given is not None and known is not None:
                 own[known] = given[known]
             if np.isnan(own[self.covariances.known[position]]).any():
-                raise ParameterError(
-                    "no-total",
-                    f"the number of records of some units of level {position} is said to be known, and is not given",
-                    found="no number",
-                    expected="a number for each of them",
-                    remedy="give the totals, or do not say that they are known",
-                )
+                raise ParameterError("no-total/level", position=position)
             result.insert(0, own)
         return result
 

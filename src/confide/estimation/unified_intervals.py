@@ -137,7 +137,7 @@ def count_intervals(
     scale = _Scale.of(estimate, sd, level, bottom, peak)
     ends = scale.intervals(level, FEW_HALVINGS)
     if max(np.abs(ends.low).max(initial=0.0), np.abs(ends.high).max(initial=0.0)) > LARGEST_COUNT:
-        raise _refused("a count is too large", "beyond 2**52", "counts below 2**52", "look at the estimates")
+        raise ParameterError("bad-interval/large")
 
     def takes(number: Floats) -> Booleans:
         inside = (scale.least <= number) & (number <= scale.most)
@@ -173,14 +173,9 @@ class _Scale:
         arrays = np.broadcast_arrays(*(np.asarray(values, np.float64) for values in (estimate, sd, least, most)))
         x, s, low, high = arrays
         if not (np.isfinite(x).all() and np.isfinite(s).all() and (s >= 0).all()):
-            raise _refused(
-                "an estimate or its standard deviation is no number",
-                "not finite, or a standard deviation below zero",
-                "finite estimates, standard deviations of zero or more",
-                "leave out what was not estimated",
-            )
+            raise ParameterError("bad-interval/estimate")
         if not (low <= high).all():
-            raise _refused("nothing is possible", "a least value above the largest", "least <= most", "correct them")
+            raise ParameterError("bad-interval/nothing")
         # What is known without noise has a deviation so small that nothing else is accepted.
         s = np.where(s > 0, s, SURE * np.maximum(1.0, np.abs(x)))
         open_below, open_above = np.isneginf(low), np.isposinf(high)
@@ -316,9 +311,7 @@ class LatticeIntervals:
     def __post_init__(self) -> None:
         checked_level(float(exact(self.level, "level")))
         if self.most is not None and self.most < self.least:
-            raise _refused(
-                "no count is possible", f"{self.least} to {self.most}", "most >= least", "correct the bounds"
-            )
+            raise ParameterError("bad-interval/count-possible", least=self.least, most=self.most)
 
     @cached_property
     def margin(self) -> int:
@@ -417,7 +410,7 @@ def mixed_margin(law: NoiseDistribution, weight: float, rest: float, level: floa
     """
     checked_level(level)
     if not (rest > 0 and np.isfinite(weight)):
-        raise _refused("the rest has no variance", str(rest), "a variance above zero", "use LatticeIntervals")
+        raise ParameterError("bad-interval/rest", found=str(rest))
     reach = law.noise_margin(1 - exact("1e-15", "level"))
     values = np.arange(-reach, reach + 1)
     chance = np.array([law.pmf(abs(int(k))) for k in range(reach + 1)])[np.abs(values)]
@@ -437,10 +430,7 @@ def mixed_margin(law: NoiseDistribution, weight: float, rest: float, level: floa
 def checked_level(level: float) -> float:
     """A coverage strictly between 0 and 1."""
     if not 0 < level < 1:
-        remedy = f"give {level / 100:g} for {level:g} %" if 1 < level < 100 else "give 0.9, 0.95 or another"
-        raise _refused("this is no coverage", repr(level), "a number between 0 and 1", remedy)
+        raise ParameterError(
+            "bad-interval/coverage", found=repr(level), level=level / 100, level_remedy=level, less=1 < level < 100
+        )
     return float(level)
-
-
-def _refused(what: str, found: str, expected: str, remedy: str) -> ParameterError:
-    return ParameterError("bad-interval", what, found=found, expected=expected, remedy=remedy)

@@ -99,13 +99,12 @@ def build_spine(
         clash = _first_split_unit(child, parent)
         if clash is not None:
             findings.append(
-                Finding(
-                    code="not-nested",
-                    what=f"the level {child.name!r} is not nested in {parent.name!r}",
+                Finding.of(
+                    "not-nested/level",
                     where=Place(file=file, row=_row_of(child, clash, parent)),
-                    found=f"unit {child.codes[clash]!r} has blocks in more than one {parent.name}",
-                    expected="every unit of a level within one unit of the level above",
-                    remedy="correct the codes, reorder the levels, or declare the level under [geography.areas]",
+                    child=child.name,
+                    parent=parent.name,
+                    its_code=child.codes[clash],
                 )
             )
     if built[-1].units < len(built[-1].unit_of_block):
@@ -113,13 +112,11 @@ def build_spine(
         first = int(codes[times > 1][0])
         twice = built[-1].codes[first]
         findings.append(
-            Finding(
-                code="duplicate-block",
-                what="a block is in the block table more than once",
+            Finding.of(
+                "duplicate-block/table",
                 where=Place(file=file, row=int(np.flatnonzero(built[-1].unit_of_block == first)[1]) + 1),
-                found=f"{int((times > 1).sum()):,} repeated codes, the first {twice!r}",
-                expected="one row for each block",
-                remedy="remove the repeated rows",
+                several=int((times > 1).sum()),
+                twice=twice,
             )
         )
     beside = tuple(_partition(name, codes, on_spine=False) for name, codes in (areas or {}).items())
@@ -147,13 +144,11 @@ def _codes_alike(level: Geolevel, file: str | None) -> Iterator[Finding]:
     times = Counter(map(as_read, odd))
     alike = next((code for code in odd if times[as_read(code)] > 1 or as_read(code) in plain), None)
     if alike is not None:
-        yield Finding(
-            code="codes-alike",
-            what=f"two codes of {level.name!r} differ in blanks, in the width of signs, or in signs that nobody sees",
+        yield Finding.of(
+            "codes-alike",
             where=Place(file=file, row=int(np.flatnonzero(level.unit_of_block == level.codes.index(alike))[0]) + 1),
             found=ascii(alike),
-            expected="codes that can be told apart in a printed table",
-            remedy="write each code in one way; blanks at its ends are no part of it with [geography] trim = true",
+            level=level.name,
         )
 
 

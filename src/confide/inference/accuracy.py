@@ -58,10 +58,7 @@ class Accuracy(TypedAnswer):
             write_text(folder / FILES[2], self.page())
         except OSError as error:
             found = error.strerror or type(error).__name__
-            what, expected = "the files cannot be written there", "a folder with room"
-            raise ParameterError(
-                "bad-inference", what, Place(path="--out"), found, expected, "choose another folder"
-            ) from None
+            raise ParameterError("bad-inference/files-written", where=Place(path="--out"), found=found) from None
         return [folder / name for name in FILES]
 
 

@@ -96,8 +96,13 @@ class AreaStatements:
         answers = self.source.answers
         missing = [code for code in (one, other) if code not in self.kind.codes]
         if missing:
-            what = f"there is no {self.kind.kind} {missing[0]!r}"
-            raise _refused("--difference", what, missing[0], "codes of two areas")
+            raise ParameterError(
+                "bad-inference/codes",
+                where=Place(path="--difference"),
+                found=missing[0],
+                kind=self.kind.kind,
+                missing=missing[0],
+            )
         blocks = [self.blocks[self.kind.codes.index(code)] for code in (one, other)]
         rows = []
         for query in queries:
@@ -125,7 +130,7 @@ class AreaStatements:
         """Between which levels of an ordered attribute the median lies in every area, or another quantile."""
         query = self.source.vocabulary.query(attribute)
         if len(query.variables) != 1:
-            raise _refused("--quantile", "a quantile is of one attribute", attribute, "the name of an ordered one")
+            raise ParameterError("bad-inference/quantile-attribute", where=Place(path="--quantile"), found=attribute)
         (variable,) = query.variables
         counts = list(query.counts())
         for code, figures, covariance in self._areas(counts):
@@ -172,11 +177,15 @@ class AreaStatements:
         """Raises where areas overlap, or are too many to be compared with one another."""
         kind = self.kind
         if kind.areas > MOST_PAIRED:
-            what, expected = "these are too many areas to be compared with one another", f"at most {MOST_PAIRED:,}"
-            raise _refused("--covariances", what, f"{kind.areas:,} of the kind {kind.kind!r}", expected)
+            raise ParameterError(
+                "bad-inference/many",
+                where=Place(path="--covariances"),
+                areas=kind.areas,
+                kind=kind.kind,
+                most_paired=MOST_PAIRED,
+            )
         if len(np.unique(kind.block)) < len(kind.block):
-            what = f"areas of the kind {kind.kind!r} overlap"
-            raise _refused("--covariances", what, "a block in two of them", "areas that have no block in common")
+            raise ParameterError("bad-inference/overlap", where=Place(path="--covariances"), kind=kind.kind)
 
     def covariances(self, query: AskedQuery) -> Floats:
         """The covariances of the errors of a query between areas: areas x areas x cells; NaN where nothing tells them.
@@ -226,7 +235,3 @@ class AreaStatements:
                 "covariance": masked(values, np.isnan(values)),
             }
         )
-
-
-def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-inference", what, Place(path=option), found, expected, "ask otherwise")

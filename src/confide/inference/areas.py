@@ -50,46 +50,45 @@ def read_areas(file: Path, block_codes: NDArray[np.str_]) -> list[AreaSet]:
     table, place = _text_table(file), Place(file=file.name)
     names = table.column_names
     if table.num_columns < 2:
-        what, found = "the file has no areas", f"one column, {names[0]!r}" if names else "no column"
-        remedy = "give a block code and an area code in each line, with a comma between them"
-        raise InputError(_bad(place, what, found, "a column of blocks, and one for each kind of area", remedy))
+        found = f"one column, {names[0]!r}" if names else "no column"
+        raise InputError("bad-areas/file", where=place, name=names[0] if names else None)
     again = [name for at, name in enumerate(names) if name in names[:at] or not name.strip()]
     if again:
-        what, found = "the columns do not have a name each", ", ".join(map(repr, names))
-        raise InputError(_bad(place, what, found, "names that differ", "give each kind of area a name of its own"))
+        found = ", ".join(map(repr, names))
+        raise InputError("bad-areas/columns", where=place, found=found)
     if np.isin(np.array([names[0]], np.str_), block_codes).any():
-        what, found = "the first line is no header", f"the block {names[0]!r}"
-        remedy = "put a line with the names of the columns first"
-        raise InputError(_bad(Place(file=file.name, row=1), what, found, "names, such as block,district", remedy))
+        found = f"the block {names[0]!r}"
+        raise InputError("bad-areas/first", where=Place(file=file.name, row=1), name=names[0])
     codes = table.column(0).to_numpy(zero_copy_only=False).astype(str)
     number = _numbers(codes, block_codes)
     unknown = np.flatnonzero(number < 0)
     if len(unknown):
         one, width = str(codes[unknown[0]]), int(np.strings.str_len(block_codes).max())
         lost = bool((_numbers(np.strings.zfill(codes[unknown], width), block_codes) >= 0).all())
-        what = f"{len(unknown):,} lines have a block that the source does not have"
-        expected = f"codes such as {str(block_codes[0])!r}, with their leading zeros, in the first column"
-        remedy = (
-            "write the codes as texts: their leading zeros are lost"
-            if lost
-            else "correct these lines, or leave them out"
-        )
         where = Place(file=file.name, row=int(unknown[0]) + 2)
-        raise InputError(_bad(where, what, f"{one!r} in the column {names[0]!r}", expected, remedy))
+        raise InputError(
+            "bad-areas/lines",
+            where=where,
+            unknown=len(unknown),
+            one=one,
+            name=names[0],
+            block_code=str(block_codes[0]),
+            lost=lost,
+        )
     result = []
     for name in names[1:]:
         listed = table.column(name).to_numpy(zero_copy_only=False).astype(str)
         inside = np.flatnonzero(listed != "")
         areas, area = np.unique(listed[inside], return_inverse=True)
         if not len(areas):
-            raise InputError(_bad(place, f"the column {name!r} has no area", "nothing", "codes of areas"))
+            raise InputError("bad-areas/column", where=place, name=name)
         block, area = number[inside], area.reshape(-1)
         _, first = np.unique(block * len(areas) + area, return_index=True)
         twice = np.delete(inside, first)
         if len(twice):
-            what, found = "a block is listed twice for one area", f"{str(codes[twice[0]])!r} for {listed[twice[0]]!s}"
-            where, remedy = Place(file=file.name, row=int(twice[0]) + 2), "leave out what is there twice"
-            raise InputError(_bad(where, what, found, "each block once in an area", remedy))
+            found = f"{str(codes[twice[0]])!r} for {listed[twice[0]]!s}"
+            where = Place(file=file.name, row=int(twice[0]) + 2)
+            raise InputError("bad-areas/listed", where=where, its_code=str(codes[twice[0]]), listed=listed[twice[0]])
         result.append(AreaSet(name, tuple(areas.tolist()), block, area))
     return result
 
@@ -113,10 +112,12 @@ def _text_table(file: Path) -> pa.Table:
         columns = [pa.array(["" if v is None else str(v) for v in column.to_pylist()]) for column in table.columns]
     except (OSError, pa.ArrowException, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
-        found = "no such file" if missing else str(error).partition("\n")[0][:120] or type(error).__name__
-        expected = "a CSV file in UTF-8 with as many values in each line, or a Parquet file"
-        remedy = "correct the path" if missing else "correct the file"
-        raise InputError(_bad(Place(file=file.name), "the areas cannot be read", found, expected, remedy)) from None
+        raise InputError(
+            "bad-areas/read",
+            where=Place(file=file.name),
+            partition=None if missing else str(error).partition("\n")[0][:120] or type(error).__name__,
+            missing=missing,
+        ) from None
     return pa.table(columns, names=table.column_names)
 
 
@@ -125,19 +126,16 @@ def chosen(areas: Sequence[AreaSet], kinds: Sequence[str]) -> list[AreaSet]:
     known = {one.kind: one for one in areas}
     unknown = [kind for kind in kinds if kind not in known]
     if unknown:
-        what, expected = f"there is no geography {unknown[0]!r}", "one of " + ", ".join(known)
-        where, remedy = Place(path="--geography"), "correct the name, or give areas with --areas"
-        raise InputError("no-geography", what, where, unknown[0], expected, remedy)
+        where = Place(path="--geography")
+        raise InputError(
+            "no-geography/correct", where=where, found=unknown[0], unknown=unknown[0], known=", ".join(known)
+        )
     return [known[kind] for kind in kinds]
 
 
 def outside(area: Area, block_codes: NDArray[np.str_]) -> Booleans:
     """Which blocks of an area the source does not have."""
     return np.asarray(~np.isin(np.array(area.blocks, np.str_), block_codes))
-
-
-def _bad(where: Place, what: str, found: str, expected: str, remedy: str = "correct the file") -> Finding:
-    return Finding("bad-areas", what, where, found, expected, remedy)
 
 
 def read_totals(file: Path) -> dict[str, int]:
@@ -149,8 +147,7 @@ def read_totals(file: Path) -> dict[str, int]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
-        remedy = "give a CSV file with the columns code and total, in UTF-8"
-        raise InputError("no-totals", "the totals cannot be read", place, "no text", "a CSV file", remedy) from None
+        raise InputError("no-totals/read", where=place) from None
     result: dict[str, int] = {}
     findings = []
     for number, line in enumerate(lines, start=1):
@@ -158,12 +155,11 @@ def read_totals(file: Path) -> dict[str, int]:
         if not line.strip() or (number == 1 and not any(letter.isdecimal() for letter in total)):
             continue  # the header, which may be missing
         if not total.isdecimal() or not code or code in result:
-            what = "a code stands twice" if code in result else "a line is not a code and a whole number"
             where = Place(file=file.name, row=number)
-            findings.append(Finding("bad-total", what, where, repr(line[:80]), "code,number", "correct the line"))
+            findings.append(Finding.of("bad-total/code", where=where, found=repr(line[:80]), code_known=code in result))
             continue
         result[code] = int(total)
     if findings or not result:
-        empty = Finding("no-totals", "the file has no totals", place, "no line", "code,number", "give a line for each")
+        empty = Finding.of("no-totals/file", where=place)
         raise InputError(findings or [empty])
     return result

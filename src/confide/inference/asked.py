@@ -145,7 +145,13 @@ class Vocabulary:
         groups: list[Integers] = []
         unknown = [name for name in words if name not in self.attributes]
         if unknown:
-            raise _refused("--study", f"there is no attribute {unknown[0]!r}", unknown[0], ", ".join(self.attributes))
+            raise ParameterError(
+                "bad-query/attribute",
+                where=Place(path="--study"),
+                found=unknown[0],
+                unknown=unknown[0],
+                expected=", ".join(self.attributes),
+            )
         for axis, attribute in enumerate(self.attributes):
             word = words.get(attribute, attribute)
             if word == SUMMED_OUT:
@@ -155,8 +161,14 @@ class Vocabulary:
                 continue
             own = self._variable(word, word)
             if own.attribute != attribute or (own.groups == NO_GROUP).any():
-                what = f"{word!r} does not put every level of {attribute!r} into a group"
-                raise _refused("--study", what, word, f"{attribute}, one of its recodes, or {SUMMED_OUT}")
+                raise ParameterError(
+                    "bad-query/put",
+                    where=Place(path="--study"),
+                    found=word,
+                    word=word,
+                    attribute=attribute,
+                    summed_out=SUMMED_OUT,
+                )
             groups.append(own.groups)
             first = np.array([int(np.flatnonzero(own.groups == group)[0]) for group in range(own.size)])
             for variable in [each for each in self.variables.values() if each.attribute == attribute]:
@@ -187,7 +199,7 @@ class Vocabulary:
         named = list(self.attributes) if name == DETAILED else name.split("*")
         variables = [self._variable(part, text) for part in named]
         if len({variable.axis for variable in variables}) < len(variables):
-            raise _refused("--query", f"the query {text!r} has one attribute twice", text, "each attribute once")
+            raise ParameterError("bad-query/correct-text", where=Place(path="--query"), found=text, text=text)
         variables.sort(key=lambda variable: variable.axis)
         return AskedQuery(name if name == DETAILED else "*".join(each.name for each in variables), tuple(variables))
 
@@ -218,17 +230,23 @@ class Vocabulary:
         for part in text.split("*"):
             name, sign, chosen = (piece.strip() for piece in part.partition("="))
             if not sign:
-                raise _refused("--share", f"{text!r} is not one count", part.strip(), "total, or a variable=code")
+                raise ParameterError("bad-query/count", where=Place(path="--share"), found=part.strip(), text=text)
             variable = self._variable(name, text)
             if variable.axis in result:
-                raise _refused("--share", f"the count {text!r} has one attribute twice", text, "each attribute once")
+                raise ParameterError("bad-query/count-attribute", where=Place(path="--share"), found=text, text=text)
             mask = np.zeros(len(variable.groups))
             for code in (piece.strip() for piece in chosen.split("|")):
                 listed = [code in pair for pair in zip(variable.codes, variable.labels, strict=True)]
                 if not any(listed):
                     shown = [f"{c} ({label})" for c, label in zip(variable.codes, variable.labels, strict=True)][:12]
-                    what = f"the variable {name!r} has no level {code!r}"
-                    raise _refused("--share", what, code, ", ".join(shown))
+                    raise ParameterError(
+                        "bad-query/variable-level",
+                        where=Place(path="--share"),
+                        found=code,
+                        name=name,
+                        its_code=code,
+                        expected=", ".join(shown),
+                    )
                 mask[variable.groups == listed.index(True)] = 1
             result[variable.axis] = mask
         return result
@@ -241,16 +259,23 @@ class Vocabulary:
         except ValueError:
             number = float("nan")
         if not 0 < number < 1:
-            raise bad_option("--quantile", "this is no quantile of an attribute", text, "such as age=0.9")
+            raise ParameterError("bad-inference/age", where=Place(path="--quantile"), found=text)
         if len(self.query(name).variables) != 1:
-            raise bad_option("--quantile", "a quantile is of one attribute", text, "the name of an ordered attribute")
+            raise ParameterError("bad-inference/name", where=Place(path="--quantile"), found=text)
         return name, number
 
     def _variable(self, name: str, text: str) -> AskedVariable:
         if name not in self.variables:
-            what = f"there is no variable {name!r} in {self.title!r}"
-            expected = f"{TOTAL}, {DETAILED}, or some of {', '.join(self.variables)}, with * between them"
-            raise _refused("--query", what, text, expected)
+            raise ParameterError(
+                "bad-query/variable",
+                where=Place(path="--query"),
+                found=text,
+                name=name,
+                title=self.title,
+                total=TOTAL,
+                detailed=DETAILED,
+                variables=", ".join(self.variables),
+            )
         return self.variables[name]
 
 
@@ -259,14 +284,11 @@ def read_study(file: Path) -> dict[str, str]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        found, expected = type(error).__name__, 'a TOML file with lines such as age = "age_10_groups"'
-        raise InputError(
-            "bad-study", "the study cannot be read", Place(file=file.name), found, expected, "correct the file"
-        ) from None
+        found = type(error).__name__
+        raise InputError("bad-study/read", where=Place(file=file.name), found=found) from None
     wrong = [name for name, word in values.items() if not isinstance(word, str)]
     if wrong:
-        what, expected = f"the groups of {wrong[0]!r} are no text", "the name of a recode, or *"
-        raise InputError("bad-study", what, Place(file=file.name), repr(values[wrong[0]]), expected, "correct the file")
+        raise InputError("bad-study/groups", where=Place(file=file.name), found=repr(values[wrong[0]]), wrong=wrong[0])
     return values
 
 
@@ -306,18 +328,9 @@ def _shipped_schema(attributes: Mapping[str, int]) -> Schema | None:
     return None
 
 
-def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-query", what, Place(path=option), found, expected, "correct the text")
-
-
 def share_of(text: str) -> tuple[str, str]:
     """Two counts with a line between them, such as ``hispanic=1/total``."""
     part, sign, base = (piece.strip() for piece in text.partition("/"))
     if not sign or not part or not base:
-        raise bad_option("--share", "this is not a share", text, "two counts such as hispanic=1/total")
+        raise ParameterError("bad-inference/share", where=Place(path="--share"), found=text)
     return part, base
-
-
-def bad_option(option: str, what: str, found: str, expected: str) -> ParameterError:
-    """What cannot be asked."""
-    return ParameterError("bad-inference", what, Place(path=option), found, expected, "correct the option")

@@ -28,7 +28,7 @@ from confide.estimation.unified_intervals import checked_level, count_intervals,
 from confide.geography import AreaSet
 from confide.inference.area_statements import AreaStatements
 from confide.inference.areas import Area, chosen
-from confide.inference.asked import AskedQuery, bad_option, share_of
+from confide.inference.asked import AskedQuery, share_of
 from confide.inference.choosing import (
     EXACT,
     EYE,
@@ -576,11 +576,13 @@ def infer(
         The answer; its rows are made when they are asked for.
     """
     if method not in get_args(Method):
-        raise bad_option("--method", "there is no such method", method, ", ".join(get_args(Method)))
+        raise ParameterError(
+            "bad-inference/method", where=Place(path="--method"), found=method, expected=", ".join(get_args(Method))
+        )
     if method == "gls" and source.tree is None:
         raise no_measurements(source.folder)
     if method == "release" and source.released is None:
-        raise bad_option("--method", "a folder of measurements has no records", method, "auto or gls")
+        raise ParameterError("bad-inference/folder", where=Place(path="--method"), found=method)
     for level in levels:
         try:
             checked_level(level)
@@ -594,7 +596,9 @@ def infer(
     for name, times in Counter(query.name for query in asked).items():
         if times > 1:
             texts = [text for text, query in zip(queries, asked, strict=True) if query.name == name]
-            raise bad_option("--query", f"{name!r} is asked for {times} times", ", ".join(texts), "each query once")
+            raise ParameterError(
+                "bad-inference/asked", where=Place(path="--query"), found=", ".join(texts), name=name, times=times
+            )
     asked += [line for name in dict.fromkeys(tables) for line in _table(source, name)]
     asked = asked or [source.vocabulary.query(text) for text in source.default_queries]
     pairs = tuple(share_of(text) for text in shares)
@@ -610,8 +614,9 @@ def infer(
 def _table(source: InferenceSource, name: str) -> tuple[AskedQuery, ...]:
     lines = source.tables.get(name) or source.tables.get(name.lower())
     if lines is None:
-        known = ", ".join(source.tables) or "none: the source has no tables of lines; ask for a query"
-        raise bad_option("--table", f"there is no table {name!r}", name, known)
+        raise ParameterError(
+            "bad-inference/table", where=Place(path="--table"), found=name, name=name, tables=", ".join(source.tables)
+        )
     return lines
 
 

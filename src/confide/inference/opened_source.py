@@ -203,13 +203,11 @@ class InferenceSource:
         """The blocks of an area in the tree; raises if the source does not have them all."""
         wrong = np.flatnonzero(outside(area, self.block_codes))
         if len(wrong) or not area.blocks:
-            found = repr(area.blocks[int(wrong[0])]) if area.blocks else "no block"
             raise ParameterError(
                 "bad-area",
-                f"the area {area.name!r} has blocks that the source does not have",
-                found=found,
-                expected=f"codes such as {str(self.block_codes[0])!r}",
-                remedy="correct the codes: they are texts, with their leading zeros",
+                area=area.name,
+                block=area.blocks[int(wrong[0])] if area.blocks else None,
+                block_code=str(self.block_codes[0]),
             )
         listed = self.tree_block[np.flatnonzero(np.isin(self.block_codes, np.array(area.blocks, np.str_)))]
         return np.asarray(listed[listed >= 0])
@@ -246,13 +244,11 @@ def open_source(
     coarser = read_study(Path(study)) if isinstance(study, str | Path) else study
     if (release / MANIFEST).is_file():
         if coarser is not None:
-            what, expected = "a study is for a folder of measurements", "the folder measurements of the release"
-            raise InputError("bad-study", what, Place(path="--study"), folder.name, expected, "give that folder")
+            raise InputError("bad-study/folder", where=Place(path="--study"), found=folder.name)
         no_spec(spec)
         return _of_release(folder, replicates, given)
     if replicates is not None:
-        what = "replicates are of a release, and this is a folder of measurements"
-        raise InputError("no-release", what, Place(path="--replicates"), folder.name, "a release", "leave it out")
+        raise InputError("no-release", where=Place(path="--replicates"), found=folder.name)
     return _of_folder(folder, None if spec is None else Path(spec), given, coarser)
 
 
@@ -303,15 +299,7 @@ def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, 
 def _require_tree(release: SealedRelease) -> None:
     """Refuses a release that is no tree of measurements, and says where its margins are."""
     if not set(NEEDED) <= release.facts.keys():
-        raise InputError(
-            "no-tree",
-            "the figures of this release are not estimates along a tree of areas",
-            Place(file=str(release.folder)),
-            f"a release by {release.manifest['mechanism']!r}",
-            "a TopDown release, or a folder of noisy measurements",
-            "take the margins that stand beside its figures, where it has any; `confide.open_release` in Python adds "
-            "figures up, and gives sums, differences and ratios with their own margins",
-        )
+        raise InputError("no-tree", where=Place(file=str(release.folder)), mechanism=release.manifest["mechanism"])
 
 
 def _of_folder(
@@ -393,17 +381,9 @@ def _positions(codes: NDArray[np.str_], known: NDArray[np.str_]) -> Integers:
 def no_spec(given: str | Path | None) -> None:
     """Refuses a spec beside a release."""
     if given is not None:
-        what, expected = "a release describes its own strategy", "no spec beside a release"
-        raise InputError("option-without-effect", what, Place(path="--spec"), str(given), expected, "leave it out")
+        raise InputError("option-without-effect/release", where=Place(path="--spec"), found=str(given))
 
 
 def no_measurements(folder: Path) -> InputError:
     """What is refused where there is nothing to estimate from."""
-    return InputError(
-        "no-measurements",
-        "there are no noisy measurements to estimate from",
-        Place(file=str(folder)),
-        "a release without its measurements",
-        "a release with [output] measurements = true, or a folder of measurements",
-        "take --method release with replicates, or ask the office for the measurements: they cost nothing more",
-    )
+    return InputError("no-measurements/noisy", where=Place(file=str(folder)))

@@ -33,7 +33,7 @@ from confide.answers import TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines import LocalEngine
 from confide.engines.protocol import private_folder, write_parquet, write_text
-from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
+from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inference.pooled_errors import (
     AreaKind,
     CalibratedFactor,
@@ -100,7 +100,13 @@ def replicate(
     """
     for option, number, least in (("--replicates", replicates, 2), ("--calibration", calibration, 0)):
         if not least <= number <= MOST or number == 1:
-            raise _refused_number(option, number)
+            raise ParameterError(
+                "replicates",
+                where=Place(path=option),
+                number=number,
+                most=MOST,
+                is_calibration=option == "--calibration",
+            )
     source = ReplicatedRelease.open(Path(release))
     shown, folder = progress or Silent(), Path(out)
     with no_room_is_an_error(folder):
@@ -322,8 +328,7 @@ class Replicates(TypedAnswer):
         kinds = {area.name: area for area in area_kinds(problem)}
         for option, name, names in (("kind", kind, list(kinds)), ("query", query, problem.strategy.measured)):
             if name not in names:
-                what = f"there is no {option} {name!r}"
-                raise ParameterError("unknown-name", what, found=name, expected=", ".join(names), remedy="name another")
+                raise ParameterError("unknown-name", found=name, option=option, name=name, names=", ".join(names))
         members, matrix = kinds[kind].members, query_matrix(problem, query)
         released = (members @ counts_matrix(problem, self.source.histogram) @ matrix).toarray()
         total, squares, about = (np.zeros(released.shape) for _ in range(3))
@@ -447,26 +452,8 @@ def _claim(folder: Path, source: ReplicatedRelease) -> None:
 
 
 def _of_another(folder: Path) -> InputError:
-    return InputError(
-        "not-these-replicates",
-        "the folder is not one of replicates of this release",
-        where=Place(file=str(folder)),
-        found="something else" if folder.exists() else "no such folder",
-        expected="no folder yet, or that of replicates of the same release",
-        remedy="name another folder",
-    )
+    return InputError("not-these-replicates", where=Place(file=str(folder)), exists=folder.exists())
 
 
 def _not_replicated(finding: Finding) -> Finding:
     return replace(finding, code="not-replicated")
-
-
-def _refused_number(option: str, number: int) -> ConfideError:
-    return ParameterError(
-        "replicates",
-        "so many replicates cannot be made, or say nothing",
-        where=Place(path=option),
-        found=f"{number:,}",
-        expected=f"from 2 to {MOST:,}" + (", or 0 for none" if option == "--calibration" else ""),
-        remedy="give another number, or leave it out",
-    )

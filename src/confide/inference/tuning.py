@@ -28,7 +28,7 @@ import numpy as np
 from confide.arrays import Floats
 from confide.engines import LocalEngine
 from confide.engines.protocol import write_text
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import Finding, ParameterError, Place, RunError
 from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
 from confide.geography import AreaSet
@@ -65,7 +65,6 @@ from confide.mechanisms.topdown.targets import (
     text_beside,
 )
 from confide.noise import ReleaseKey
-from confide.releases.draft import there_already
 from confide.releases.mechanism import NoiseSource
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.spec import LoadedSpec, load_spec
@@ -126,19 +125,17 @@ def tune_topdown(
     """
     loaded = load_spec(Path(spec), SPECS)
     if not isinstance(loaded.spec, TopDownSpec):
-        raise _refused(
-            "not-topdown", "only shares of TopDown are tuned here", str(spec), 'mechanism = "topdown"', "name its spec"
-        )
+        raise ParameterError("not-topdown", where=Place(path="tune"), found=str(spec))
     if not targets and prices is None:
-        raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
+        raise ParameterError("no-target/nothing", where=Place(path="tune"))
     optimise = optimise and bool(targets)
     if confirm is None:
         confirm = RUNS if optimise else 0
     if not 0 <= confirm <= MOST_RUNS:
-        raise _refused("confirm", "so many runs are not made", str(confirm), f"from 0 to {MOST_RUNS}", "give another")
+        raise ParameterError("confirm", where=Place(path="tune"), found=str(confirm), most_runs=MOST_RUNS)
     kept = probability(keep, "keep") if keep != 0 else Fraction(0)
     if out is not None and Path(out).exists():
-        raise there_already(Path(out), "a file of this name")
+        raise RunError("there-already/name", where=Place(file=str(Path(out))))
     with (
         tempfile.TemporaryDirectory(prefix="confide-tune-") as scratch,
         LocalEngine(Path(scratch) / "engine", processes=processes, memory=memory) as engine,
@@ -249,7 +246,30 @@ class _Tuner:
         if confirm:
             confirmed, errors = self._confirm(limited, problems, confirm, answer.errors)
             answer = replace(answer, confirmed=confirmed, errors=errors)
-        missed = [_missed(row, now) for row in answer.confirmed if row.met < float(row.target.chance) - TOLERATED]
+        missed = [
+            Finding.of(
+                "missed-target",
+                where=Place(path="--target"),
+                severity="warning",
+                strategy=row.strategy,
+                target_text=row.target.text,
+                kind=row.kind,
+                met=100 * row.met,
+                runs=row.runs,
+                chance=100 * float(row.target.chance),
+                remedie={
+                    "best": "keep more of the present shares (--keep), or take a larger --total",
+                    "present": "take a larger --total, or the best shares"
+                    + (
+                        f', or let records learn from below (evidence = "{TREE}" in the strategy)'
+                        if now.evidence == OWN
+                        else ""
+                    ),
+                }[row.strategy],
+            )
+            for row in answer.confirmed
+            if row.met < float(row.target.chance) - TOLERATED
+        ]
         return replace(answer, people=self.people.said, warnings=(*self.people.warnings, *missed))
 
     def _prices(self, text: str) -> list[Mapping[str, Any]]:
@@ -367,24 +387,6 @@ def _realised(limited: LimitedCounts, people: CountedPeople, counts: Any) -> tup
     return float((errors <= limit + 1e-12).mean()), float(errors.mean()), float(totals.mean())
 
 
-def _missed(row: ConfirmedTarget, now: Strategy) -> Finding:
-    remedies = {
-        "best": "keep more of the present shares (--keep), or take a larger --total",
-        "present": "take a larger --total, or the best shares"
-        + (f', or let records learn from below (evidence = "{TREE}" in the strategy)' if now.evidence == OWN else ""),
-    }
-    return Finding(
-        code="missed-target",
-        what=f"records with the {row.strategy} shares missed the target {row.target.text!r} in {row.kind}",
-        where=Place(path="--target"),
-        found=f"{100 * row.met:.1f} per cent of figures within the limit, in {row.runs} runs",
-        expected=f"{100 * float(row.target.chance):g} per cent: least squares would meet it, and records lose by "
-        "non-negativity and by what they do not learn from below",
-        remedy=remedies[row.strategy],
-        severity="warning",
-    )
-
-
 def _needed(limited: LimitedCounts, variances: Floats) -> float:
     """The least budget with which every variance is within its limit, from those with a budget of one."""
     return float((variances / limited.limits).max())
@@ -395,21 +397,9 @@ def _least(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> flo
     needed = max(_needed(each, own) for each, own in zip(limited, variances, strict=True))
     if not isfinite(needed):
         worst = next(each for each, own in zip(limited, variances, strict=True) if not isfinite(_needed(each, own)))
-        raise _refused(
-            "undetermined",
-            f"no budget is enough for {worst.target.text!r}: a level measures nothing that determines these figures",
-            "figures that its own measurements leave open",
-            "queries on every level that determine the figures, such as detailed",
-            f'measure such a query on every level, or let estimates learn from below: evidence = "{TREE}"',
-        )
+        raise ParameterError("undetermined", where=Place(path="tune"), target_text=worst.target.text, tree=TREE)
     if needed < NOTHING:
-        raise _refused(
-            "nothing-needed",
-            "every budget is enough: these figures are published without noise, or the limits are very wide",
-            f"a rho of {needed:.1g}",
-            "a target that noise can miss",
-            "name areas whose figures are measured, or a smaller limit",
-        )
+        raise ParameterError("nothing-needed", where=Place(path="tune"), needed=needed)
     return needed
 
 
@@ -466,16 +456,10 @@ def _expected(variances: Floats) -> float:
 def _at(text: str, margin: int) -> str:
     query, word, kind = text.partition(" in ")
     if not word:
-        raise _refused(
-            "bad-target", "prices are of a query in a kind of area", text, "such as total in tract", "say so"
-        )
+        raise ParameterError("bad-target/prices", where=Place(path="tune"), found=text)
     return f"{query} <= {margin} in {kind}"
 
 
 def _identifier(stem: str) -> str:
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem.lower()).strip("-")
     return name if name and name[0].isalpha() else f"tuned-{name}".rstrip("-")
-
-
-def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
-    return ParameterError(code, what, Place(path="tune"), found, expected, remedy)

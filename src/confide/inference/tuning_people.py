@@ -110,7 +110,7 @@ def refuse_confidential(file: Path, loaded: LoadedSpec) -> None:
     """Raises if a file is the confidential records of a spec, by path or by its bytes."""
     records = loaded.resolve(loaded.spec.data.records)
     if records.exists() and (file.samefile(records) or records_fingerprint(file) == records_fingerprint(records)):
-        raise _confidential("the file of records, or a copy of it")
+        raise InputError("confidential-people/records-spec-shares", where=Place(path="--people"))
 
 
 def copied(given: Floats, own: Floats, part: float = SAME) -> bool:
@@ -140,17 +140,6 @@ def copied(given: Floats, own: Floats, part: float = SAME) -> bool:
     return by_chance > SMALL * min(given.sum(), own.sum()) and within < part / 2 * by_chance
 
 
-def _confidential(found: str) -> InputError:
-    return InputError(
-        "confidential-people",
-        "these are the confidential records of the spec: shares chosen by them would give something away",
-        where=Place(path="--people"),
-        found=found,
-        expected="made-up people, an older census, or public figures",
-        remedy="leave --people out, or name a file that is published",
-    )
-
-
 @dataclass(eq=False)
 class PeopleForTuning:
     """People as somebody asked for them, read or made up when they are needed."""
@@ -175,8 +164,7 @@ class PeopleForTuning:
             return self._made_up()
         file = Path(self.asked)
         if not file.is_file():
-            what, expected = "there is no such file", f"{MADE_UP!r}, or a file of people or of public figures"
-            raise InputError("no-such-file", what, Place(path="--people"), str(file), expected, "correct the path")
+            raise InputError("no-such-file/people", where=Place(path="--people"), found=str(file), made_up=MADE_UP)
         refuse_confidential(file, self.loaded)
         figures = _read_figures(file)
         if figures is not None:
@@ -218,8 +206,7 @@ class PeopleForTuning:
         problem = self.problem
         kind = format_of(file)
         if kind is None:
-            what, expected = "the name of the file does not say what it is", "a name that ends in .parquet or .csv"
-            raise InputError("unknown-format", what, Place(path="--people"), file.name, expected, "rename it")
+            raise InputError("unknown-format/name-file", where=Place(path="--people"), found=file.name)
         source = replace(problem.records, path=file, format=kind, name=file.name)
         with_file = with_plain_records(problem, source)
         histogram = self.scratch / "people.parquet"
@@ -235,20 +222,17 @@ class PeopleForTuning:
         inside = (place >= 0) & np.isfinite(cell.astype(np.float64))
         outside, everybody = int(count[~inside].sum()), int(count.sum())
         if outside * 2 > everybody or not everybody:
-            raise InputError(
-                "other-blocks",
-                "most of these people live in no block of the frame",
-                where=Place(path="--people"),
-                found=f"{outside:,} of {everybody:,}",
-                expected="people with the block codes of the frame",
-                remedy="bring the file to the frame's blocks, or give public figures of areas",
-            )
+            raise InputError("other-blocks/most", where=Place(path="--people"), outside=outside, everybody=everybody)
         if outside:
-            what = (
-                "some of these people live in no block of the frame, or are of no kind of the schema; they are left out"
+            self.warnings.append(
+                Finding.of(
+                    "other-blocks/kind",
+                    where=Place(path="--people"),
+                    severity="warning",
+                    outside=outside,
+                    everybody=everybody,
+                )
             )
-            found = f"{outside:,} of {everybody:,}"
-            self.warnings.append(Finding("other-blocks", what, Place(path="--people"), found, severity="warning"))
         self.said = f"{everybody - outside:,} people of an older census ({file.name})"
         columns = {"unit": place[inside].astype(np.int64), "cell": cell[inside].astype(np.int64), "n": count[inside]}
         return CountedPeople(problem, pa.table(columns), kinds_known=True)
@@ -267,7 +251,7 @@ class PeopleForTuning:
                 pc.fill_null(both.column(name), 0).to_numpy().astype(np.float64) for name in ("n_sum", "n_sum_own")
             )
             if copied(given, own, SAME if "cell" in keys else SAME / 2):
-                raise _confidential("the same people, in another file")
+                raise InputError("confidential-people/same", where=Place(path="--people"))
 
     def _refuse_the_same_figures(self, figures: PublicFigures) -> None:
         """Raises if nearly all totals of areas are those of the confidential records."""
@@ -290,7 +274,7 @@ class PeopleForTuning:
             stated = np.isfinite(given) & (given > 0) & (len(given) > 1)
             listed, equal = listed + int(stated.sum()), equal + int((given[stated] == own[stated]).sum())
         if equal >= FEWEST and equal > MOST_EQUAL * listed:
-            raise _confidential("totals of areas that are those of the records")
+            raise InputError("confidential-people/totals", where=Place(path="--people"))
 
     def _records(self) -> pa.Table | None:
         """The confidential records, counted by block and kind, to see that others are not they; no count of them goes

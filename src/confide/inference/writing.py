@@ -66,9 +66,11 @@ def write_inference(
     """
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
-        raise _refused("--format", "there is no such format", unknown[0], ", ".join(FORMATS))
+        raise ParameterError(
+            "bad-inference/format", where=Place(path="--format"), found=unknown[0], expected=", ".join(FORMATS)
+        )
     if folder.exists() and not (folder / ANSWER).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise _refused("--out", "there is something else in the folder", folder.name, "a new folder")
+        raise ParameterError("bad-inference/something", where=Place(path="--out"), found=folder.name)
     for kind in answer.kinds if covariances else ():
         answer.statements(kind).require_pairs()
     beside = folder.parent / f".{folder.name}.being-written"
@@ -87,7 +89,7 @@ def write_inference(
         beside.rename(folder)
     except OSError as error:
         found = error.strerror or type(error).__name__
-        raise _refused("--out", "the estimates cannot be written there", found, "a folder with room") from None
+        raise ParameterError("bad-inference/estimates", where=Place(path="--out"), found=found) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return facts
@@ -254,7 +256,3 @@ def _first_rows(answer: Inference, kind: AreaSet) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = answer.table(kind.kind).to_pylist()
     first = answer.queries[0].name
     return [row for row in rows if row["query"] == first and row["level"] == answer.levels[0]]
-
-
-def _refused(option: str, what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-inference", what, Place(path=option), found, expected, "choose another")

@@ -101,16 +101,7 @@ def read_frame(
         findings = _short_codes(source, codes[block], levels, source.theirs(block))
         findings += _wrong_aliases(source, codes[block], block)
     if not table.num_rows:
-        findings.append(
-            Finding(
-                code="no-blocks",
-                what="the block table has no rows",
-                where=Place(file=source.file),
-                found="0 rows",
-                expected="one row for each block, inhabited or not",
-                remedy="give a block table that covers the whole territory",
-            )
-        )
+        findings.append(Finding.of("no-blocks/rows", where=Place(file=source.file)))
     if findings:
         raise InputError(findings)
     of_level = {rule.name: _codes(rule, codes, block) for rule in levels}
@@ -142,13 +133,13 @@ def _unit_names(
         name = " ".join(str(text).split())
         if names[unit] not in (None, name):
             return (), [
-                Finding(
-                    code="two-names",
-                    what=f"an area of {level.name!r} has two names",
+                Finding.of(
+                    "two-names",
                     where=Place(file=source.file, column=source.theirs(column), row=row),
-                    found=f"{names[unit]!r} and {name!r} for {level.codes[unit]!r}",
-                    expected="the same name in all rows of an area",
-                    remedy="write one name, or remove `names` from the level in the spec",
+                    level=level.name,
+                    name=names[unit],
+                    name_found=name,
+                    its_code=level.codes[unit],
                 )
             ]
         names[unit] = name
@@ -177,16 +168,16 @@ def missing_columns(
     if misread is not None:
         return [misread]
     alike = {" ".join(name.split()).lower(): name for name in present}
-    listed = f"{len(present):,} columns of other names" if confidential else "columns " + ", ".join(sorted(present))
     return [
-        Finding(
-            code="missing-column",
-            what=f"the file has no column {source.theirs(name)!r}",
+        Finding.of(
+            "missing-column/file",
             where=Place(file=source.file, column=source.theirs(name)),
-            found=listed,
-            expected=f"a column for {name}",
-            remedy=f"name the right column in the spec: [data] columns = {{ {name} = "
-            f'"{alike.get(" ".join(source.theirs(name).split()).lower(), "...")}" }}',
+            name=source.theirs(name),
+            present=len(present),
+            present_found=None if confidential else ", ".join(sorted(present)),
+            confidential=confidential,
+            name_expected=name,
+            alike=alike.get(" ".join(source.theirs(name).split()).lower(), "..."),
         )
         for name in wanted
         if source.theirs(name) not in present
@@ -197,14 +188,7 @@ def wrong_code_types(engine: Engine, source: Source, wanted: Sequence[str]) -> l
     """A finding for every column of geographic codes that holds neither text nor whole numbers."""
     kinds = engine.kinds(source)
     return [
-        Finding(
-            code="column-type",
-            what="the column has the wrong type for codes",
-            where=Place(file=source.file, column=source.theirs(name)),
-            found="floating-point numbers, or another type that cannot be a code",
-            expected="text",
-            remedy="write the codes as text, with their leading zeros",
-        )
+        Finding.of("column-type/wrong-codes", where=Place(file=source.file, column=source.theirs(name)))
         for name in wanted
         if kinds[source.theirs(name)] == "other"
     ]
@@ -245,13 +229,16 @@ def _merged_areas(
         if code not in (None, "", rule.none) and met.setdefault(unit + code, (unit, code)) != (unit, code):
             other = met[unit + code]
             return [
-                Finding(
-                    code="merged-areas",
-                    what=f"two areas of {rule.name!r} within different units of {rule.within!r} would have one code",
+                Finding.of(
+                    "merged-areas",
                     where=Place(file=source.file, column=source.theirs(rule.column), row=row),
-                    found=f"{other[0]!r} with {other[1]!r}, and {unit!r} with {code!r}: both {unit + code!r}",
-                    expected=f"codes of one length, of the units of {rule.within!r} or of the areas",
-                    remedy="write the codes as text, with their leading zeros",
+                    rule=rule.name,
+                    within=rule.within,
+                    other=other[0],
+                    other_found=other[1],
+                    unit=unit,
+                    its_code=code,
+                    unit_found=unit + code,
                 )
             ]
     return []
@@ -265,14 +252,7 @@ def _control_characters(source: Source, codes: Mapping[str, Sequence[str | None]
         if (row := next((at for at, code in enumerate(column, start=1) if code and _CONTROL.search(code)), None))
     }
     return [
-        Finding(
-            code="control-character",
-            what="a code contains a control character",
-            where=Place(file=source.file, column=source.theirs(name), row=row),
-            found="an invisible character",
-            expected="codes of letters, digits and signs",
-            remedy="remove the character",
-        )
+        Finding.of("control-character", where=Place(file=source.file, column=source.theirs(name), row=row))
         for name, row in rows.items()
     ]
 
@@ -280,14 +260,7 @@ def _control_characters(source: Source, codes: Mapping[str, Sequence[str | None]
 def _empty_codes(source: Source, codes: dict[str, list[str | None]], names: set[str]) -> list[Finding]:
     empty = {name: [row for row, code in enumerate(codes[name], start=1) if not code] for name in sorted(names)}
     return [
-        Finding(
-            code="empty-code",
-            what="a block has no code",
-            where=Place(file=source.file, column=source.theirs(name), row=rows[0]),
-            found=f"{len(rows):,} empty values",
-            expected="a code in every row",
-            remedy="fill in the codes, or declare the column under [[geography.areas]]",
-        )
+        Finding.of("empty-code", where=Place(file=source.file, column=source.theirs(name), row=rows[0]), rows=len(rows))
         for name, rows in empty.items()
         if rows
     ]
@@ -299,13 +272,11 @@ def _short_codes(source: Source, blocks: Sequence[str], levels: Sequence[LevelRu
     if short is None:
         return []
     return [
-        Finding(
-            code="short-code",
-            what=f"a block code is shorter than the {digits} characters that a level takes from it",
+        Finding.of(
+            "short-code",
             where=Place(file=source.file, row=short, column=column),
             found=repr(blocks[short - 1]),
-            expected=f"at least {digits} characters; codes are text, with their leading zeros",
-            remedy="write the codes as text, or correct the digits of the level",
+            digits=digits,
         )
     ]
 
@@ -314,14 +285,12 @@ def _wrong_aliases(source: Source, blocks: Sequence[str], block: str) -> list[Fi
     """Other codes of a block that are those of another, or of a block that is not there."""
     known = set(blocks)
     return [
-        Finding(
-            code="block-alias",
-            what=f"{text!r} would be read as {code!r}, "
-            + ("and is a block of its own" if text in known else "which is no block"),
+        Finding.of(
+            "block-alias",
             where=Place(file=source.file, column=source.theirs(block)),
-            found=f"a block {text!r}" if text in known else f"no block {code!r}",
-            expected="codes that only the records have, each for a block of the block table",
-            remedy="correct [geography] aliases, or the block table",
+            text=text,
+            its_code=code,
+            text_known=text in known,
         )
         for text, code in source.spelled(block).aliases
         if text in known or code not in known
@@ -350,13 +319,11 @@ def read_counts(engine: Engine, source: Source, names: Sequence[str]) -> dict[st
         wrong = next((row for row, n in enumerate(column.to_pylist(), start=1) if n is None or n < 0), None)
         if wrong is not None or kinds[source.theirs(name)] == "other":
             findings.append(
-                Finding(
-                    code="bad-count",
-                    what="a count in the block table is not a whole number from 0 upwards",
+                Finding.of(
+                    "bad-count/block",
                     where=Place(file=source.file, column=source.theirs(name), row=wrong),
-                    found="a column of another type" if wrong is None else repr(column[wrong - 1].as_py()),
-                    expected="0, 1, 2, ... in every row",
-                    remedy="correct the block table",
+                    column=column[wrong - 1].as_py() if wrong is not None else None,
+                    with_wrong=wrong is not None,
                 )
             )
     if findings:

@@ -326,9 +326,9 @@ def require_room(number: int, areas: int, cells: int) -> None:
     if number > areas * cells:
         raise RunError(
             "too-many-canaries",
-            "there is not enough room for so many canaries in different places",
             where=Place(path="--canaries"),
-            found=f"{number:,} places needed",
-            expected=f"at most {areas * cells:,}: {areas:,} areas by {cells:,} cells",
-            remedy="ask for fewer canaries, or give a longer block table",
+            number=number,
+            areas=areas * cells,
+            areas_expected=areas,
+            cells=cells,
         )

@@ -119,7 +119,7 @@ def check_records(
     unknown = f"{code} IS NULL OR {code} NOT IN (SELECT code FROM frame)"
     records, broken, _ = count_rows(engine, source, [*rules, unknown], frame=frame)
     if not records:
-        return [no_records(source)]
+        return [Finding.of("no-records/contains", where=Place(file=source.file))]
     for attribute, rule, number in zip(attributes, rules, broken[:-1], strict=True):
         if number:
             findings.append(unknown_code(engine, source, attribute, rule, number))
@@ -127,20 +127,24 @@ def check_records(
         rows = engine.first_rows(source, unknown, ROWS_NAMED, frame=frame)
         gather(engine, source, block, unknown, frame=frame)
         word = spine.blocks.name
-        article = "an" if word[0] in "aeiou" else "a"
-        expected = f"one of the {spine.blocks.units:,} codes that the block table lists"
-        what = f"a record lies in {article} {word} that the block table does not list"
-        remedy = "correct the records or the block table; or say what the code is now: [geography] aliases, or trim"
+        key = "bad-record/unlisted"
         if not _some(engine, source, f"({unknown}) AND trim(coalesce({code}, '')) <> ''", frame):
-            what = f"a record does not say in which {word} it lies"
-            remedy = "add the code of the place to these rows; if they are empty, remove them"
+            key = "bad-record/no-place"
         elif _lost_zeros(engine, source, code, unknown, frame):
-            remedy = LOST_ZEROS
-        findings.append(bad_record(source, block, what, expected, rows, number=broken[-1], remedy=remedy))
+            key = "bad-record/lost-zeros"
+        findings.append(
+            bad_record(
+                key,
+                source,
+                block,
+                rows,
+                number=broken[-1],
+                word=word,
+                vowel=word[0] in "aeiou",
+                units=spine.blocks.units,
+            )
+        )
     return findings
-
-
-LOST_ZEROS = "write the codes as text, with the leading zeros that a spreadsheet or a program took away"
 
 
 def _lost_zeros(engine: Engine, source: Source, code: str, unknown: str, frame: Path) -> bool:
@@ -176,18 +180,14 @@ def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str
     """The finding for codes that are none of the schema's, in ``number`` records that meet ``rule``."""
     rows = engine.first_rows(source, rule, ROWS_NAMED)
     gather(engine, source, attribute.name, rule)
-    what, expected = "a code is not in the schema", attribute.describe_codes()
-    remedy = (
-        "correct the records, or the schema: a level, aliases, missing for empty values and their codes, trim for "
-        "blanks; confide check --show-values prints the values at a terminal"
-    )
+    key = "bad-record/unknown-code"
     zeros = [str(level.code).lstrip("0") for level in attribute.levels if str(level.code).startswith("0")]
     if zeros and not attribute.is_integer:
         text = f"CAST({identifier(source.theirs(attribute.name))} AS VARCHAR)"
         lost = f"{text} IN ({', '.join(map(literal, zeros))})"
         if not count_rows(engine, source, [f"({rule}) AND NOT coalesce({lost}, FALSE)"])[1][0]:
-            remedy = LOST_ZEROS
-    return bad_record(source, attribute.name, what, expected, rows, number=number, remedy=remedy)
+            key = "bad-record/lost-zeros-of-code"
+    return bad_record(key, source, attribute.name, rows, number=number, codes=attribute.describe_codes())
 
 
 def records_fingerprint(path: Path) -> str:
@@ -225,60 +225,31 @@ def _wrong_types(engine: Engine, source: Source, attributes: Sequence[Attribute]
 
 def wrong_type(source: Source, name: str, kinds: Mapping[str, str], what: str, *, integer: bool) -> Finding:
     """A column that cannot hold what is to be read from it: a conversion would round it without a word."""
-    return Finding(
-        code="column-type",
-        what=f"the column has the wrong type for {what}",
+    return Finding.of(
+        "column-type/wrong",
         where=Place(file=source.file, column=source.theirs(name)),
-        found=f"a column of {_KINDS[kinds[source.theirs(name)]]}",
-        expected="whole numbers" if integer else "text",
-        remedy="store whole numbers as whole numbers, even if some are missing (pandas: astype('Int64')), and codes "
-        "as text; "
-        "Confide does not read codes or keys from floating-point numbers",
+        what=what,
+        kind=_KINDS[kinds[source.theirs(name)]],
+        integer=integer,
     )
 
 
 def bad_record(
-    source: Source,
-    name: str,
-    what: str,
-    expected: str,
-    rows: Sequence[int],
-    *,
-    code: str = "bad-record",
-    number: int | None = None,
-    remedy: str = "correct the records, or the schema and the frame if these are wrong",
+    key: str, source: Source, name: str, rows: Sequence[int], /, *, number: int | None = None, **facts: Any
 ) -> Finding:
     """A rule that ``number`` records break, with the first that do; what these have is never shown.
 
     They are told by the lines of a CSV, and by the number of the row in any other file.
     """
-    how_many = "" if number is None else "1 record; " if number == 1 else f"{number:,} records; "
     lines = lines_of(source, rows)
-    return Finding(
-        code=code,
-        what=f"{what} ({how_many}the first such {places_of(source, rows)})",
-        where=Place(
-            file=source.file,
-            line=lines[0] if lines else None,
-            column=source.theirs(name),
-            row=rows[0] if rows else None,
-        ),
-        found=CONFIDENTIAL,
-        expected=expected,
-        remedy=remedy,
+    where = Place(
+        file=source.file,
+        line=lines[0] if lines else None,
+        column=source.theirs(name),
+        row=rows[0] if rows else None,
     )
-
-
-def no_records(source: Source) -> Finding:
-    """A file without rows."""
-    return Finding(
-        code="no-records",
-        what="the file contains no records",
-        where=Place(file=source.file),
-        found="0 rows",
-        expected="at least one record",
-        remedy="give the file with the records",
-    )
+    places = places_of(source, rows)
+    return Finding.of(key, where=where, found=CONFIDENTIAL, number=number, one=number == 1, places=places, **facts)
 
 
 # Made-up records for an audit from outside: as many alike as it takes, and others that differ from them in everything.

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,16 +56,14 @@ def read_text(path: Path) -> pa.Table:
             _refuse_twice(path, table.column_names)
             return pa.table({name: _as_text(path, name, table.column(name)) for name in table.column_names})
         if path.suffix != ".csv":
-            raise _unreadable(path, "another ending", "a name that ends in .csv or .parquet")
+            raise InputError("bad-table/file-read", where=Place(file=path.name))
         names = pyarrow.csv.open_csv(path).schema.names
         _refuse_twice(path, names)
         types = dict.fromkeys(names, pa.string())
         options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return pyarrow.csv.read_csv(path, convert_options=options)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(
-            path, why_unreadable(path, error), "a CSV file with a header, in UTF-8, or a Parquet file"
-        ) from None
+        raise InputError("bad-table/header", where=Place(file=path.name), found=why_unreadable(path, error)) from None
 
 
 def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -72,31 +71,14 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.string())
     except pa.ArrowException:
         raise InputError(
-            "column-type",
-            "a column has neither text nor numbers",
-            Place(file=path.name, column=name),
-            f"a column of type {column.type}",
-            "text or numbers",
-            "write the column as text",
+            "column-type/text-numbers", where=Place(file=path.name, column=name), type=column.type
         ) from None
 
 
 def _refuse_twice(path: Path, names: Sequence[str]) -> None:
     twice = [position for position, name in enumerate(names) if name in names[:position]]
     if twice:
-        raise InputError(
-            "column-twice",
-            "two columns have the same name",
-            Place(file=path.name),
-            f"column {twice[0] + 1:,} is called as an earlier one",
-            "a first line with the names of the columns, each once",
-            "rename one of them, or add the line of names",
-        )
-
-
-def _unreadable(path: Path, found: str, expected: str) -> InputError:
-    what = "the file cannot be read"
-    return InputError("bad-table", what, Place(file=path.name), found, expected, "correct the file or its name")
+        raise InputError("column-twice/two-columns-same", where=Place(file=path.name), twice=twice[0] + 1)
 
 
 def read_records(path: str | Path) -> pa.Table:
@@ -106,7 +88,9 @@ def read_records(path: str | Path) -> pa.Table:
         try:
             table = pq.read_table(path)
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, why_unreadable(path, error), "a Parquet file of records") from None
+            raise InputError(
+                "bad-table/records", where=Place(file=path.name), found=why_unreadable(path, error)
+            ) from None
         _refuse_twice(path, table.column_names)
         return table
     rows = read_text(path)
@@ -133,28 +117,13 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def _unwritable(path: Path, found: str) -> ParameterError:
-    return ParameterError(
-        "unwritable",
-        "the file cannot be written",
-        Place(file=path.name),
-        found,
-        "a name in a folder that can be written to",
-        "choose another name",
-    )
+    return ParameterError("unwritable/file", where=Place(file=path.name), found=found)
 
 
 def write_file(table: pa.Table, path: Path, *, mode: int) -> None:
     """A table as CSV or Parquet, by the ending of the name; whole or not at all."""
     if path.suffix not in (".csv", ".parquet"):
-        expected = "a name that ends in .csv or .parquet"
-        raise ParameterError(
-            "bad-ending",
-            "the format of a file follows from its name",
-            Place(file=path.name),
-            path.suffix or "no ending",
-            expected,
-            "choose one of the two",
-        )
+        raise ParameterError("bad-ending", where=Place(file=path.name), suffix=path.suffix)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path, mode=mode) as temporary:
@@ -196,14 +165,7 @@ def read_margins(files: Sequence[Path], form: RecordForm) -> tuple[PublicMargin,
         except InputError as error:
             findings += error.findings
     findings += [
-        Finding(
-            "margins-overlap",
-            f"two files of margins are about {what}",
-            Place(file=other.file),
-            f"{what} in {one.file} and in {other.file}",
-            "files of margins about different things",
-            "give one file with the joint counts",
-        )
+        Finding.of("margins-overlap", where=Place(file=other.file), what=what, file=one.file, other_file=other.file)
         for one, other in combinations(margins, 2)
         for what in _shared(one, other)
     ]
@@ -228,13 +190,10 @@ def _read(file: Path, form: RecordForm) -> PublicMargin:
     for number, row in enumerate(rows, start=1):
         text = row[at[COUNT]].strip().replace(" ", "") if len(row) == len(header) else ""
         if not text.isascii() or not text.isdigit() or len(text) > 15:
-            expected = f"{len(header)} values, and 0, 1, 2, ... in the column count"
-            raise _wrong(
-                file, "a count of a margin is no whole number of at least zero", number, "another row", expected
-            )
+            raise _wrong("margin/count", file, number, header=len(header))
         counts.append(int(text))
     if not sum(counts):
-        raise _wrong(file, "the counts of a margin are all zero", None, f"{len(rows):,} rows", "a count above zero")
+        raise _wrong("margin/counts-zero", file, rows=len(rows))
     blocks: list[Integers] | None = None
     levels: dict[str, list[Integers]] = {}
     for name in header:
@@ -257,28 +216,27 @@ def _rows(file: Path) -> tuple[list[str], list[list[str]]]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        found = getattr(error, "strerror", None) or "other bytes than UTF-8"
-        raise _wrong(file, "a file of margins cannot be read", None, found, "a CSV file in UTF-8") from None
+        raise _wrong("margin/read", file, error=getattr(error, "strerror", None)) from None
     first, _, _ = text.partition("\n")
     rows = [row for row in csv.reader(text.splitlines(), delimiter=max(DELIMITERS, key=first.count)) if row]
     if len(rows) < 2 or len(rows) > MOST_ROWS:
-        expected = f"a line of names, and from one to {MOST_ROWS:,} rows"
-        raise _wrong(file, "a file of margins has no rows, or far too many", None, f"{len(rows):,} lines", expected)
+        raise _wrong("margin/rows", file, rows=len(rows), most_rows=MOST_ROWS)
     return [name.strip() for name in rows[0]], rows[1:]
 
 
 def _wrong_columns(file: Path, header: Sequence[str], form: RecordForm) -> Iterator[Finding]:
     known = [*form.recodes, *form.areas, *([form.block] if form.block else [])]
     if COUNT not in header:
-        what, expected = "a file of margins has no column of counts", "a column named count"
-        yield _wrong(file, what, None, ", ".join(header), expected).findings[0]
+        yield _wrong("margin/file-margins-column", file, found=", ".join(header)).findings[0]
     for place, name in enumerate(header):
         if name != COUNT and (name not in known or name in header[:place]):
             close = difflib.get_close_matches(name, known, 1)
-            what = "a column of a margin is neither of the schema nor of the frame, or stands twice"
-            remedy = f"did you mean {close[0]!r}?" if close else "correct the name, or remove the column"
-            yield Finding(
-                "margin", what, Place(file=str(file), column=name), repr(name), "one of " + ", ".join(known), remedy
+            yield Finding.of(
+                "margin/column-schema-frame",
+                where=Place(file=str(file), column=name),
+                found=repr(name),
+                known=", ".join(known),
+                close=close[0] if close else None,
             )
 
 
@@ -307,8 +265,7 @@ def _looked_up(file: Path, name: str, texts: Sequence[str], known: dict[str, Int
     for number, text in enumerate(texts, start=1):
         if text not in known:
             some = ", ".join(list(known)[:5]) + (", ..." if len(known) > 5 else "")
-            what = "a code of a margin is none of the schema or of the frame"
-            raise _wrong(file, what, number, repr(text), f"one of {some}", name)
+            raise _wrong("margin/code", file, number, found=repr(text), column=name, some=some)
     return [known[text] for text in texts]
 
 
@@ -317,11 +274,9 @@ def _both(file: Path, name: str, one: Sequence[Integers], other: Sequence[Intege
     together = [np.intersect1d(a, b) for a, b in zip(one, other, strict=True)]
     for number, allowed in enumerate(together, start=1):
         if not len(allowed):
-            what = "two columns of a margin contradict each other: there is nothing that is both"
-            raise _wrong(file, what, number, "no such code", "codes that lie in each other", name)
+            raise _wrong("margin/two", file, number, name)
     return together
 
 
-def _wrong(file: Path, what: str, row: int | None, found: str, expected: str, column: str | None = None) -> InputError:
-    where = Place(file=str(file), row=row, column=column)
-    return InputError("margin", what, where, found, expected, "correct the file of margins, or leave it out")
+def _wrong(key: str, file: Path, row: int | None = None, column: str | None = None, **facts: Any) -> InputError:
+    return InputError(key, where=Place(file=str(file), row=row, column=column), **facts)

@@ -46,7 +46,7 @@ class Declared:
     def refused(self, what: str, found: str, expected: str, remedy: str) -> Finding:
         """What is wrong with it, for the people who installed it."""
         where = Place(file=f"{self.package}, entry points", path=f"{GROUP}.{self.name}")
-        return Finding("mechanism-package", what, where, found, expected, remedy)
+        return Finding.of("mechanism-package", where=where, found=found, what=what, expected=expected, remedy=remedy)
 
 
 def installed() -> Iterator[Declared]:
@@ -77,7 +77,7 @@ class Registry(Mapping[str, Mechanism[Any]]):
         for each in sorted(self._declare(), key=lambda each: (not each.ours, places.get(each.name, len(places)), each)):
             declared.setdefault(each.name, []).append(each)
         if not all(name in declared and declared[name][0].ours for name in ORDER):
-            raise _not_installed()
+            raise SpecError("not-installed", where=Place(path=GROUP), order=", ".join(ORDER))
         return declared
 
     @property
@@ -202,17 +202,6 @@ def _takes_our_name(entry: Declared) -> Finding:
         found=f"{entry.package}, {entry.place}",
         expected="a name that no mechanism of Confide has",
         remedy=f"uninstall {entry.package.name}, or ask who made it for a version with another name",
-    )
-
-
-def _not_installed() -> SpecError:
-    return SpecError(
-        "not-installed",
-        "Confide's own mechanisms are not declared in this environment",
-        where=Place(path=GROUP),
-        found="not every one of " + ", ".join(ORDER),
-        expected="Confide as pip installs it",
-        remedy="install it anew; in its sources: make setup, or pip install -e .",
     )
 
 

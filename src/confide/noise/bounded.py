@@ -144,15 +144,15 @@ class FiniteDistribution(BoundedDistribution):
     def __init__(self, values: Iterable[int], probabilities: Iterable[Exact]):
         noise, shares = list(values), [exact(p, "a probability") for p in probabilities]
         if len(noise) != len(shares):
-            raise _refused("there is not one probability for each value", "as many probabilities as values")
+            raise ParameterError("bad-noise-row/probability")
         pairs = sorted(zip(noise, shares, strict=True))
         support = [(v, p) for v, p in pairs if p]
         if any(p < 0 for _, p in pairs) or sum(p for _, p in pairs) != 1:
-            raise _refused("the probabilities do not add up to one", "probabilities of zero or more, with the sum 1")
+            raise ParameterError("bad-noise-row/probabilities")
         if len({v for v, _ in pairs}) < len(pairs):
-            raise _refused("a value of the noise stands twice", "each value once")
+            raise ParameterError("bad-noise-row/value")
         if sum(v * p for v, p in support):
-            raise _refused("the noise has a mean other than zero", "unbiased noise")
+            raise ParameterError("bad-noise-row/mean")
         check_bound(max(abs(v) for v, _ in support), least=0)
         object.__setattr__(self, "values", tuple(v for v, _ in support))
         object.__setattr__(self, "probabilities", tuple(p for _, p in support))
@@ -165,7 +165,7 @@ class FiniteDistribution(BoundedDistribution):
         """
         numbers = [exact(weight, "a weight") for weight in weights]
         if len(numbers) % 2 == 0 or not sum(numbers):
-            raise _refused("the weights have no middle, or are all zero", "an odd number of weights, from -D to D")
+            raise ParameterError("bad-noise-row/weights")
         total, bound = sum(numbers), len(numbers) // 2
         both = [(a + b) / (2 * total) for a, b in zip(numbers, reversed(numbers), strict=True)]
         return cls(range(-bound, bound + 1), both)
@@ -282,16 +282,8 @@ def check_bound(bound: int, least: int = 1) -> None:
     """Refuse a bound that is not a whole number of at least ``least``, or too large for listing the weights."""
     if type(bound) is not int or not least <= bound <= LARGEST_BOUND:
         raise ParameterError(
-            "bad-bound",
-            "this bound of noise is not possible",
-            found=str(bound)[:40],
-            expected=f"a whole number from {least} to {LARGEST_BOUND:,}",
-            remedy="correct the bound, or take noise without one",
+            "bad-bound/noise-possible", found=str(bound)[:40], least=least, largest_bound=LARGEST_BOUND
         )
-
-
-def _refused(what: str, expected: str) -> ParameterError:
-    return ParameterError("bad-noise-row", what, expected=expected, remedy="correct the list of probabilities")
 
 
 # Truncated noise: the two-sided geometric and the discrete Gaussian law, given that they stay within ``-D .. D``.

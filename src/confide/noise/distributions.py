@@ -134,13 +134,7 @@ class NoiseDistribution(ABC):
             parameter = values.get(kind.parameter_name)
             if values.get("law") == kind.name and isinstance(parameter, str) and len(values) == 2:
                 return kind(parameter)
-        raise ParameterError(
-            "unknown-law",
-            "this does not describe a noise law",
-            found=repr(dict(values)),
-            expected='a law and its parameter, such as {"law": "discrete-gaussian", "sigma2": "289"}',
-            remedy="name discrete-gaussian with sigma2, or two-sided-geometric with epsilon, as exact text",
-        )
+        raise ParameterError("unknown-law", found=repr(dict(values)))
 
     def describe(self) -> str:
         """One sentence for people: the distribution, its exact parameter, its spread and its 95 % noise margin."""

@@ -62,10 +62,8 @@ def make_noise(kind: NoiseKind, parameter: Exact, bound: int | None = None) -> C
     TruncatedGaussian('2', 5)
     """
     if kind.bounded != (bound is not None):
-        raise _refused(
-            f"{kind.value} noise has {'a' if kind.bounded else 'no'} bound",
-            "none" if bound is None else str(bound),
-            "a bound for truncated noise, and none for other noise",
+        raise ParameterError(
+            "no-such-noise/bound", kind=kind.value, bounded=kind.bounded, bound=bound, with_bound=bound is not None
         )
     if kind is NoiseKind.GEOMETRIC:
         return TwoSidedGeometric(parameter)
@@ -91,13 +89,10 @@ def of_variance(kind: NoiseKind, variance: Exact, bound: int | None = None) -> C
     """
     limit = positive(variance, "the variance")
     if limit > LARGEST:
-        found, most = "a number with more digits than anybody could have meant", f"at most {float(LARGEST):g}"
-        raise _refused("the variance is far too large or too small", found, most)
+        raise ParameterError("no-such-noise/large", largest=float(LARGEST))
     if bound is not None and limit >= uniform_variance(bound):
-        raise _refused(
-            "noise of this bound cannot have this variance",
-            f"variance {limit}, bound {bound}",
-            f"a variance below D (D + 1) / 3 = {uniform_variance(bound)}, that of uniform noise",
+        raise ParameterError(
+            "no-such-noise/bound-variance", limit=limit, bound=bound, bound_expected=uniform_variance(bound)
         )
     near = None
     if kind is NoiseKind.TRUNCATED_GAUSSIAN and bound is not None and bound <= LARGEST_ROW:
@@ -120,16 +115,10 @@ def of_margin(kind: NoiseKind, margin: int, level: Exact, bound: int | None = No
     """
     share_within = exact(level, "level")
     if not 0 < share_within < 1 or margin < 0:
-        raise _refused(
-            "this is not a noise margin", f"{margin} at {share_within}", "a margin of 0 or more, a level below 1"
-        )
+        raise ParameterError("no-such-noise/margin", margin=margin, share_within=share_within)
     share = Fraction(2 * margin + 1, 2 * (bound or 0) + 1)
     if bound is not None and (share >= share_within or margin >= bound):
-        raise _refused(
-            "all noise of this bound keeps this margin, however wide it is",
-            f"margin {margin}, bound {bound}",
-            "a margin that uniform noise of this bound does not keep",
-        )
+        raise ParameterError("no-such-noise/however", margin=margin, bound=bound)
     return _widest(kind, bound, lambda noise: noise.noise_margin(share_within) <= margin)
 
 
@@ -149,13 +138,7 @@ def smallest_bound(fits: Callable[[int], bool], limit: str) -> int:
     while not fits(high):
         high *= 2
         if high > LARGEST_BOUND:
-            raise ParameterError(
-                "bound-too-large",
-                "no bound of a usable size has so small a delta",
-                found=limit,
-                expected=f"a delta that noise of at most ±{LARGEST_BOUND:,} can have",
-                remedy="take noise without a bound, a larger delta, or fewer tables",
-            )
+            raise ParameterError("bound-too-large", found=limit, largest_bound=LARGEST_BOUND)
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
@@ -203,7 +186,7 @@ def _decimal(holds: Callable[[Fraction], bool], *, rising: bool) -> Fraction:
     while not holds(number(sure, decade)):
         decade -= towards
         if abs(decade) > _DECADES:
-            raise _refused("no noise is so narrow, or so wide", "the limit", "another limit")
+            raise ParameterError("no-such-noise/narrow")
     while abs(decade) < _DECADES and holds(number(sure, decade + towards)):
         decade += towards
     while high - low > 1:
@@ -220,10 +203,6 @@ def _at_most(enclose: Callable[[int], Bounds], limit: Fraction) -> bool:
             return upper <= limit
         bits *= 2
     return False
-
-
-def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("no-such-noise", what, found=found, expected=expected, remedy="correct the limits")
 
 
 # Questions about one law of noise: the answers of ``confide account noise pmf``, ``quantile`` and ``margin``.
@@ -304,11 +283,7 @@ def noise_law(
     parameter, other = (epsilon, sigma2) if kind.by_epsilon else (sigma2, epsilon)
     if parameter is None or other is not None:
         raise ParameterError(
-            "no-such-noise",
-            f"{kind.value} noise takes {'epsilon' if kind.by_epsilon else 'sigma2'}",
-            found="none" if parameter is None else "both parameters",
-            expected="the parameter of the kind, and no other",
-            remedy="correct the parameter",
+            "no-such-noise/parameter", kind=kind.value, by_epsilon=kind.by_epsilon, with_parameter=parameter is not None
         )
     return make_noise(kind, parameter, bound)
 

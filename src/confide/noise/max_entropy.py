@@ -227,11 +227,7 @@ class MaxEntropyRow(NoiseRow):
         """The exact distribution of a symmetric row that is not uniform, with the ``b`` that was found."""
         if not self.b or self.values != tuple(range(-self.bound, self.bound + 1)):
             raise ParameterError(
-                "no-such-noise",
-                "this row is not a truncated discrete Gaussian",
-                found=f"{len(self.values)} values from {self.values[0]} to {self.values[-1]}",
-                expected="all whole numbers from -D to D, and a variance below D (D + 1) / 3",
-                remedy="take the probabilities of the row as they are",
+                "no-such-noise/row", values=len(self.values), value=self.values[0], value_found=self.values[-1]
             )
         return TruncatedGaussian(1 / (2 * Fraction(self.b)), self.bound)
 
@@ -272,17 +268,19 @@ MOST_SHOWN = 40
 def row_findings(bound: int, variance: Fraction) -> Iterator[Finding]:
     """What is wrong with a bound and a variance, whatever else a row is asked to be."""
     if not 1 <= bound <= LARGEST_BOUND:
-        yield _finding("-D", "the largest noise D is out of range", bound, f"a whole number from 1 to {LARGEST_BOUND}")
+        yield Finding.of(
+            "bad-ptable-setting/largest", where=Place(path="-D"), found=_short(str(bound)), largest_bound=LARGEST_BOUND
+        )
     elif variance <= 0:
-        yield _finding("-V", "the variance V must be greater than zero", variance, "a positive number")
+        yield Finding.of("bad-ptable-setting/greater", where=Place(path="-V"), found=_short(str(variance)))
     elif not SMALLEST <= variance <= LARGEST:
-        found = "a number with more digits than anybody could have meant"
-        expected = f"a number from {float(SMALLEST):g} to {float(LARGEST):g}"
-        yield _finding("-V", "the variance V is far too large or too small", found, expected)
-
-
-def _finding(option: str, what: str, found: object, expected: str) -> Finding:
-    return Finding("bad-ptable-setting", what, Place(path=option), _short(str(found)), expected, f"correct {option}")
+        yield Finding.of(
+            "bad-ptable-setting/large",
+            where=Place(path="-V"),
+            found=_short("a number with more digits than anybody could have meant"),
+            smallest=float(SMALLEST),
+            largest=float(LARGEST),
+        )
 
 
 def _short(text: str) -> str:

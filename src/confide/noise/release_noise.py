@@ -134,14 +134,14 @@ def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
         if values.get("law") == kind.name and len(values) == 3 and isinstance(parameter, str):
             if isinstance(bound, str) and bound.isascii() and bound.isdigit():
                 return kind(parameter, int(bound))
-            raise _refused("this is no bound of noise", repr(bound)[:40], "a whole number as text")
+            raise ParameterError("bad-comparison/bound", found=repr(bound)[:40])
     return NoiseDistribution.from_dict(values)
 
 
 def any_of(enclose: Callable[[int], Bounds], times: int) -> Fraction:
     """``1 - (1 - x)**times``, rounded up: the probability that one of ``times`` events of probability ``x`` occurs."""
     if type(times) is not int or times < 1:
-        raise _refused("a record changes at least one count", repr(times), "a whole number of at least 1")
+        raise ParameterError("bad-comparison/record", found=repr(times))
     bits = 128
     while True:
         lower, upper = enclose(bits)
@@ -169,7 +169,7 @@ def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
     """
     at = exact(epsilon, "epsilon")
     if at < 0:
-        raise _refused("epsilon must not be negative", str(at), "zero or more")
+        raise ParameterError("bad-comparison/epsilon", found=str(at))
     if isinstance(noise, FiniteDistribution):
         return narrowed(lambda work: _listed_delta(noise, at, work), bits)
     distribution = noise.untruncated if isinstance(noise, TruncatedDistribution) else noise
@@ -285,7 +285,3 @@ def _one_side(base: int, exponent: int, times: Callable[[int, int], int], one: i
             result = times(result, base)
         base, exponent = times(base, base), exponent >> 1
     return result
-
-
-def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-comparison", what, found=found, expected=expected, remedy="correct the number")

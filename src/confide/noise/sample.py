@@ -476,13 +476,7 @@ def _span(start: int, count: int) -> Coordinates:
 
 def _as_coordinates(coordinates: npt.NDArray[np.uint64] | Integers) -> Coordinates:
     if coordinates.ndim != 1 or coordinates.dtype not in (np.dtype(np.uint64), np.dtype(np.int64)):
-        raise ParameterError(
-            "bad-coordinates",
-            "coordinates are a plain row of 64-bit integers",
-            found=f"{coordinates.ndim} dimensions of {coordinates.dtype}",
-            expected="one dimension of uint64 or int64",
-            remedy="pass coordinates.astype(numpy.uint64)",
-        )
+        raise ParameterError("bad-coordinates", ndim=coordinates.ndim, dtype=coordinates.dtype)
     if len(coordinates):
         check_span(int(coordinates.min()), 1)
         check_span(int(coordinates.max()), 1)
@@ -492,33 +486,15 @@ def _as_coordinates(coordinates: npt.NDArray[np.uint64] | Integers) -> Coordinat
 def check_values(values: Integers) -> None:
     """Refuse arrays that noise cannot be added to in place, exactly and without overflow."""
     if values.dtype != np.dtype(np.int64) or not values.flags.c_contiguous or not values.flags.writeable:
-        raise ParameterError(
-            "bad-array",
-            "noise is added in place to whole numbers only",
-            found=f"an array of {values.dtype}",
-            expected="a writable, contiguous array of int64",
-            remedy="count into an int64 array; a floating-point count is not exact",
-        )
+        raise ParameterError("bad-array", dtype=values.dtype)
     # Seen as unsigned, a count of zero or more is small: one pass settles the usual case.
     if values.size == 0 or int(values.view(np.uint64).max()) <= _LARGEST_VALUE:
         return
     if int(values.min()) < -_LARGEST_VALUE or int(values.max()) > _LARGEST_VALUE:
-        raise ParameterError(
-            "overflow",
-            "a value is so large that adding noise could overflow",
-            found=CONFIDENTIAL,
-            expected="values between -2**62 and 2**62",
-            remedy="check the counts before measuring them",
-        )
+        raise ParameterError("overflow", found=CONFIDENTIAL)
 
 
 def check_width(distribution: NoiseDistribution) -> None:
     """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps."""
     if distribution.decay.first < _WIDEST and distribution.decay.step < _WIDEST**2:
-        raise ParameterError(
-            "law-too-wide",
-            "noise this wide does not fit into 64-bit integers",
-            found=repr(distribution),
-            expected="sigma2 of at most 2**100, or epsilon of at least 2**-50",
-            remedy="give the measurement more budget",
-        )
+        raise ParameterError("law-too-wide", found=repr(distribution))

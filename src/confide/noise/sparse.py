@@ -59,13 +59,7 @@ def draw_binomial(trials: int, success: Callable[[int], Bounds], source: WordSou
     ``success(bits)`` encloses the probability of success to within ``2**-bits``.
     """
     if trials < 0:
-        raise ParameterError(
-            "negative-count",
-            "there cannot be fewer than no trials",
-            found=CONFIDENTIAL,
-            expected="a count of zero or more",
-            remedy="check how the count was made",
-        )
+        raise ParameterError("negative-count", found=CONFIDENTIAL)
     return draw_one(partial(binomial_steps, trials, success), source, coordinate)
 
 
@@ -160,13 +154,7 @@ def draw_subset(universe: int, size: int, source: WordSource, start: int) -> Int
     Fewer than three coordinates are read, on average, for each number drawn.
     """
     if not 0 <= size <= universe <= _LARGEST:
-        raise ParameterError(
-            "bad-subset",
-            "there is no subset of this size",
-            found=CONFIDENTIAL,
-            expected="a size between zero and the number of elements, which is at most 2**62",
-            remedy="check how the counts were made",
-        )
+        raise ParameterError("bad-subset", found=CONFIDENTIAL)
     if 2 * size <= universe:
         return np.sort(_first_distinct(universe, size, source, start))
     remaining = np.ones(universe, np.bool_)
@@ -205,21 +193,11 @@ def rank_to_place(ranks: Integers, occupied: Integers, universe: int) -> Integer
     """
     inside = not len(occupied) or (int(occupied[0]) >= 0 and int(occupied[-1]) < universe)
     if not inside or bool((np.diff(occupied) <= 0).any()):
-        raise _bad_numbers("the occupied groups are not different numbers in ascending order within the universe")
+        raise ParameterError("bad-group-numbers/occupied", found=CONFIDENTIAL)
     if len(ranks) and (int(ranks.min()) < 0 or int(ranks.max()) >= universe - len(occupied)):
-        raise _bad_numbers("a rank is not that of an empty group")
+        raise ParameterError("bad-group-numbers/rank", found=CONFIDENTIAL)
     before = occupied - np.arange(len(occupied), dtype=np.int64)
     return ranks + np.searchsorted(before, ranks, side="right")
-
-
-def _bad_numbers(what: str) -> ParameterError:
-    return ParameterError(
-        "bad-group-numbers",
-        what,
-        found=CONFIDENTIAL,
-        expected="occupied groups ascending, and ranks below the number of empty groups",
-        remedy="sort the occupied groups and remove repeats",
-    )
 
 
 SPARSE_LAYOUT = "confide/sparse/v1"
@@ -246,11 +224,11 @@ class TwoStageRule:
 
     def __post_init__(self) -> None:
         if any(low > high for low, high in pairwise(self.thresholds)):
-            raise _bad_rule("the thresholds do not ascend", repr(self.thresholds))
+            raise ParameterError("bad-sparse-rule/thresholds", found=repr(self.thresholds))
         if not all(abs(number) <= _LARGEST for number in (*self.thresholds, self.above)):
-            raise _bad_rule("a threshold or the cut-off does not fit into 64 bits", "a larger number")
+            raise ParameterError("bad-sparse-rule/threshold")
         if not fits_table(self.second):
-            raise _bad_rule("the second noise is too wide to list its values", repr(self.second))
+            raise ParameterError("bad-sparse-rule/second", found=repr(self.second))
 
     def survival_bounds(self, bits: int = 128) -> Bounds:
         """``q = s + (1 - s) t``, ``s = P(X1 >= thresholds[0])``, ``t = P(X2 > above)``, to within ``2**-bits``."""
@@ -361,13 +339,3 @@ def _doubled_tail(folded: FoldedThresholds, x: int) -> IntegerBounds:
     m = x if x >= 0 else -x - 1
     lower, upper = (folded.lower[m], folded.upper[m]) if m < len(folded.lower) else (folded.lower[-1], one)
     return (one - upper, one - lower) if x >= 0 else (one + lower, one + upper)
-
-
-def _bad_rule(what: str, found: str) -> ParameterError:
-    return ParameterError(
-        "bad-sparse-rule",
-        what,
-        found=found,
-        expected="three ascending whole numbers; sigma of at most 7000 or epsilon of at least 1/1000 at stage 2",
-        remedy="correct the rule, or draw the noise of every group",
-    )

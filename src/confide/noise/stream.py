@@ -104,7 +104,7 @@ class ReleaseKey:
         except ValueError as problem:
             if isinstance(problem, ParameterError):
                 raise
-            raise _bad_key("the chosen key is not written in hexadecimal digits") from None
+            raise ParameterError("bad-key/chosen", found=CONFIDENTIAL) from None
 
     @property
     def commitment(self) -> str:
@@ -211,13 +211,7 @@ def derive_stream(
     fields = (_LABEL, records_fingerprint, plan_hash, mechanism.encode(), level.encode(), query.encode())
     for name, value in (("records fingerprint", records_fingerprint), ("plan hash", plan_hash)):
         if not value:
-            raise ParameterError(
-                "stream-not-bound",
-                f"a noise stream needs the {name}",
-                found="no bytes",
-                expected="the bytes of a hash",
-                remedy=f"compute the {name} before any noise is drawn",
-            )
+            raise ParameterError("stream-not-bound", name=name)
     info = b"".join(len(value).to_bytes(8, "big") + value for value in fields)
     keys = HKDF(algorithm=SHA256(), length=2 * _KEY_BYTES, salt=None, info=info).derive(release_key.secret)
     return NoiseStream(keys[:_KEY_BYTES], keys[_KEY_BYTES:])
@@ -226,13 +220,7 @@ def derive_stream(
 def check_span(start: int, count: int) -> None:
     """Refuse coordinates outside ``0 .. 2**63 - 1``."""
     if start < 0 or count < 0 or start + count > COORDINATES:
-        raise ParameterError(
-            "coordinate-out-of-range",
-            "noise is asked for at coordinates that do not exist",
-            found=f"{count} coordinates from {start}",
-            expected="coordinates from 0 to 2**63 - 1",
-            remedy="number units and cells from zero",
-        )
+        raise ParameterError("coordinate-out-of-range", count=count, start=start)
 
 
 def _encrypt_blocks(key: bytes, blocks: bytes) -> bytes:
@@ -243,17 +231,7 @@ def _encrypt_blocks(key: bytes, blocks: bytes) -> bytes:
 
 def _check_key(key: bytes, name: str) -> None:
     if len(key) != _KEY_BYTES:
-        raise _bad_key(f"the {name} is not made of {_KEY_BYTES} bytes")
-
-
-def _bad_key(what: str) -> ParameterError:
-    return ParameterError(
-        "bad-key",
-        what,
-        found=CONFIDENTIAL,
-        expected="32 secret bytes, or 64 hexadecimal digits for a chosen key",
-        remedy="take a new key from the operating system with ReleaseKey.from_system()",
-    )
+        raise ParameterError("bad-key/made", found=CONFIDENTIAL, name=name, key_bytes=_KEY_BYTES)
 
 
 # Exact draws from any distribution on the integers whose cumulated probabilities can be enclosed.

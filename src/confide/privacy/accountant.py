@@ -87,7 +87,7 @@ class Measurement:
         self, distribution: Distribution, parameter: Exact, degree: int = 1, times: int = 1, label: str = ""
     ) -> None:
         if not isinstance(distribution, Distribution):
-            raise unsupported(f"distribution {distribution!r}")
+            raise ParameterError("unsupported-event/version-price", distribution=distribution)
         object.__setattr__(self, "distribution", distribution)
         object.__setattr__(self, "parameter", positive(parameter, _PARAMETER[distribution]))
         object.__setattr__(self, "degree", integer(degree, "degree"))
@@ -186,13 +186,7 @@ class BoundedDegree:
         members = _members(events)
         numbers = (1,) * len(members) if copies is None else tuple(integer(number, "copies") for number in copies)
         if len(numbers) != len(members):
-            raise ParameterError(
-                "copies-do-not-match",
-                "there must be one number of copies for each event of the family",
-                found=f"{len(numbers)} numbers for {len(members)} events",
-                expected=f"{len(members)} numbers",
-                remedy="give the number of members for each event",
-            )
+            raise ParameterError("copies-do-not-match", numbers=len(numbers), members=len(members))
         object.__setattr__(self, "events", members)
         object.__setattr__(self, "degree", integer(degree, "degree"))
         object.__setattr__(self, "copies", numbers)
@@ -217,9 +211,9 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
     except ConfideError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise unsupported(str(values)[:200]) from None
+        raise ParameterError("unsupported-event/measurement-discrete-gaussian", found=str(values)[:200]) from None
     if event.as_dict() != values:
-        raise unsupported(f"{str(values)[:200]}, which is not the plain form of what it seems to be")
+        raise ParameterError("unsupported-event/plain", values=str(values)[:200])
     return event
 
 
@@ -233,10 +227,10 @@ def _read(values: Mapping[str, Any]) -> Event:
     if name == "truncated-measurement":
         measurement = _read(values["measurement"])
         if not isinstance(measurement, Measurement):
-            raise unsupported(str(values)[:200])
+            raise ParameterError("unsupported-event/measurement-discrete-gaussian", found=str(values)[:200])
         return TruncatedMeasurement(measurement, values["bound"], values["outside"], values["beyond"])
     if name not in ("sequential", "parallel", "bounded-degree"):
-        raise unsupported(f"event {name!r}")
+        raise ParameterError("unsupported-event/use-version-confide", name=name)
     members = [event_from_dict(member) for member in values["events"]]
     if name == "sequential":
         return Sequential(members)
@@ -271,21 +265,14 @@ def event_of_noise(distribution: ReleaseNoise, label: str = "") -> Measurement |
 
 def unsupported(found: str) -> ParameterError:
     """The error for an event that this version cannot price."""
-    return ParameterError(
-        "unsupported-event",
-        "this version cannot price the event",
-        found=found,
-        expected="measurement (discrete-gaussian or two-sided-geometric), truncated-measurement, sequential, "
-        "parallel or bounded-degree",
-        remedy="use the version of Confide that wrote the plan, or plan with the events listed",
-    )
+    return ParameterError("unsupported-event/measurement-discrete-gaussian", found=found)
 
 
 def _members(events: Iterable[Event]) -> tuple[Event, ...]:
     members = tuple(events)
     for member in members:
         if not isinstance(member, EVENTS):
-            raise unsupported(type(member).__name__)
+            raise ParameterError("unsupported-event/measurement-discrete-gaussian", found=type(member).__name__)
     return members
 
 
@@ -352,20 +339,8 @@ def approximate_loss(parts: ApproximateSums, delta: Exact | None) -> ApproxDP:
 
 def _no_epsilon(parts: ApproximateSums, delta: Exact | None) -> Finding:
     if delta is None:
-        return Finding(
-            code="no-pure-loss",
-            what="discrete Gaussian noise has an epsilon at a delta only",
-            found="no delta",
-            expected='a delta such as "1e-10"',
-            remedy="name a delta, account in zcdp, or plan geometric noise",
-        )
-    return Finding(
-        code="delta-too-small",
-        what="the bound of the noise gives away more than delta allows, whatever epsilon is",
-        found=f"delta = {delta}; results that only one of two neighbours can have: {float(parts.outside):.3g}",
-        expected="results at the edge that are rarer than delta",
-        remedy="take a larger bound, a larger delta, or noise without a bound",
-    )
+        return Finding.of("no-pure-loss/epsilon")
+    return Finding.of("delta-too-small", delta=delta, outside=float(parts.outside))
 
 
 Loss = PureDP | ZCDP | ApproxDP
@@ -431,22 +406,12 @@ class Accountant:
     def __post_init__(self) -> None:
         if self.budget is not None and self.budget.definition is not self.definition:
             raise ParameterError(
-                "budget-of-another-kind",
-                "the budget is not a loss of the kind that is accounted",
-                found=self.budget.definition.value,
-                expected=self.definition.value,
-                remedy="convert the budget before opening the account",
+                "budget-of-another-kind", found=self.budget.definition.value, definition=self.definition.value
             )
         delta = self.budget.delta if isinstance(self.budget, ApproxDP) and 0 < self.budget.delta < 1 else None
         spent = price(Sequential(self.events), self.neighbours, self.definition, delta)
         if self.budget is not None and not spent <= self.budget:
-            raise BudgetExceededError(
-                "budget-exceeded",
-                "the events cost more than the budget",
-                found=str(spent),
-                expected=f"at most {self.budget}",
-                remedy="plan fewer or noisier measurements, or decide on a larger budget",
-            )
+            raise BudgetExceededError("budget-exceeded/events", found=str(spent), budget=self.budget)
         object.__setattr__(self, "spent", spent)
 
     def compose(self, events: Event | Iterable[Event]) -> Accountant:
@@ -475,7 +440,7 @@ def _cost(event: Event, definition: Definition) -> _Cost:
     if isinstance(event, BoundedDegree):
         members = [_cost(part, definition) for part in event.events]
         return _largest(list(zip(members, event.copies, strict=True)), event.degree, definition)
-    raise unsupported(type(event).__name__)
+    raise ParameterError("unsupported-event/measurement-discrete-gaussian", found=type(event).__name__)
 
 
 def _sum(amounts: Iterable[Amounts], definition: Definition) -> Amounts:
@@ -518,21 +483,11 @@ def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivit
         return approximate_sums(event, sensitivity)
     if isinstance(event, TruncatedMeasurement):
         raise ParameterError(
-            "bounded-noise",
-            f"noise with a bound cannot be accounted in {definition.value}",
-            found=f"measurement {event.measurement.label!r} with noise of at most ±{event.bound}",
-            expected="noise without a bound",
-            remedy="account in approximate, with an epsilon and a delta, or plan noise without a bound",
+            "bounded-noise", definition=definition.value, measurement_label=event.measurement.label, bound=event.bound
         )
     if event.distribution is Distribution.DISCRETE_GAUSSIAN:
         if definition is Definition.PURE:
-            raise ParameterError(
-                "no-pure-loss",
-                "discrete Gaussian noise cannot be accounted in pure differential privacy",
-                found=f"measurement {event.label!r} with sigma2 = {event.parameter}",
-                expected="geometric noise",
-                remedy="account in zcdp and convert the total to epsilon at a delta, or plan geometric noise",
-            )
+            raise ParameterError("no-pure-loss/accounted", event_label=event.label, parameter=event.parameter)
         return (event.times * gaussian_loss(event.parameter, sensitivity).rho,)
     if definition is Definition.ZCDP:
         return (event.times * geometric_zcdp_loss(event.parameter, sensitivity).rho,)

@@ -308,13 +308,7 @@ def exchange_odds(largest_stratum: int, probability: Exact) -> Fraction:
     """
     b, p = integer(largest_stratum, "largest_stratum", 0), exact(probability, "probability")
     if not 0 < p < 1:
-        raise ParameterError(
-            "selection-probability",
-            "a probability of zero or one hides nothing",
-            found=str(p),
-            expected='a probability above zero and below one, such as "0.1"',
-            remedy="correct the probability",
-        )
+        raise ParameterError("selection-probability", found=str(p))
     odds = p / (1 - p)
     if b < 2:
         return Fraction(1)

@@ -69,13 +69,7 @@ class PrivacyLoss(ABC):
         """What is left of a budget. A loss that does not fit is refused: there is no negative loss."""
         ours, theirs = self._paired(other, "subtracted")
         if not other <= self:
-            raise ParameterError(
-                "loss-exceeds-budget",
-                "the loss is larger than what it is taken from",
-                found=str(other),
-                expected=f"at most {self}",
-                remedy="plan less, or start from a larger budget",
-            )
+            raise ParameterError("loss-exceeds-budget", found=str(other), value=self)
         return type(self)(*(a - b for a, b in zip(ours, theirs, strict=True)))
 
     def __mul__(self, factor: int | Fraction) -> Self:
@@ -110,13 +104,7 @@ class PrivacyLoss(ABC):
     def _paired(self, other: object, verb: str) -> tuple[list[Fraction], list[Fraction]]:
         if not isinstance(other, PrivacyLoss) or type(other) is not type(self):
             found = other.definition.value if isinstance(other, PrivacyLoss) else type(other).__name__
-            raise ParameterError(
-                "losses-of-two-kinds",
-                f"a {self.definition.value} loss is {verb} with something that is not one",
-                found=found,
-                expected=f"a {self.definition.value} loss",
-                remedy="convert one of them first; every conversion is a function that says what it gives away",
-            )
+            raise ParameterError("losses-of-two-kinds", found=found, definition=self.definition.value, verb=verb)
         return list(self.parameters().values()), list(other.parameters().values())
 
 
@@ -194,11 +182,7 @@ def loss_from_dict(values: Mapping[str, Any]) -> PureDP | ZCDP | ApproxDP:
     names = set() if kind is None else set(kind.zero().parameters())
     if kind is None or set(values) != names | {"definition"}:
         raise ParameterError(
-            "unknown-loss",
-            "this is not a privacy loss",
-            found=", ".join(f"{name}={value}" for name, value in sorted(values.items()))[:200],
-            expected="definition pure with epsilon, zcdp with rho, or approximate with epsilon and delta",
-            remedy="correct the entry, or read it with the version of Confide that wrote it",
+            "unknown-loss", found=", ".join((f"{name}={value}" for name, value in sorted(values.items())))[:200]
         )
     return kind(**{name: exact(values[name], name) for name in names})
 
@@ -355,13 +339,7 @@ def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
 
 def _spendable(value: Fraction, name: str) -> Fraction:
     if value == 0:
-        raise ParameterError(
-            "nothing-to-spend",
-            "no finite noise has a loss of zero",
-            found=f"{name} = 0",
-            expected=f"a positive {name}",
-            remedy="leave the measurement out of the plan, or give it a share of the budget",
-        )
+        raise ParameterError("nothing-to-spend", name=name)
     return value
 
 

@@ -293,10 +293,4 @@ def _points(points: float, where: str) -> int:
 
 def too_large(why: str, found: str) -> ParameterError:
     """The error for a law that would not fit into memory or into double precision."""
-    return ParameterError(
-        "pld-too-large",
-        f"the privacy loss distribution is not computed: {why}",
-        found=found,
-        expected=f"at most {MOST_POINTS:,} points and sigma2 of at least {LEAST_SIGMA2}",
-        remedy="give a larger interval, or use cks_epsilon, which needs no grid and is a few per cent larger",
-    )
+    return ParameterError("pld-too-large", found=found, why=why, most_points=MOST_POINTS, least_sigma2=LEAST_SIGMA2)

@@ -107,15 +107,15 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
     """
     if isinstance(event, Measurement):
         if event.distribution is not Distribution.DISCRETE_GAUSSIAN:
-            raise _refused("noise other than discrete Gaussian", event.distribution.value)
+            raise ParameterError("no-loss-distribution/discrete", found=event.distribution.value)
         return [NoisyCells(event.parameter, bounded_degree(event.degree, neighbours).l1, event.times)]
     if isinstance(event, TruncatedMeasurement):
-        raise _refused("noise with a bound", f"noise of at most ±{event.bound}")
+        raise ParameterError("no-loss-distribution/bound", bound=event.bound)
     if isinstance(event, Sequential):
         return [part for member in event.events for part in noisy_cells(member, neighbours)]
     members = {_signature(noisy_cells(member, neighbours)) for member in event.events}
     if len(members) > 1:
-        raise _refused("a family of events that are not alike", f"{len(members)} different events")
+        raise ParameterError("no-loss-distribution/family", members=len(members))
     times = min(event.degree, sum(event.copies)) if isinstance(event, BoundedDegree) else 1
     assert isinstance(event, Parallel | BoundedDegree)
     return [NoisyCells(sigma2, cells, times) for member in members for sigma2, cells in member]
@@ -137,7 +137,7 @@ def _grouped(parts: Iterable[NoisyCells]) -> dict[Fraction, int]:
     for part in parts:
         groups[part.sigma2] = groups.get(part.sigma2, 0) + part.cells * part.count
     if not groups:
-        raise _refused("an empty list of measurements", "nothing")
+        raise ParameterError("no-loss-distribution/empty")
     return dict(sorted(groups.items()))
 
 
@@ -147,16 +147,6 @@ def _signature(parts: list[NoisyCells]) -> tuple[tuple[Fraction, int], ...]:
 
 def _rho(groups: dict[Fraction, int]) -> float:
     return float(sum((cells / (2 * sigma2) for sigma2, cells in groups.items()), Fraction()))
-
-
-def _refused(what: str, found: str) -> ParameterError:
-    return ParameterError(
-        "no-loss-distribution",
-        f"the privacy loss distribution is not known for {what}",
-        found=found,
-        expected="discrete Gaussian measurements, in families of alike members",
-        remedy="give the noisy cells of the worst neighbour yourself, or use the accountant and cks_epsilon",
-    )
 
 
 # The privacy loss distribution where a changed record may move between unlike paths.

@@ -65,18 +65,6 @@ class Ability(Generic[T]):
         return [name for name in mechanisms if self.name in mechanisms[name].can]
 
 
-def not_rehearsed(mechanism: Mechanism[Any], why: str) -> RunError:
-    """The error for a spec that cannot be rehearsed."""
-    return RunError(
-        "no-rehearsal",
-        f"this spec cannot be rehearsed on made-up records: {why}",
-        where=Place(path="release.mechanism"),
-        found=f"the mechanism {mechanism.name}",
-        expected="a mechanism and a spec that read records",
-        remedy="run it where nothing is spent; or rehearse the spec of the run that reads the records",
-    )
-
-
 @dataclass(frozen=True)
 class MadeUpRecords(ABC, Generic[P]):
     """Made-up records in place of the office's. None of this may look at a record."""
@@ -142,12 +130,10 @@ class TrialAudit(ABC, Generic[P]):
         form = None if rehearsal is None else rehearsal(self.mechanism).record_form(problem)
         if form is None or form.block is None:
             raise RunError(
-                "no-canaries",
-                "releases of this mechanism are not audited with canaries",
+                "no-canaries/releases",
                 where=Place(path="release.mechanism"),
-                found=f"the mechanism {self.mechanism.name} and {number:,} canaries",
-                expected="a mechanism that makes up canaries for its own audit",
-                remedy="audit with many runs: leave out --canaries",
+                mechanism=self.mechanism.name,
+                number=number,
             )
         neighbours = self.mechanism.plan(problem).neighbours
         places = canary_places(form, places_needed(number, neighbours))

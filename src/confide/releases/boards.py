@@ -242,31 +242,15 @@ class Board(TypedAnswer):
         beside = [each.name for each in (*self.settings, *self.dials)]
         names = [*beside, *(each.name for each in self.entries() if each.name not in beside)]
         if name in names:  # it was to be set exactly, and moves others
-            return ParameterError(
-                "no-entry",
-                "this entry is no choice by itself: what it means follows from choices",
-                found=name,
-                expected="one of " + ", ".join([*self.choices()][:12]),
-                remedy=f"type it, and let others follow: --move {name}=...",
-            )
-        return ParameterError(
-            "no-entry",
-            "the board has no such entry",
-            found=name[:80],
-            expected="one of " + ", ".join(names[:12]) + (", …" if len(names) > 12 else ""),
-            remedy="`confide tune SPEC --json` lists `choices`, for --set, and `entries` and rows, for --move",
-        )
+            return ParameterError("no-entry/choice", found=name, value=", ".join([*self.choices()][:12]), name=name)
+        return ParameterError("no-entry/board", found=name[:80], names=", ".join(names[:12]), more=len(names) > 12)
 
     def require_rows(self, names: Iterable[str]) -> None:
         """Raises where a row that should keep its part is not on the board, or cannot be locked."""
         known = [row.name for row in self.rows if row.lockable]
         for name in sorted(set(names) - set(known)):
             raise ParameterError(
-                "no-row",
-                "the board has no such row that can be locked",
-                found=name[:80],
-                expected="one of " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "no lock",
-                remedy="give the name of a row as `confide tune SPEC --json` has it",
+                "no-row/locked", found=name[:80], known=", ".join(known[:12]) if known else None, more=len(known) > 12
             )
 
 
@@ -330,7 +314,7 @@ def typed_number(text: str, name: str, least: Fraction | int, largest: Fraction 
     """An exact number within its range; ``least`` itself is out of it only where it is zero."""
     number = exact(text.strip(), name)
     if not least <= number <= largest or (least == 0 and number == 0):
-        raise out_of_range(name, text, f"a number {'above 0' if not least else f'from {least}'} up to {largest:,}")
+        raise ParameterError("entry-range/up", where=Place(path=name), found=text[:40], least=least, largest=largest)
     return number
 
 
@@ -338,24 +322,19 @@ def typed_whole(text: str, name: str, least: int, largest: int = LARGEST) -> int
     """A whole number within its range."""
     number = exact(text.strip(), name)
     if number.denominator != 1 or not least <= number <= largest:
-        raise out_of_range(name, text, f"a whole number from {least:,} to {largest:,}")
+        raise ParameterError(
+            "entry-range/whole-number", where=Place(path=name), found=text[:40], least=least, largest=largest
+        )
     return int(number)
 
 
 def typed_option(text: str, name: str, options: Sequence[str]) -> str:
     """One of some words."""
     if text not in options:
-        raise out_of_range(name, text, "one of " + ", ".join(each or "nothing" for each in options))
+        raise ParameterError(
+            "entry-range/stand-here-2",
+            where=Place(path=name),
+            found=text[:40],
+            options=", ".join(each or "nothing" for each in options),
+        )
     return text
-
-
-def out_of_range(name: str, text: str, expected: str) -> ParameterError:
-    """The error for what cannot be typed here."""
-    return ParameterError(
-        "entry-range",
-        "this cannot stand here",
-        where=Place(path=name),
-        found=text[:40],
-        expected=expected,
-        remedy=f"type {expected}",
-    )

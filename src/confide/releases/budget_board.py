@@ -165,12 +165,7 @@ class BudgetBoard(Board):
         self._require(row)
         if margin is not None and not 0 < margin <= LARGEST_MARGIN:
             raise ParameterError(
-                "margin-range",
-                "the margin is out of range",
-                where=Place(path=":".join(row)),
-                found=str(margin),
-                expected=f"from 1 to {LARGEST_MARGIN:,} persons",
-                remedy="give another margin",
+                "margin-range", where=Place(path=":".join(row)), found=str(margin), largest_margin=LARGEST_MARGIN
             )
         wanted = None if margin is None else Fraction(margin)
         changed = self
@@ -205,13 +200,7 @@ class BudgetBoard(Board):
         others = [row for row in rows if row not in kept]
         remaining = total - sum(kept.values(), Fraction(0))
         if remaining != 0 and not others:
-            raise ParameterError(
-                "nothing-follows",
-                "every row is locked, and their parts are not the budget",
-                found=f"parts of {float(total - remaining):.6g} together, and a budget of {float(total):.6g}",
-                expected="a row that is not locked, or a budget that may follow",
-                remedy="unlock a row, or let the budget follow",
-            )
+            raise ParameterError("nothing-follows", total=float(total - remaining), total_found=float(total))
         step = self._step(total)
         before = sum((self.budgets[row] for row in others), Fraction(0))
         factor, parts, taken = remaining / before / step if others else 0, dict(kept), 0
@@ -227,13 +216,7 @@ class BudgetBoard(Board):
     def _require(self, row: RowName) -> None:
         if row not in self.budgets:
             names = [":".join(each) for each in self.budgets]
-            raise ParameterError(
-                "no-row",
-                "the board has no such row",
-                found=":".join(row)[:80],
-                expected="one of " + ", ".join(names[:40]),
-                remedy="give a row by its name, such as " + names[0],
-            )
+            raise ParameterError("no-row/board", found=":".join(row)[:80], names=", ".join(names[:40]), name=names[0])
 
     # The board
 
@@ -394,11 +377,4 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 def too_little(row: RowName) -> ParameterError:
     """The error where a row would have no part."""
-    return ParameterError(
-        "budget-too-small",
-        "nothing of the budget would be left for a row",
-        where=Place(path=":".join(row)),
-        found="a part of zero or less",
-        expected="a part above zero for each row",
-        remedy="ask for wider margins, unlock rows, or decide on a larger budget",
-    )
+    return ParameterError("budget-too-small", where=Place(path=":".join(row)))

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from confide.engines import Engine
 from confide.engines.protocol import private_umask
-from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
 from confide.inputs.frame import BLOCK
 from confide.inputs.records import count_rows
 from confide.inputs.spelled import OffendingValues
@@ -35,7 +35,6 @@ from confide.releases.workspace import (
     Workspace,
     memory_forecast,
     no_room_is_an_error,
-    not_as_begun,
     recall_key,
 )
 
@@ -191,14 +190,12 @@ def of_origin(mechanism: Mechanism[Any]) -> list[Finding]:
     warnings = [replace(each, severity="warning") for each in mechanism.refused_packages]
     if mechanism.package is not None:
         warnings.append(
-            Finding(
-                "foreign-mechanism",
-                f"the mechanism {mechanism.name} comes from another package, and its promise is that package's",
+            Finding.of(
+                "foreign-mechanism/comes",
                 where=Place(path="release.mechanism"),
                 found=str(mechanism.package),
-                expected="a mechanism of Confide, or of a package that you trust with the records",
-                remedy="read it, or have it read; the manifest and the certificate name the package",
                 severity="warning",
+                mechanism=mechanism.name,
             )
         )
     return warnings
@@ -301,16 +298,14 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
     if not ledger_path(loaded).exists():
         spec = loaded.spec.privacy
         findings.append(
-            Finding(
-                code="no-ledger",
-                what="there is no ledger at this path",
+            Finding.of(
+                "no-ledger",
                 where=loaded.place("privacy", "ledger"),
                 found=spec.ledger,
-                expected="the ledger of the data set",
-                remedy="open one, once, with the data set's whole budget: confide ledger open "
-                f"{spec.ledger} --data-set NAME --budget ... --definition {spec.definition} "
-                + ("--delta ... " if spec.definition == "approximate" else "")
-                + f"--neighbours {spec.neighbours}",
+                ledger=spec.ledger,
+                definition=spec.definition,
+                is_approximate=spec.definition == "approximate",
+                neighbours=spec.neighbours,
             )
         )
         return None
@@ -365,14 +360,13 @@ def _price(
     except ConfideError as error:
         asked = loaded.spec.privacy.definition
         findings += [
-            Finding(
-                code="ledger-definition",
-                what=f"the ledger of {account.data_set!r} counts {account.definition}, and this plan has another "
-                "definition",
+            Finding.of(
+                "ledger-definition/plan",
                 where=loaded.place("privacy", "definition"),
-                found=f"a plan in {asked}: {finding.what}",
-                expected=f"a plan in {account.definition}",
-                remedy=f'write definition = "{account.definition}" with a budget in it, or name a ledger in {asked}',
+                data_set=account.data_set,
+                definition=account.definition,
+                asked=asked,
+                what=finding.what,
             )
             for finding in error.findings[:1]
         ]
@@ -380,15 +374,16 @@ def _price(
     cost = Charge(*loss.parameters().values())
     if not account.holds(*cost) and not (begun and begun.run_id in account.runs):
         findings.append(
-            Finding(
-                code="budget-exceeded",
-                what=f"the release costs more than the budget of {account.data_set!r} has left",
+            Finding.of(
+                "budget-exceeded/costs",
                 where=loaded.place("privacy", "budget"),
-                found=f"asked {cost}; spent {Charge(account.spent, account.spent_delta)} of "
-                f"{Charge(account.budget, account.delta)}",
-                expected=f"at most {Charge(account.left, account.left_delta)} "
-                f"({account.definition}, {account.neighbours})",
-                remedy="ask for less; the total budget of a data set is fixed and cannot be raised",
+                data_set=account.data_set,
+                cost=cost,
+                spent=Charge(account.spent, account.spent_delta),
+                budget=Charge(account.budget, account.delta),
+                left=Charge(account.left, account.left_delta),
+                definition=account.definition,
+                neighbours=account.neighbours,
             )
         )
     return cost
@@ -406,28 +401,9 @@ def _read_run(workspace: Workspace, account: Account | None, findings: list[Find
     where = Place(file=str(workspace.root))
     held = account.runs.get(begun.run_id)
     if held is None and begun.reservation_hash is not None:
-        findings.append(
-            Finding(
-                code=NOT_IN_LEDGER,
-                what="the run in this folder was charged, but the ledger has no entry for it",
-                where=where,
-                found=f"a ledger of {account.data_set!r} without the run {begun.run_id}",
-                expected="the ledger in which the run was reserved",
-                remedy="name the right ledger; if this is the right one, it is an older copy: see `confide ledger "
-                "reconcile`",
-            )
-        )
+        findings.append(Finding.of("run-not-in-ledger", where=where, data_set=account.data_set, run_id=begun.run_id))
     elif held is not None and held.state == "void":
-        findings.append(
-            Finding(
-                code="run-void",
-                what="somebody gave up the run in this folder: its reservation is void",
-                where=where,
-                found=f"void, because: {held.void_reason}",
-                expected="a run that can continue",
-                remedy="remove the folder (no noise was drawn in it) or name another, then run again",
-            )
-        )
+        findings.append(Finding.of("run-void", where=where, void_reason=held.void_reason))
     return begun
 
 
@@ -444,20 +420,25 @@ def _not_the_run(
     if never_charged(begun, account):
         return
     if begun.final_hash != plan.hash and not _may_change(begun, plan, account, workspace):
-        yield not_as_begun("the plan is not the one this run started with", workspace, f"plan {plan.hash[:16]}…")
+        yield Finding.of("run-changed/plan", where=Place(file=str(workspace.root)), hash=plan.hash[:16])
     if fingerprint and begun.records_fingerprint != fingerprint:
-        yield not_as_begun("the records are not the ones this run started with", workspace)
+        yield Finding.of("run-changed/records", where=Place(file=str(workspace.root)), found=CONFIDENTIAL)
     if begun.key_is_chosen != (key == "chosen"):
-        found = "a chosen key" if key == "chosen" else "a key from the operating system"
-        yield not_as_begun("this run started with another kind of key", workspace, found)
+        yield Finding.of("run-changed/kind", where=Place(file=str(workspace.root)), is_chosen=key == "chosen")
     if begun.release != loaded.spec.release.name:
-        found = f"the run of {begun.release!r}, and a spec of {loaded.spec.release.name!r}"
-        yield not_as_begun("the folder holds the run of another release", workspace, found)
+        yield Finding.of(
+            "run-changed/holds",
+            where=Place(file=str(workspace.root)),
+            release=begun.release,
+            release_name=loaded.spec.release.name,
+        )
     held = None if account is None else account.runs.get(begun.run_id)
     if begun.key_commitment is not None and held is not None and held.state == "measured":
         try:
             if recall_key(workspace.key_file).commitment != begun.key_commitment:
-                yield not_as_begun("the key in the folder is not the one this run started with", workspace)
+                yield Finding.of(
+                    "run-changed/key-folder-started", where=Place(file=str(workspace.root)), found=CONFIDENTIAL
+                )
         except ConfideError as error:
             yield from error.findings
 
@@ -486,7 +467,7 @@ def unusable_folder(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
         remedy = f"correct the permissions, or {ANOTHER_FOLDER}"
     else:
         return []
-    return [Finding("run-folder", what, _folder_place(loaded), found, "a folder that can be written", remedy)]
+    return [Finding.of("run-folder/written", where=_folder_place(loaded), found=found, what=what, remedy=remedy)]
 
 
 def taken_folder(
@@ -499,26 +480,15 @@ def taken_folder(
     what = "there are files in the folder already, of a run that is not there any more"
     if "release/" in left_over:
         what = "there is a release in the folder already, of a run that is not there any more"
-    remedy = f"restore its confidential/run.json, to go on with that run; or move the folder away, or {ANOTHER_FOLDER}"
     found = ", ".join(sorted(left_over))
-    return [Finding("run-folder", what, _folder_place(loaded), found, "a folder for each run", remedy)]
+    return [Finding.of("run-folder/restore", where=_folder_place(loaded), found=found, what=what)]
 
 
 def _spilled(loaded: LoadedSpec, workspace: Workspace) -> list[Finding]:
     """A warning of confidential rows that a run which was killed has left behind."""
     if not (spilled := workspace.spilled()):
         return []
-    return [
-        Finding(
-            code="left-scratch",
-            what="a run in this folder was killed, or is at work, and confidential rows lie in its scratch folder",
-            where=_folder_place(loaded),
-            found=", ".join(spilled),
-            expected="an empty scratch folder, unless a run is at work",
-            remedy="run the spec again: the run goes on and removes them when it ends",
-            severity="warning",
-        )
-    ]
+    return [Finding.of("left-scratch", where=_folder_place(loaded), found=", ".join(spilled), severity="warning")]
 
 
 def never_charged(begun: RunIdentity, account: Account | None) -> bool:
@@ -554,9 +524,7 @@ def _same_identifiers(loaded: LoadedSpec, mechanism: Mechanism[Any], plan: Plan)
     codebook = mechanism.explain.codebook({"plan": plan.as_dict()})
     if codebook is None or "sdmx-csv" not in codebook.formats or (same := same_in_sdmx(codebook)) is None:
         return []
-    what, expected = "two columns would have one identifier in SDMX", "names that differ in letters and digits"
-    remedy = "rename an attribute or a recode in the schema, or leave out sdmx-csv"
-    return [Finding("same-column", what, loaded.place("output", "formats"), same, expected, remedy)]
+    return [Finding.of("same-column/identifier", where=loaded.place("output", "formats"), found=same)]
 
 
 def room(workspace: Workspace, needed: int) -> list[Finding]:
@@ -565,13 +533,8 @@ def room(workspace: Workspace, needed: int) -> list[Finding]:
     if free >= needed:
         return []
     return [
-        Finding(
-            code="disk-full",
-            what="the disk does not have enough space for the release",
-            where=Place(file=str(workspace.root)),
-            found=f"{free / 1e6:,.2f} MB free",
-            expected=f"about {needed / 1e6:,.2f} MB",
-            remedy="free some space, name another folder under [output], or publish less detail",
+        Finding.of(
+            "disk-full/enough", where=Place(file=str(workspace.root)), free=free / 1000000.0, needed=needed / 1000000.0
         )
     ]
 

@@ -51,7 +51,7 @@ class Draft:
 def write_spec(path: Path, text: str, *, secret: bool = False) -> None:
     """Writes a spec, unless there is one already; for its owner alone if it holds a secret."""
     if path.exists():
-        raise there_already(path, "a spec")
+        raise RunError("there-already/spec", where=Place(file=str(path)))
     write_text(path, text + "\n", mode=0o600 if secret else 0o644)
 
 
@@ -89,24 +89,12 @@ def one_of(what: str, name: str, names: Iterable[str]) -> str:
 def no_product(mechanism: str, product: str | None) -> None:
     """Raises if a product is asked of a mechanism that has none."""
     if product is not None:
-        raise unknown_name("product", f"the mechanism {mechanism!r} has no products", product, "no --product")
+        raise ParameterError("product/mechanism", found=product, mechanism=mechanism)
 
 
 def unknown_name(code: str, what: str, found: str, expected: str) -> ParameterError:
     """The error for a name that is not one of those that there are."""
     return ParameterError(code, what, found=found, expected=expected, remedy="correct the name")
-
-
-def there_already(path: Path, what: str) -> RunError:
-    """The error for a place that is taken."""
-    return RunError(
-        "there-already",
-        f"there is {what} already",
-        where=Place(file=str(path)),
-        found="files of that name",
-        expected="a new folder",
-        remedy="name another folder, or remove this one yourself",
-    )
 
 
 # Drafts from an office's own files: the schema, the table of areas, a strategy, and what all specs have in common.

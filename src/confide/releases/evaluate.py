@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from confide.arrays import Integers
-from confide.errors import Finding, Place, RunError
+from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.noise import BoundedDistribution, NoiseDistribution
 from confide.releases.folder import MANIFEST
-from confide.releases.workspace import RunIdentity, Workspace, changed, no_room_is_an_error
+from confide.releases.workspace import RunIdentity, Workspace, no_room_is_an_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,18 @@ def check_same_question(runs: Sequence[tuple[Path, RunIdentity]]) -> None:
     seen = {first.run_id}
     for folder, run in others:
         if run.run_id in seen:
-            findings.append(_unlike(folder, "repeated-run", "this run is given twice", "the same run", "each run once"))
+            findings.append(Finding.of("repeated-run", where=Place(file=str(folder))))
         elif (run.mechanism, run.final_hash) != (first.mechanism, first.final_hash):
-            found = f"plan {run.final_hash[:16]}…"
-            expected = f"the plan of the first run, {first.final_hash[:16]}…"
-            findings.append(_unlike(folder, "other-plan", "this run asks another question", found, expected))
+            findings.append(
+                Finding.of(
+                    "other-plan",
+                    where=Place(file=str(folder)),
+                    final_hash=run.final_hash[:16],
+                    final_hash_expected=first.final_hash[:16],
+                )
+            )
         elif run.records_fingerprint != first.records_fingerprint:
-            what, found = "this run is on other records", "another fingerprint"
-            findings.append(_unlike(folder, "other-records", what, found, "the records of the first run"))
+            findings.append(Finding.of("other-records/run", where=Place(file=str(folder))))
         seen.add(run.run_id)
     if findings:
         raise RunError(findings)
@@ -128,13 +132,8 @@ def check_different_runs(runs: Sequence[tuple[Path, RunIdentity]]) -> None:
     seen: set[str] = set()
     for folder, run in runs:
         if run.run_id in seen:
-            raise RunError(_unlike(folder, "repeated-run", "this run is given twice", "the same run", "each run once"))
+            raise RunError("repeated-run", where=Place(file=str(folder)))
         seen.add(run.run_id)
-
-
-def _unlike(folder: Path, code: str, what: str, found: str, expected: str) -> Finding:
-    remedy = "give runs that differ in nothing but their key: the same spec under other names"
-    return Finding(code, what, Place(file=str(folder)), found, expected, remedy)
 
 
 @contextmanager
@@ -151,14 +150,7 @@ def held(workspaces: Sequence[Workspace]) -> Iterator[None]:
 def require_sealed(workspace: Workspace) -> None:
     """Raises if there is no release yet to compare with the true counts."""
     if not (workspace.release / MANIFEST).exists():
-        raise RunError(
-            "not-sealed",
-            "there is no release yet to compare with the true counts",
-            where=Place(file=str(workspace.release)),
-            found="no release",
-            expected="a sealed release",
-            remedy="finish the run first",
-        )
+        raise RunError("not-sealed/compare", where=Place(file=str(workspace.release)))
 
 
 def require_records(workspace: Workspace, fingerprint: str, otherwise: str) -> None:
@@ -172,16 +164,11 @@ def require_records(workspace: Workspace, fingerprint: str, otherwise: str) -> N
     require_sealed(workspace)
     begun = workspace.identity()
     if begun is None or begun.records_fingerprint != fingerprint:
-        raise changed(otherwise, workspace)
+        raise RunError(
+            "run-changed/same-spec-frame", where=Place(file=str(workspace.root)), found=CONFIDENTIAL, what=otherwise
+        )
 
 
 def no_truth(file: Path) -> RunError:
     """The error for true counts that are gone."""
-    return RunError(
-        "no-truth",
-        "the true counts of this run are missing",
-        where=Place(file=file.name),
-        found="no such file",
-        expected="the confidential folder with all files of the run",
-        remedy="run `confide replay` with the records and the kept key first",
-    )
+    return RunError("no-truth/counts", where=Place(file=file.name))

@@ -271,12 +271,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if not _has_form(manifest):
             raise ValueError
     except FileNotFoundError:
-        expected = "a release folder of Confide"
-        raise not_a_release(path, "the folder has no manifest.json", "no such file", expected) from None
+        raise ReleaseError("not-a-release/folder", where=Place(file=str(path))) from None
     except (ValueError, RecursionError, OSError) as error:
-        found = getattr(error, "strerror", None) or "another content"
-        expected = "the manifest as Confide wrote it"
-        raise not_a_release(path, "the manifest cannot be read", found, expected) from None
+        raise ReleaseError(
+            "not-a-release/read", where=Place(file=str(path)), error=getattr(error, "strerror", None)
+        ) from None
     return manifest
 
 
@@ -342,14 +341,11 @@ class SealedRelease:
         wrong = [(path, words) for path, words in file_states(self.folder, {"files": files}) if words]
         if wrong:
             raise ReleaseError(
-                "not-as-sealed",
-                "a file is not the one that the manifest lists"
-                if len(wrong) == 1
-                else f"{len(wrong):,} files are not those that the manifest lists",
+                "not-as-sealed/files",
                 where=Place(file=str(self.folder / wrong[0][0])),
                 found=wrong[0][1],
-                expected="the files as they were sealed",
-                remedy="verify the release with `confide verify`, and get it again from its office",
+                wrong=len(wrong),
+                one=len(wrong) == 1,
             )
 
 
@@ -406,19 +402,6 @@ def _description(column: pa.Field) -> str:
     return str((column.metadata or {}).get(b"description", b"").decode())
 
 
-def not_a_release(path: Path, what: str, found: str, expected: str) -> ReleaseError:
-    """What is said of a folder that has no manifest, or one that Confide did not write."""
-    return ReleaseError(
-        "not-a-release",
-        what,
-        where=Place(file=str(path)),
-        found=found,
-        expected=expected,
-        remedy="give the path of a release folder; if this is one, it is damaged: get it again from the office that "
-        "published it",
-    )
-
-
 def require_package(folder: Path, manifest: Mapping[str, Any], find_mechanism: Callable[[str], object]) -> None:
     """Raises if a release was made by another package's mechanism, and that is not here or cannot be used."""
     stated = manifest.get("package")
@@ -429,11 +412,10 @@ def require_package(folder: Path, manifest: Mapping[str, Any], find_mechanism: C
     except KeyError:
         raise ReleaseError(
             "no-package",
-            "the release was made by a mechanism of a package that is not installed here",
             where=Place(file=str(folder / MANIFEST), path="package"),
-            found=f"no mechanism {manifest['mechanism']}",
-            expected=f"the package {stated.get('name')} {stated.get('version')}",
-            remedy="install that package, if you trust it, and ask again",
+            mechanism=manifest["mechanism"],
+            stated=stated.get("name"),
+            stated_expected=stated.get("version"),
         ) from None
 
 

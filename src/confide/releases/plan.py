@@ -150,13 +150,7 @@ class Plan:
             on_path = Counter(named[number] for number in path if number < len(named))
             shared += [name for name, times in on_path.items() if times > 1]
         if shared:
-            raise SpecError(
-                "shared-stream",
-                "two measurements of the plan have one name, and would have the same noise",
-                found=" ".join(shared[0]),
-                expected="a name for each measurement of a level",
-                remedy="rename the tables or the variables; if their names differ, report it: nothing was drawn",
-            )
+            raise SpecError("shared-stream", found=" ".join(shared[0]))
 
     @classmethod
     def without_loss(cls, mechanism: str, question: Mapping[str, Any], spine: tuple[str, ...] = ()) -> Plan:
@@ -232,11 +226,8 @@ class Plan:
         planned = {(measure.level, measure.query) for measure in self.measures}
         if set(measured) != planned:
             raise RunError(
-                "not-as-planned",
-                "the run would not measure what was planned",
-                found=", ".join(f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5]),
-                expected="the measurements of the plan, all of them and no others",
-                remedy="please report this: it is a defect of Confide; nothing was drawn",
+                "not-as-planned/run",
+                found=", ".join((f"{level} {query}" for level, query in sorted(set(measured) ^ planned)[:5])),
             )
 
     @cached_property
@@ -307,14 +298,7 @@ def read_plan(values: Mapping[str, Any]) -> Plan:
     try:
         return _read_plan(values)
     except (KeyError, TypeError, ValueError, AttributeError, SpecError):
-        raise ReleaseError(
-            "bad-plan",
-            "the plan in the manifest is not one that Confide wrote",
-            where=Place(file="manifest.json", path="plan"),
-            found="another form",
-            expected="measures, each with level, query, law and loss",
-            remedy="get the release again from the office that published it",
-        ) from None
+        raise ReleaseError("bad-plan", where=Place(file="manifest.json", path="plan")) from None
 
 
 def _read_plan(values: Mapping[str, Any]) -> Plan:

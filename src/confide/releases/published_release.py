@@ -42,26 +42,12 @@ def release_title(folder: Path, manifest: Mapping[str, Any]) -> str:
 def no_groups(groups: Sequence[str], source: str) -> None:
     """Groups can be chosen in releases of SafeTab-P alone; raises for others."""
     if groups:
-        raise ParameterError(
-            "no-groups",
-            "only a release of safetab has groups to choose from",
-            where=Place(path="--group"),
-            found=source,
-            expected="a release of safetab",
-            remedy="leave out --group",
-        )
+        raise ParameterError("no-groups/release", where=Place(path="--group"), found=source)
 
 
 def not_attacked(found: str) -> ReleaseError:
     """The error of a release that counts nobody."""
-    return ReleaseError(
-        "not-attacked",
-        "the release has no figures that count persons, so that no persons follow from it",
-        where=Place(file=MANIFEST, path="mechanism"),
-        found=found,
-        expected="counts of persons, or their records",
-        remedy="ask what an attacker learns of each magnitude that was left out: confide audit suppression",
-    )
+    return ReleaseError("not-attacked", where=Place(file=MANIFEST, path="mechanism"), found=found)
 
 
 def release_schema(named: Any, given: str | Path | None) -> Schema:
@@ -83,7 +69,7 @@ def release_schema(named: Any, given: str | Path | None) -> Schema:
 def release_unlike(what: str, found: str, remedy: str) -> ReleaseError:
     """The error of a release whose plan and files, or schema, do not belong together."""
     place = Place(file=MANIFEST, path="plan.question")
-    return ReleaseError("release-schema", what, place, found, "the release's own", remedy)
+    return ReleaseError("release-schema/other", where=place, found=found, what=what, remedy=remedy)
 
 
 def release_file(folder: Path, manifest: Mapping[str, Any], *starts: str) -> Path | None:
@@ -210,12 +196,16 @@ def _by_list(units: Mapping[str, Sequence[str]], spine: Sequence[str], areas: Kn
     there = [level for level in reversed(spine) if level in units]
     finest = there[0]
     if finest not in areas:
-        raise _not_listed(f"the list of areas has no column for {finest!r}", ", ".join(areas) or "no column")
+        raise InputError(
+            "geography/row-smallest-area", where=Place(path="--geography"), finest=finest, areas=", ".join(areas)
+        )
     row_of = {code: row for row, code in enumerate(areas[finest])}
     blocks = sorted(set(units[finest]))
     unknown = [block for block in blocks if block not in row_of]
     if unknown:
-        raise _not_listed(f"an area of the tables is not listed as {finest!r}", f"{len(unknown):,} such areas")
+        raise InputError(
+            "geography/area-tables-listed", where=Place(path="--geography"), finest=finest, unknown=len(unknown)
+        )
     columns: dict[str, list[str]] = {finest: blocks}
     for level in there[1:]:
         if level not in areas:
@@ -223,16 +213,5 @@ def _by_list(units: Mapping[str, Sequence[str]], spine: Sequence[str], areas: Kn
         columns[level] = [areas[level][row_of[block]] for block in blocks]
         strangers = set(units[level]) - set(columns[level])
         if strangers:
-            raise _not_listed(f"an area of the tables is not listed as {level!r}", f"{len(strangers):,} such areas")
+            raise InputError("geography/areas", where=Place(path="--geography"), level=level, strangers=len(strangers))
     return nested(columns, finest)
-
-
-def _not_listed(what: str, found: str) -> InputError:
-    return InputError(
-        "geography",
-        what,
-        where=Place(path="--geography"),
-        found=found,
-        expected="a row for each smallest area of the release, with its code on every level",
-        remedy="give the list that the release was made with; --geography-level NAME=COLUMN names its columns",
-    )

@@ -255,9 +255,14 @@ def nested(columns: Mapping[str, Sequence[str]], finest: str) -> PublishedGeogra
         pairs = np.unique(np.stack([below, above]), axis=1)
         if len(np.unique(pairs[0])) < pairs.shape[1]:
             across = _across(pairs, units[names.index(lower)])
-            found = f"{lower} {across[0]} in several of them, one of {len(across):,}"
-            what = f"the units of {lower} do not lie in units of {upper}"
-            raise geography_wrong(None, what, found, "levels that nest")
+            raise InputError(
+                "geography/units",
+                where=Place(file=None, row=None),
+                lower=lower,
+                upper=upper,
+                across=across[0],
+                number=len(across),
+            )
     return PublishedGeography(tuple(names), tuple(units), tuple(of_block))
 
 
@@ -265,12 +270,6 @@ def _across(pairs: Integers, units: Sequence[str]) -> list[str]:
     """The units (first row) that are paired with several others (second row)."""
     number, times = np.unique(pairs[0], return_counts=True)
     return [units[unit] for unit in number[times > 1].tolist()]
-
-
-def geography_wrong(file: str | None, what: str, found: str, expected: str, row: int | None = None) -> InputError:
-    """The finding about units that do not lie in one another, or that nobody lists."""
-    remedy = "correct the geography of the description, or the file of blocks"
-    return InputError("geography", what, Place(file=file, row=row), found, expected, remedy)
 
 
 # Whether tables agree with one another in what every reader can add up: the number of people of a unit.
@@ -305,14 +304,15 @@ def _differences(published: Published, depth: int, one: tuple[str, Floats], two:
         apart = np.flatnonzero(np.abs(one[1] - two[1]) > 0)
     level, codes = published.geography.levels[depth], published.geography.units[depth]
     return [
-        Finding(
-            code="totals-differ",
-            what=f"two tables count different numbers of people in {level} {codes[unit]}",
+        Finding.of(
+            "totals-differ",
             where=Place(path=f"{one[0]}; {two[0]}"),
-            found=f"{one[1][unit]:,.0f} and {two[1][unit]:,.0f}"
-            + (f"; {len(apart):,} such units" if len(apart) > UNITS_NAMED else ""),
-            expected="the same number, because both are said to be exact",
-            remedy='correct the tables; if they have noise, say so: variance = "..."',
+            level=level,
+            its_code=codes[unit],
+            one=one[1][unit],
+            two=two[1][unit],
+            apart=len(apart),
+            more=len(apart) > UNITS_NAMED,
         )
         for unit in apart[:UNITS_NAMED].tolist()
     ]
@@ -334,8 +334,7 @@ def tables_in_memory(
 ) -> Published:
     """Published tables from Arrow, pandas, polars or plain columns, by query."""
     if not tables:
-        expected = "for each query, such as sex*age, a table with its labels and a column count"
-        raise ParameterError("no-tables", "there are no tables", found="nothing", expected=expected, remedy="give some")
+        raise ParameterError("no-tables/nothing")
     attributes = schema if isinstance(schema, Schema) else load_schema(str(schema), Path())
     noise_variance = None if variance is None else exact(variance, "variance")
     findings: list[Finding] = []
@@ -372,13 +371,12 @@ def _text_columns(name: str, frame: object, query: Query, area: str | None) -> p
     lacking = [column for column in needed if column not in table.column_names]
     if lacking:
         raise InputError(
-            Finding(
-                code="no-column",
-                what=f"table {name} has no column {column!r}",
+            Finding.of(
+                "no-column/rename",
                 where=Place(column=column),
                 found=", ".join(table.column_names[:12]),
-                expected=f"a column {column}",
-                remedy="add it, or rename the one that has it; an index of pandas becomes columns by reset_index()",
+                name=name,
+                column=column,
             )
             for column in lacking
         )
@@ -388,12 +386,7 @@ def _text_columns(name: str, frame: object, query: Query, area: str | None) -> p
             columns[column] = pc.cast(table.column(column), pa.string())
         except pa.ArrowException:
             raise InputError(
-                "column-type",
-                "a column has neither text nor numbers",
-                Place(file=name, column=column),
-                f"a column of type {table.column(column).type}",
-                "text or numbers",
-                "give the column as text",
+                "column-type/give-text", where=Place(file=name, column=column), type=table.column(column).type
             ) from None
     content = pa.table(columns)
     if area is not None:
@@ -419,10 +412,4 @@ def _arrow_table(name: str, frame: object) -> pa.Table:
             return from_dataframe(frame)
     except (pa.ArrowException, TypeError, ValueError):
         pass
-    raise ParameterError(
-        "not-a-table",
-        f"the value given for {name!r} is not a table",
-        found=type(frame).__name__,
-        expected="a table of pandas, polars or Arrow, or a mapping of columns of the same length",
-        remedy="give a data frame with a column for each attribute and a column count",
-    )
+    raise ParameterError("not-a-table/value", found=type(frame).__name__, name=name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines.protocol import flush, write_text
-from confide.errors import Place, RunError
+from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.releases.check import check, ledger_path
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, read_manifest, sha256_of
 from confide.releases.ledger import Ledger
@@ -22,7 +22,6 @@ from confide.releases.workspace import (
     STAMP,
     RunIdentity,
     Workspace,
-    changed,
     no_room_is_an_error,
     recall_key,
 )
@@ -51,7 +50,7 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
     original = Workspace(loaded.folder)
     identity = begun(original)
     if not (original.release / MANIFEST).exists():
-        raise _not_sealed("there is no release yet that a replay could be compared with", original)
+        raise RunError("not-sealed/replay", where=Place(file=str(original.root)))
     again = Workspace(original.replayed)
     with original.locked(), no_room_is_an_error(original.root):
         shutil.rmtree(again.root, ignore_errors=True)  # what a replay that was killed has left
@@ -60,12 +59,16 @@ def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEn
                 checked = check(loaded, mechanism, engine, original, progress, key=None)
                 plan = checked.ready()
                 if plan.hash != identity.final_hash:
-                    raise changed("the plan is not the one of the release", original, f"plan {plan.hash[:16]}…")
+                    raise RunError(
+                        "run-changed/plan-release", where=Place(file=str(original.root)), hash=plan.hash[:16]
+                    )
                 if checked.fingerprint != identity.records_fingerprint:
-                    raise changed("the records are not those of the release", original)
+                    raise RunError(
+                        "run-changed/records-release", where=Place(file=str(original.root)), found=CONFIDENTIAL
+                    )
                 key = recall_key(original.key_file)
                 if identity.key_commitment not in (None, key.commitment):
-                    raise changed("the key in the folder is not the one of the release", original)
+                    raise RunError("run-changed/folder", where=Place(file=str(original.root)), found=CONFIDENTIAL)
                 produce(mechanism, checked.problem, Job(loaded, plan, engine, again, progress), key, identity)
                 return compare(original.release, again.release)
             finally:
@@ -104,7 +107,7 @@ def destroy_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> RunIdentity:
             else ledger.status(identity.run_id).state == "sealed"
         )
         if not sealed:
-            raise _not_sealed("the run is not sealed yet, and without its key it could not be finished", workspace)
+            raise RunError("not-sealed/key", where=Place(file=str(workspace.root)))
         workspace.destroy_keys()
         if ledger is None:
             workspace.discard(workspace.measured)
@@ -119,24 +122,17 @@ def sign(loaded: LoadedSpec, mechanism: Mechanism[Any], signer: Signer) -> Path:
     identity = begun(workspace)
     with workspace.locked(), no_room_is_an_error(workspace.root):
         if not (workspace.release / MANIFEST).exists():
-            raise _not_sealed("there is no release yet that could be signed", workspace)
+            raise RunError("not-sealed/signed", where=Place(file=str(workspace.root)))
         manifest_sha256 = sha256_of(workspace.release / MANIFEST)
         if mechanism.accounted:
             sealed = Ledger(ledger_path(loaded)).status(identity.run_id)
             if sealed.state != "sealed":
-                raise _not_sealed("the run is not sealed yet", workspace)
+                raise RunError("not-sealed/run", where=Place(file=str(workspace.root)))
             # What the ledger has is what was sealed; the note of the folder itself may be older than such notes.
             identity = replace(identity, manifest_sha256=sealed.manifest_sha256)
         require_own_release(workspace, identity)
         if read_manifest(workspace.release).get("stamp") == STAMP:
-            raise RunError(
-                "signature-stamped",
-                f"a release that is stamped {STAMP} is not signed",
-                where=Place(file=str(workspace.release)),
-                found="a release with a chosen key",
-                expected="a release with a key from the operating system",
-                remedy="run it without a chosen key, under a new name; then sign",
-            )
+            raise RunError("signature-stamped/release-signed", where=Place(file=str(workspace.release)), stamp=STAMP)
         # Written outside, so that a process that dies leaves nothing half written in the release.
         draft = workspace.confidential / SIGNATURE
         write_text(draft, signer.text(manifest_sha256), mode=PUBLIC_FILE)
@@ -148,42 +144,17 @@ def sign(loaded: LoadedSpec, mechanism: Mechanism[Any], signer: Signer) -> Path:
 def require_key(loaded: LoadedSpec, mechanism: Mechanism[Any]) -> None:
     """Raises if releases of the mechanism have no key of their own."""
     if not mechanism.keyed:
-        raise no_records(loaded, mechanism.without_key)
-
-
-def no_records(loaded: LoadedSpec, what: str) -> RunError:
-    """The error for a release that has no key, or no truth, of its own."""
-    return RunError(
-        "no-records",
-        what,
-        where=loaded.place("release", "mechanism"),
-        found=f"the mechanism {loaded.spec.release.mechanism}",
-        expected="a release with a key of its own",
-        remedy="use the release that the measurements come from, or the records with their keys",
-    )
+        raise RunError(
+            "no-records/mechanism",
+            where=loaded.place("release", "mechanism"),
+            what=mechanism.without_key,
+            mechanism=loaded.spec.release.mechanism,
+        )
 
 
 def begun(workspace: Workspace) -> RunIdentity:
     """The run in a folder, or an error that says there is none."""
     identity = workspace.identity()
     if identity is None:
-        raise RunError(
-            "no-run",
-            "there is no run in this folder",
-            where=Place(file=str(workspace.root)),
-            found="no confidential/run.json",
-            expected="a folder that `confide run` has written",
-            remedy="run the spec first",
-        )
+        raise RunError("no-run/confidential-json", where=Place(file=str(workspace.root)))
     return identity
-
-
-def _not_sealed(what: str, workspace: Workspace) -> RunError:
-    return RunError(
-        "not-sealed",
-        what,
-        where=Place(file=str(workspace.root)),
-        found="a run that is not complete",
-        expected="a sealed release",
-        remedy="finish the run first",
-    )

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confide.engines import Engine, LocalEngine, SparkEngine
-from confide.errors import Finding, LedgerError, ParameterError, Place, RunError
+from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_file, unusable_folder
 from confide.releases.companions import companions
@@ -39,7 +39,6 @@ from confide.releases.workspace import (
     STAMP,
     RunIdentity,
     Workspace,
-    changed,
     keep_key,
     new_run_id,
     no_room_is_an_error,
@@ -238,16 +237,7 @@ def _approve(
     if wrong:
         workspace.discard_estimates()
         raise RunError(
-            Finding(
-                code="not-verified",
-                what=f"the release that was made is wrong, and was not sealed: {check.name}",
-                where=Place(file=str(workspace.root)),
-                found=check.detail,
-                expected="a release that `confide verify` accepts",
-                remedy="put right what the message names, such as a file that was changed, and run again: the "
-                "measurements stay as they were drawn, and nothing more is charged. If no input is wrong, this is an "
-                "error in Confide: please report it, and run again with a version in which it is mended",
-            )
+            Finding.of("not-verified", where=Place(file=str(workspace.root)), found=check.detail, check=check.name)
             for check in wrong
         )
     workspace.note_manifest(identity, sha256_of(writer.folder / MANIFEST))
@@ -267,7 +257,7 @@ def _read_records(
     read()
     if mechanism.fingerprint(problem) != identity.records_fingerprint:
         job.workspace.discard(folder)
-        raise changed("the records changed while they were counted", job.workspace)
+        raise RunError("run-changed/counted", where=Place(file=str(job.workspace.root)), found=CONFIDENTIAL)
     job.workspace.mark_read(folder, identity.imprint)
 
 
@@ -306,7 +296,7 @@ def _key(workspace: Workspace, identity: RunIdentity, chosen: ReleaseKey | None,
     if workspace.key_file.exists() or drawn:
         kept = recall_key(workspace.key_file)
         if kept.chosen != identity.key_is_chosen or (chosen is not None and chosen != kept):
-            raise changed("this run started with another chosen key", workspace)
+            raise RunError("run-changed/started", where=Place(file=str(workspace.root)), found=CONFIDENTIAL)
         return kept
     assert identity.key_is_chosen == (chosen is not None)
     key = chosen or ReleaseKey.from_system()
@@ -330,13 +320,7 @@ def require_own_release(workspace: Workspace, identity: RunIdentity) -> None:
     if own and not problems:
         return
     raise RunError(
-        "release-changed",
-        "this run did not make the release in the folder",
-        where=Place(file=str(workspace.release)),
-        found=problems[0] if problems else "the release of another run, or a changed one",
-        expected="the release of this run, or none yet",
-        remedy="publish nothing from this folder; move release/ away and run again: from the records, the key and what "
-        "was measured the run makes its own, at no further cost",
+        "release-changed/did", where=Place(file=str(workspace.release)), problem=problems[0] if problems else None
     )
 
 
@@ -394,14 +378,7 @@ class _Charged:
         else:
             problems = file_problems(self.workspace.release, read_manifest(self.workspace.release))
         if problems:
-            raise RunError(
-                "release-changed",
-                "the ledger says that this run is sealed, but the release in the folder is a different one",
-                where=Place(file=str(self.workspace.release)),
-                found=problems[0],
-                expected="the sealed release",
-                remedy="publish nothing from this folder; restore the release from a copy",
-            )
+            raise RunError("release-changed/ledger", where=Place(file=str(self.workspace.release)), found=problems[0])
         account, plan = self.ledger.account(), self.checked.ready()
         return RunResult(self.workspace.release, self.workspace, plan, account, str(manifest_sha256), True)
 
@@ -423,26 +400,14 @@ def choose_engine(
     """Opens the engine that was asked for; raises a :class:`ParameterError` where it is not for this mechanism."""
     if name == "local":
         if spark_master is not None:
-            raise _refused("--spark-master", "a master of Spark is given, and the engine is local", spark_master)
+            raise ParameterError("engine/master", where=Place(path="--spark-master"), found=spark_master)
         return lambda scratch: LocalEngine(scratch, processes=processes, memory=memory)
     if name != "spark":
-        raise _refused("--engine", "there is no such engine", repr(name))
+        raise ParameterError("engine/local-spark-mechanisms", where=Place(path="--engine"), found=repr(name))
     if not mechanism.on_spark:
-        what = f"the mechanism {mechanism.name} does not run on Spark; nothing was done and nothing spent"
-        raise _refused("--engine", what, f"the mechanism {mechanism.name}")
+        raise ParameterError("engine/mechanism", where=Place(path="--engine"), mechanism=mechanism.name)
 
     def open_spark(scratch: Path) -> AbstractContextManager[Engine]:
         return SparkEngine(scratch, processes=processes, memory=memory, master=spark_master)
 
     return open_spark
-
-
-def _refused(option: str, what: str, found: str) -> ParameterError:
-    return ParameterError(
-        "engine",
-        what,
-        where=Place(path=option),
-        found=found,
-        expected="local; or spark, for mechanisms whose releases are the same there",
-        remedy="run with --engine local, or leave the option out",
-    )

@@ -69,8 +69,7 @@ def new_signature_key(path: str | Path) -> SignatureKey:
     private, public = Path(path), Path(f"{path}.pub")
     for file in (private, public):
         if os.path.lexists(file):
-            what = "the file is there already, and a key is never overwritten"
-            raise _unusable(file, what, "a file", "a name that is free", "name another file")
+            raise RunError("signature-key/never", where=Place(file=str(file)))
     key = Ed25519PrivateKey.generate()
     unencrypted = serialization.NoEncryption()
     secret = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, unencrypted).decode("ascii")
@@ -80,8 +79,7 @@ def new_signature_key(path: str | Path) -> SignatureKey:
         write_text(public, shown, mode=PUBLIC_FILE)
     except OSError as error:
         where = error.strerror or type(error).__name__
-        what, expected = "the key cannot be written", "a folder that can be written"
-        raise _unusable(private, what, where, expected, "name another file") from None
+        raise RunError("signature-key/written", where=Place(file=str(private)), found=where) from None
     return SignatureKey(private, public, fingerprint_of(key.public_key()))
 
 
@@ -103,16 +101,13 @@ class Signer:
         content = _content(file)
         mode = stat.S_IMODE(file.stat().st_mode)
         if open_to_others(mode):
-            remedy = f"find out who has read it; if nobody has: chmod 600 {file}"
-            raise _unusable(file, "the signature key can be read by others", f"{mode:04o}", "permissions 0600", remedy)
+            raise RunError("signature-key/others", where=Place(file=str(file)), mode=mode, file=file)
         try:
             key = serialization.load_pem_private_key(content, None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, Ed25519PrivateKey):
-            expected = "an Ed25519 key in PEM (PKCS #8), without a password"
-            remedy = "make one with `confide new signature KEYFILE`"
-            raise _unusable(file, "the file has no signature key", CONFIDENTIAL, expected, remedy)
+            raise RunError("signature-key/file", where=Place(file=str(file)), found=CONFIDENTIAL)
         return cls(key)
 
     def text(self, manifest_sha256: str) -> str:
@@ -129,8 +124,7 @@ def read_public_key(path: str | Path) -> Ed25519PublicKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        expected, remedy = "an Ed25519 public key in PEM", "give the .pub file that the office published"
-        raise _unusable(file, "the file has no public key", "another content", expected, remedy)
+        raise RunError("signature-key/public", where=Place(file=str(file)))
     return key
 
 
@@ -182,8 +176,4 @@ def _content(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         where = error.strerror or type(error).__name__
-        raise _unusable(file, "the key cannot be read", where, "a file that may be read", "correct the path") from None
-
-
-def _unusable(file: Path, what: str, found: str, expected: str, remedy: str) -> RunError:
-    return RunError("signature-key", what, Place(file=str(file)), found, expected, remedy)
+        raise RunError("signature-key/read", where=Place(file=str(file)), found=where) from None

@@ -53,12 +53,7 @@ def _exact(value: Any, info: ValidationInfo) -> Fraction:
     name = info.field_name or "number"
     number = positive(value, name)
     if max(number.numerator, number.denominator) >= 10**MOST_DIGITS:
-        raise ParameterError(
-            "number-too-long",
-            f"{name} has too many digits",
-            expected=f"a fraction whose parts have at most {MOST_DIGITS} digits",
-            remedy="write a shorter number",
-        )
+        raise ParameterError("number-too-long", field_name=info.field_name, most_digits=MOST_DIGITS)
     return number
 
 
@@ -250,11 +245,9 @@ class OutputPart(Part):
         """What is wrong although each value by itself is right."""
         problems = []
         if geography.has_names:
-            what = "releases of this mechanism have no names of areas"
-            problems.append(Problem(("geography",), "no-names", what, "no names and no block_names", "names"))
+            problems.append(Problem.of(("geography",), "no-names"))
         if geography.outlines:
-            what = "releases of this mechanism have no files with geometry"
-            problems.append(Problem(("geography",), "no-geometry", what, "no geometry", ", ".join(geography.outlines)))
+            problems.append(Problem.of(("geography",), "no-geometry", found=", ".join(geography.outlines)))
         return problems
 
 
@@ -287,19 +280,13 @@ class ExplainedOutput(OutputPart):
     def problems(self, geography: GeographyPart) -> list[Problem]:  # noqa: ARG002 - names and outlines may be there
         problems = []
         if len(set(self.formats)) < len(self.formats):
-            what = "a format stands twice"
-            problems.append(
-                Problem(("output", "formats"), "repeated-format", what, "each once", ", ".join(self.formats))
-            )
+            problems.append(Problem.of(("output", "formats"), "repeated-format", found=", ".join(self.formats)))
         if not set(self.formats) & set(self.TABLES):
-            what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
-            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
+            problems.append(Problem.of(("output", "formats"), "no-tables/themselves", found=", ".join(self.formats)))
         if "argus" in self.formats and not set(self.formats) & {"parquet", "csv"}:
-            what, expected = "files of tau-ARGUS are made of the tables", "parquet or csv among the formats"
-            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(self.formats)))
+            problems.append(Problem.of(("output", "formats"), "no-tables/files", found=", ".join(self.formats)))
         if self.explore and not set(self.formats) & {"parquet", "csv"}:
-            what, expected = "the page explore.html is made of the tables", "parquet or csv among the formats"
-            problems.append(Problem(("output", "explore"), "no-tables", what, expected, ", ".join(self.formats)))
+            problems.append(Problem.of(("output", "explore"), "no-tables/page", found=", ".join(self.formats)))
         return problems
 
 
@@ -332,34 +319,31 @@ class Spec(Part):
         seen = {geography.smallest}
         problems = []
         if geography.smallest != "block" and not self.names_smallest:
-            what = f"{self.release.mechanism} calls the smallest places by the name block"
             path: KeyPath = ("geography", "smallest")
-            problems.append(Problem(path, "smallest", what, "no other name", repr(geography.smallest), "remove it"))
+            problems.append(
+                Problem.of(path, "smallest", found=repr(geography.smallest), mechanism=self.release.mechanism)
+            )
         for path, name in named:
             if name in seen:
-                what = f"the level name {name!r} is used twice (`{geography.smallest}` is always there)"
-                problems.append(Problem(path, "duplicate-level", what, "names that differ", repr(name)))
+                problems.append(
+                    Problem.of(path, "duplicate-level/name", found=repr(name), name=name, smallest=geography.smallest)
+                )
             seen.add(name)
         problems += [
-            Problem(
-                ("geography", "levels", position),
-                "level-rule",
-                f"the level {level.name!r} needs either digits or column",
-                "exactly one of the two",
-                "neither" if level.digits is None else "both",
-                'write digits = N or column = "..."',
+            Problem.of(
+                ("geography", "levels", position), "level-rule", level=level.name, with_digits=level.digits is not None
             )
             for position, level in enumerate(geography.levels)
             if (level.digits is None) == (level.column is None)
         ]
         above = [level.name for level in geography.levels]
         problems += [
-            Problem(
+            Problem.of(
                 ("geography", "areas", position, "within"),
-                "unknown-level",
-                f"there is no level {area.within!r}",
-                "one of " + ", ".join(above),
-                repr(area.within),
+                "unknown-level/correct-spec-2",
+                found=repr(area.within),
+                within=area.within,
+                above=", ".join(above),
             )
             for position, area in enumerate(geography.areas)
             if area.within is not None and area.within not in above
@@ -369,13 +353,11 @@ class Spec(Part):
             (("output", "noise_margin"), self.output.noise_margin),
         ):
             if number is not None and number >= 1:
-                what = f"{path[-1]} is a probability and must be less than one"
-                problems.append(Problem(path, "probability", what, 'a number such as "0.95" or "1e-10"', str(number)))
+                problems.append(Problem.of(path, "probability/correct-spec", found=str(number), at=path[-1]))
         largest = LARGEST_EPSILON_WITH_DELTA if self.privacy.definition == "approximate" else LARGEST_BUDGET
         if self.privacy.budget > largest:
-            what, expected = "a budget this large protects nobody", f"at most {largest:,}"
             problems.append(
-                Problem(("privacy", "budget"), "budget-too-large", what, expected, str(self.privacy.budget))
+                Problem.of(("privacy", "budget"), "budget-too-large", found=str(self.privacy.budget), largest=largest)
             )
         problems += self.output.problems(geography)
         return problems + self._names(named) + self._texts()
@@ -385,19 +367,12 @@ class Spec(Part):
         tables = [(("tables", i, "name"), table.name) for i, table in enumerate(getattr(self, "tables", ()))]
         times = Counter(name for _, name in tables)
         problems = [
-            Problem(path, "duplicate-table", f"two tables have the name {name!r}", "names that differ", repr(name))
+            Problem.of(path, "duplicate-table/two", found=repr(name), name=name)
             for path, name in tables
             if times[name] > 1
         ]
         return problems + [
-            Problem(
-                path,
-                "reserved-name",
-                f"{name!r} is the name of a file of our own",
-                "a name other than " + " and ".join(OWN_FILES),
-                repr(name),
-                f'did you mean "{name}s"?',
-            )
+            Problem.of(path, "reserved-name/file", found=repr(name), name=name, own_files=" and ".join(OWN_FILES))
             for path, name in (*levels, *tables)
             if name in OWN_FILES
         ]
@@ -414,18 +389,15 @@ class Spec(Part):
         }
         for path, text in paths.items():
             if text is not None and not is_path(text):
-                what = f"{path[-1]} is no path of a file or folder"
-                problems.append(Problem(path, "bad-path", what, "a path, relative to the spec", repr(text)))
+                problems.append(Problem.of(path, "bad-path/file", found=repr(text), at=path[-1]))
         for key in ("delimiter", "block_delimiter"):
             delimiter = getattr(self.data, key)
             if delimiter is not None and delimiter in '\r\n\0"':
-                what = "this character cannot be the delimiter of a CSV"
-                problems.append(Problem(("data", key), "delimiter", what, '"," or ";" or "\\t"', repr(delimiter)))
+                problems.append(Problem.of(("data", key), "delimiter", found=repr(delimiter)))
         for key in ("encoding", "block_encoding"):
             encoding = getattr(self.data, key)
             if encoding is not None and not is_encoding(encoding):
-                what, expected = f"there is no encoding {encoding!r}", 'such as "utf-8", "windows-1252" or "utf-16"'
-                problems.append(Problem(("data", key), "encoding", what, expected, repr(encoding)))
+                problems.append(Problem.of(("data", key), "encoding/utf", found=repr(encoding), encoding=encoding))
         return problems
 
 
@@ -503,12 +475,12 @@ def _mechanism(document: Document, models: Mapping[str, type[Spec]]) -> str:
         return name
     close = difflib.get_close_matches(str(name), models, 1)
     raise SpecError(
-        "mechanism",
-        "the spec names no mechanism" if name is None else "there is no such mechanism",
+        "mechanism/other",
         where=document.place("release", "mechanism"),
-        found="nothing" if name is None else repr(name),
-        expected="one of " + ", ".join(models),
-        remedy=f'did you mean "{close[0]}"?' if close else 'write, under [release], mechanism = "tables"',
+        with_name=name is not None,
+        name=name,
+        models=", ".join(models),
+        close=close[0] if close else None,
     )
 
 
@@ -573,23 +545,13 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     path = loaded.resolve(name)
     if not path.is_file():
         remedy = "correct the path; it is relative to the folder of the spec"
-        return Finding("no-such-file", "there is no such file", loaded.place("data", key), name, "a file", remedy)
+        return Finding.of("no-such-file/correct", where=loaded.place("data", key), found=name)
     format_ = format_of(path)
     if format_ is None:
-        what = "the name of the file does not say whether it is Parquet, CSV or Excel"
-        expected = "a name that ends in .parquet, .csv or .xlsx, or in .asc with its .rda beside it"
-        found = path.suffix or "no ending"
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
-        return Finding("unknown-format", what, loaded.place("data", key), found, expected, remedy)
+        return Finding.of("unknown-format/name", where=loaded.place("data", key), suffix=path.suffix, remedy=remedy)
     if key == "blocks" and _are_the_records(loaded, path):
-        return Finding(
-            "records-as-frame",
-            "the block table is the file of the confidential records: which blocks are inhabited would be published",
-            where=loaded.place("data", "blocks"),
-            found=name,
-            expected="a public file with every block, inhabited or not",
-            remedy="name the block table of the frame; in a workbook, its own sheet: block_sheet",
-        )
+        return Finding.of("records-as-frame", where=loaded.place("data", "blocks"), found=name)
     geography = loaded.spec.geography
     aliases = tuple(
         (text, code)

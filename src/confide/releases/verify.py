@@ -74,13 +74,11 @@ class Verification:
     def findings(self) -> tuple[Finding, ...]:
         """What is not as it should be."""
         return tuple(
-            Finding(
-                code="not-as-sealed",
-                what=f"{check.name}: not as it was sealed",
+            Finding.of(
+                "not-as-sealed/release",
                 where=Place(file=self.folder, path=check.name),
                 found=check.detail,
-                expected="the release as its manifest describes it",
-                remedy="do not use this copy; get the release again from the office that published it",
+                check=check.name,
             )
             for check in self.checks
             if not check.ok

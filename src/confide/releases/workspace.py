@@ -73,14 +73,7 @@ def one_process(lock: Path, root: Path) -> Iterator[None]:
             try:
                 lock_now(descriptor)
             except BlockingIOError:
-                raise RunError(
-                    "run-in-progress",
-                    "another process is working on this run",
-                    where=Place(file=str(root)),
-                    found="a held lock",
-                    expected="one process for one run",
-                    remedy="wait until it ends; the lock ends with it",
-                ) from None
+                raise RunError("run-in-progress", where=Place(file=str(root))) from None
         yield
     finally:
         os.close(descriptor)
@@ -129,12 +122,7 @@ class Workspace:
             return None
         except (ValueError, TypeError, OSError) as error:
             raise RunError(
-                "run-record",
-                "the file that describes the run cannot be read",
-                where=Place(file=str(self._record_file)),
-                found=getattr(error, "strerror", None) or "another content",
-                expected="the file as Confide wrote it",
-                remedy="restore run.json from a backup; `confide ledger reconcile` says what was charged",
+                "run-record", where=Place(file=str(self._record_file)), error=getattr(error, "strerror", None)
             ) from None
 
     def begin(self, record: RunIdentity) -> RunIdentity:
@@ -155,7 +143,7 @@ class Workspace:
             record = replace(record, key_commitment=key.commitment)
             self._save(record)
         elif record.key_commitment != key.commitment:
-            raise changed("the key in the folder is not the one this run started with", self)
+            raise RunError("run-changed/key-folder-started", where=Place(file=str(self.root)), found=CONFIDENTIAL)
         return record
 
     def note_manifest(self, record: RunIdentity, manifest_sha256: str) -> None:
@@ -299,14 +287,10 @@ def no_room_is_an_error(folder: Path) -> Iterator[None]:
             raise RunError(out_of_memory(folder)) from None
         full = error.errno in DISK_FULL
         raise RunError(
-            "disk-full" if full else "cannot-write",
-            "the disk is full" if full else "a file cannot be written, or not be read again",
+            "disk-full/other" if full else "cannot-write/other",
             where=Place(file=str(folder)),
             found=error.strerror or type(error).__name__,
-            expected="room for the release and its intermediate files" if full else "a folder that can be written",
-            remedy="free some space and run again: the run continues where it stopped"
-            if full
-            else "correct the permissions, or choose another folder; then run again",
+            full=full,
         ) from None
 
 
@@ -361,34 +345,21 @@ def memory_forecast(folder: Path, blocks: int = 0, more: int = 0) -> list[Findin
 def out_of_memory(folder: Path, needed: int | None = None, blocks: int = 0) -> Finding:
     """The finding for memory that is full, or will be."""
     limits = ", ".join(f"{limit // MEGABYTE:,} MB of {kind}" for kind, limit in memory_limits().items())
-    about = f"about {needed // MEGABYTE:,} MB" if needed is not None else f"{RESIDENT // MEGABYTE:,} MB and more"
-    for_blocks = f" for {blocks:,} of the smallest areas" if blocks else ""
-    return Finding(
-        code="out-of-memory",
-        what="the memory does not hold what the release needs",
+    return Finding.of(
+        "out-of-memory/hold",
         where=Place(file=str(folder)),
-        found=f"at most {limits}" if limits else "no more memory",
-        expected=f"{about}{for_blocks}; {ADDRESSES // MEGABYTE:,} MB more of addresses, where these are limited",
-        remedy="raise the limit (ulimit -v, the memory of the container) or take a larger machine; fewer --processes, "
-        "or fewer areas and less detail, take less. A run that was begun continues where it stopped",
+        limits=limits,
+        needed=needed // MEGABYTE if needed is not None else None,
+        resident=RESIDENT // MEGABYTE,
+        with_needed=needed is not None,
+        blocks=blocks,
+        addresses=ADDRESSES // MEGABYTE,
     )
 
 
 def changed(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> RunError:
     """The error for inputs that are not those the run was begun with."""
-    return RunError(not_as_begun(what, workspace, found))
-
-
-def not_as_begun(what: str, workspace: Workspace, found: str = CONFIDENTIAL) -> Finding:
-    """The same as a finding, before anything is done."""
-    return Finding(
-        "run-changed",
-        what,
-        where=Place(file=str(workspace.root)),
-        found=found,
-        expected="the same spec, frame, records and kind of key, to continue the run",
-        remedy="restore the inputs, or make a new release under a new name, with new noise and a new charge",
-    )
+    return RunError("run-changed/same-spec-frame", where=Place(file=str(workspace.root)), found=found, what=what)
 
 
 # The release key: made once by the operating system, kept 0600 while a release may be replayed, then destroyed.
@@ -409,25 +380,16 @@ def recall_key(path: Path) -> ReleaseKey:
         mode = stat.S_IMODE(path.stat().st_mode)
         content = path.read_bytes()
     except FileNotFoundError:
-        raise _unusable_key(
-            path,
-            "the key of this run is gone",
-            "nothing",
-            "the key file, until the release is final",
-            "restore it from a backup. If it was destroyed, the release is final and cannot be replayed; if it was "
-            "lost before the run was sealed, its noise cannot be drawn again: make a new release, with a new charge",
-        ) from None
+        raise RunError("key/run", where=Place(file=str(path))) from None
     except OSError as error:
         found = error.strerror or type(error).__name__
-        remedy = "run as the user who began the run"
-        raise _unusable_key(path, "the key cannot be read", found, "a file that may be read", remedy) from None
+        raise RunError("key/read", where=Place(file=str(path)), found=found) from None
     if open_to_others(mode):
-        found, remedy = f"permissions {mode:04o}", f"find out who has read it; if nobody has: chmod 600 {path}"
-        raise _unusable_key(path, "the key can be read by others", found, "permissions 0600", remedy)
+        found = f"permissions {mode:04o}"
+        raise RunError("key/others", where=Place(file=str(path)), mode=mode, at=path)
     kept = _key_in(content)
     if kept is None:
-        remedy = "restore it from a backup"
-        raise _unusable_key(path, "the key file is damaged", CONFIDENTIAL, "the file as it was written", remedy)
+        raise RunError("key/file", where=Place(file=str(path)), found=CONFIDENTIAL)
     return kept
 
 
@@ -438,7 +400,3 @@ def _key_in(content: bytes) -> ReleaseKey | None:
         return ReleaseKey(bytes.fromhex(digits), chosen=kind == "chosen") if kind in {"chosen", "system"} else None
     except ValueError:
         return None
-
-
-def _unusable_key(path: Path, what: str, found: str, expected: str, remedy: str) -> RunError:
-    return RunError("key", what, Place(file=str(path)), found, expected, remedy)

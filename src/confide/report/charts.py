@@ -134,7 +134,9 @@ def chart(name: str, rows: Rows, *, width: int | None = None, height: int | None
         if "mark" in file or "layer" in file:
             specification[side] = size or file.get(side) or look()[side]
         elif size is not None:
-            raise _refuse("chart-size", name, f"the panels have a {side} of their own", str(size), f"no {side}")
+            raise ParameterError(
+                "chart-size", where=Place(file=f"{name}{SUFFIX}"), found=str(size), side=side, name=name
+            )
     complete = _fill(specification, constants | arguments)
     return Chart(name, {"$schema": SCHEMA, "config": look()["config"]} | complete | {"datasets": datasets})
 
@@ -148,7 +150,9 @@ def names() -> list[str]:
 def load(name: str) -> dict[str, Any]:
     """The file of a chart, as it stands, with its gaps."""
     if name not in names():
-        raise _refuse("no-chart", name, "there is no chart of this name", name, _close(name, names()))
+        raise ParameterError(
+            "no-chart", where=Place(file=f"{name}{SUFFIX}"), found=name, expected=_close(name, names()), name=name
+        )
     content: dict[str, Any] = json.loads((FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
     return content
 
@@ -163,19 +167,38 @@ def look() -> dict[str, Any]:
 def _check_names(name: str, values: Row, allowed: list[str]) -> None:
     for value in values:
         if value not in allowed:
-            what = f"the chart has no dataset and no param {value!r}"
-            raise _refuse("chart-param", name, what, value, _close(value, allowed))
+            raise ParameterError(
+                "chart-param/dataset",
+                where=Place(file=f"{name}{SUFFIX}"),
+                found=value,
+                value=value,
+                expected=_close(value, allowed),
+                name=name,
+            )
 
 
 def _rows(name: str, dataset: str, columns: list[str], sources: Mapping[str, Rows]) -> list[dict[str, Any]]:
     """The rows of a dataset with its columns alone."""
     if dataset not in sources:
-        raise _refuse("chart-dataset", name, f"the dataset {dataset!r} is missing", "no rows", ", ".join(columns))
+        raise ParameterError(
+            "chart-dataset",
+            where=Place(file=f"{name}{SUFFIX}"),
+            dataset=dataset,
+            expected=", ".join(columns),
+            name=name,
+        )
     rows = []
     for row in sources[dataset]:
         if missing := [column for column in columns if column not in row]:
-            what = f"rows of the dataset {dataset!r} lack the column {missing[0]!r}"
-            raise _refuse("chart-column", name, what, ", ".join(row), ", ".join(columns))
+            raise ParameterError(
+                "chart-column",
+                where=Place(file=f"{name}{SUFFIX}"),
+                found=", ".join(row),
+                dataset=dataset,
+                missing=missing[0],
+                expected=", ".join(columns),
+                name=name,
+            )
         rows.append({column: _plain(row[column]) for column in columns})
     return rows
 
@@ -198,7 +221,9 @@ def _value(name: str, param: str, rule: Row, values: Row, rows: list[dict[str, A
             return [min(numbers), max(numbers)]
         case {"extent": _}:
             return [0, 1]
-    raise _refuse("chart-param", name, f"the param {param!r} is missing", "no value", rule["required"])
+    raise ParameterError(
+        "chart-param/missing", where=Place(file=f"{name}{SUFFIX}"), param=param, expected=rule["required"], name=name
+    )
 
 
 def _fill(part: Any, values: Row) -> Any:
@@ -222,21 +247,10 @@ def _converter() -> Any:
     try:
         import vl_convert
     except ImportError:
-        raise ParameterError(
-            "no-plots",
-            "a package that draws pictures is not installed",
-            found="no vl-convert-python",
-            expected="the extra `plots`",
-            remedy='install it with pip install "confide[plots]"',
-        ) from None
+        raise ParameterError("no-plots/vl-convert-python") from None
     return vl_convert
 
 
 def _close(word: str, allowed: list[str]) -> str:
     close = get_close_matches(word, allowed, 1)
     return f"one of {', '.join(allowed) or 'none'}" + (f"; did you mean {close[0]!r}?" if close else "")
-
-
-def _refuse(code: str, name: str, what: str, found: str, expected: str) -> ParameterError:
-    where = Place(file=f"{name}{SUFFIX}")
-    return ParameterError(code, what, where, found, expected, f"correct the call of chart({name!r}, ...)")

@@ -65,11 +65,10 @@ def read_polygons(file: Path, name: str, codes: Iterable[str]) -> dict[str, Poly
         properties = sorted({key for feature in features for key in feature["properties"]})
         raise InputError(
             "geometry-codes",
-            f"no property of the file has the codes of {name!r}",
             where=Place(file=str(file)),
-            found="properties " + ", ".join(properties[:12]) if properties else "no properties",
-            expected=f"a property with codes such as {listed[0]!r}, whole or at its end",
-            remedy="give the file of this level and this territory",
+            name=name,
+            properties=", ".join(properties[:12]) if properties else None,
+            listed=listed[0],
         )
     return {code: _polygons(feature["geometry"]) for code, feature in matches}
 
@@ -105,14 +104,7 @@ def read_features(given: bytes, name: str, file: str | None = None) -> list[dict
 
 
 def _unreadable(name: str, file: str | None, why: str | None) -> InputError:
-    return InputError(
-        "geometry",
-        f"the geometry of {name!r} cannot be read",
-        where=Place(file=file),
-        found=why or "another content",
-        expected="a GeoJSON FeatureCollection of Polygons or MultiPolygons, in degrees",
-        remedy="check the path, or write the file again",
-    )
+    return InputError("geometry/read", where=Place(file=file), name=name, why=why)
 
 
 def _matched(features: list[dict[str, Any]], codes: set[str]) -> list[tuple[str, dict[str, Any]]]:
@@ -285,12 +277,12 @@ def require_levels(geometry: Mapping[str, Path], levels: Iterable[str]) -> None:
     unknown = [name for name in geometry if name not in known]
     if unknown:
         raise ParameterError(
-            "geometry-level",
-            f"there is no geography {unknown[0]!r} in this release",
+            "geometry-level/geography",
             where=Place(path="--geometry"),
             found=unknown[0],
-            expected="one of " + ", ".join(known) if known else "no geometry: its tables have no areas",
-            remedy="correct the name before the equals sign" if known else "leave --geometry out",
+            unknown=unknown[0],
+            known=", ".join(known) if known else None,
+            known_remedy=known,
         )
 
 

@@ -16,7 +16,7 @@ from unicodedata import category, normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.errors import NOWHERE, SpecError
+from confide.errors import SpecError
 
 # Spellings: the ways in which records write a code that the schema writes once.
 #
@@ -63,13 +63,7 @@ class Spelling:
         for text, code in (*own, *self.aliases):
             as_compared = self.compared(text)
             if meant.setdefault(as_compared, code) != code:
-                raise SpecError(
-                    "ambiguous-code",
-                    f"{text!r} means two different levels",
-                    found=f"{meant[as_compared]!r} and {code!r}",
-                    expected="one level for each text, after blanks and case are ignored as the schema says",
-                    remedy="remove the alias from one of the two, or leave ignore_case or trim out",
-                )
+                raise SpecError("ambiguous-code", text=text, meant=meant[as_compared], its_code=code)
         return {text: code for text, code in meant.items() if text != str(code)}
 
     def compared(self, text: str) -> str:
@@ -157,12 +151,14 @@ def check_name(name: str, thing: str, *, reserved: Collection[str] = (TOTAL, DET
     other += "_code" * (other.lower() in reserved)
     characters = " ".join(SEPARATORS)
     raise SpecError(
-        "reserved-name",
-        f"{thing} {name!r} {problem}",
+        "reserved-name/control",
         found=repr(name),
-        expected=f"a name without {characters} and control characters, no space at either end"
-        + (f"; not {' or '.join(reserved)}" if reserved else ""),
-        remedy=f'call it "{other}", and map the column: [data] columns = {{ "{other}" = {name!r} }}',
+        thing=thing,
+        name=name,
+        problem=problem,
+        characters=characters,
+        reserved=" or ".join(reserved) if reserved else None,
+        other=other,
     )
 
 
@@ -227,18 +223,13 @@ def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) ->
     if repeated is None and marker is None and broken is None:
         return
     if repeated is not None:
-        what = f"{of} has the label {repeated!r} more than once, as labels are read"
+        key = "repeated-label/twice"
     elif marker is not None:
-        what = f"the label {marker!r} of {of} marks a total in released tables"
+        key = "repeated-label/marker"
     else:
-        what = f"a label of {of} has a control character, or one that turns the order of signs"
-    raise SpecError(
-        "repeated-label",
-        what,
-        found=repr(next(label for label in (repeated, marker, broken) if label is not None)),
-        expected=f"a label for each that no other has, on one line; {ALL} and {TOTAL_CODE} are those of totals",
-        remedy="change the label in the schema file",
-    )
+        key = "repeated-label/control"
+    wrong = next(label for label in (repeated, marker, broken) if label is not None)
+    raise SpecError(key, found=repr(wrong), of=of, label=wrong, all=ALL, total=TOTAL_CODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,32 +256,24 @@ class Attribute:
     def __post_init__(self) -> None:
         check_name(self.name, "the attribute")
         if not self.levels:
-            raise _wrong(self.name, "has no levels", "no levels", "at least one level")
+            raise SpecError("schema-attribute/levels", name=self.name)
         kinds = {type(level.code) for level in self.levels}
         if len(kinds) > 1:
             text = next(level.code for level in self.levels if isinstance(level.code, str))
-            raise _wrong(
-                self.name,
-                "mixes integer and text codes",
-                "codes of both kinds",
-                "codes of one kind",
-                f"write every code as text, in quotation marks; or give {text!r} a number, and name it in aliases or "
-                "in the codes of missing",
-            )
+            raise SpecError("schema-attribute/mixes", name=self.name, text=text)
         repeated = [code for code, times in Counter(level.code for level in self.levels).items() if times > 1]
         if repeated:
-            raise _wrong(self.name, f"has the code {repeated[0]!r} more than once", repr(repeated[0]), "each code once")
+            raise SpecError("schema-attribute/code", found=repr(repeated[0]), name=self.name, repeated=repeated[0])
         seen = Counter(as_read(str(level.code)) for level in self.levels)
         alike = [level.code for level in self.levels if seen[as_read(str(level.code))] > 1]
         if alike:
-            what = "has codes that differ in blanks or in signs that nobody sees"
-            raise _wrong(self.name, what, ascii(alike[1]), "codes that can be told apart in a printed table")
+            raise SpecError("schema-attribute/differ", found=ascii(alike[1]), name=self.name)
         alone = {level.label for level in self.levels if level.label == str(level.code)}
         check_labels([level.label for level in self.levels], f"the attribute {self.name!r}", alone)
         unknown = [code for _, code in self.spelling.aliases if code not in self.index]
         if unknown:
             expected = self.describe_codes()
-            raise _wrong(self.name, "has an alias of a code that it lacks", repr(unknown[0]), expected)
+            raise SpecError("schema-attribute/alias", found=repr(unknown[0]), name=self.name, expected=expected)
         self.alias_table  # noqa: B018 - raises where one text would stand for two levels
 
     @cached_property
@@ -333,12 +316,6 @@ _CODES_NAMED = 8
 """So many codes stand in a message."""
 
 
-def _wrong(
-    name: str, problem: str, found: str, expected: str, remedy: str = "correct this line of the schema file"
-) -> SpecError:
-    return SpecError("schema-attribute", f"attribute {name!r} {problem}", NOWHERE, found, expected, remedy)
-
-
 # Recodes: groupings of an attribute's levels. ``age`` in single years becomes ``age:five-year``.
 
 
@@ -371,14 +348,24 @@ class Recode:
         for group in self.groups:
             for code in group.codes:
                 if code not in self.attribute.index:
-                    raise self._wrong(f"group {group.label!r} has a code that the attribute lacks", repr(code))
+                    raise SpecError(
+                        "schema-recode/code",
+                        found=repr(code),
+                        name=self.name,
+                        attribute=self.attribute.name,
+                        group_label=group.label,
+                    )
                 if code in codes_so_far:
-                    raise self._wrong("puts one level into two groups", repr(code))
+                    raise SpecError(
+                        "schema-recode/puts", found=repr(code), name=self.name, attribute=self.attribute.name
+                    )
                 codes_so_far.add(code)
             if not group.codes:
-                raise self._wrong(f"group {group.label!r} is empty", "no codes")
+                raise SpecError(
+                    "schema-recode/empty", name=self.name, attribute=self.attribute.name, group_label=group.label
+                )
         if not self.groups:
-            raise self._wrong("has no groups", "no groups")
+            raise SpecError("schema-recode/groups", name=self.name, attribute=self.attribute.name)
         check_labels(self.labels, f"the recode {self.name!r}")
 
     @property
@@ -417,13 +404,6 @@ class Recode:
         if len(set(codes)) < self.size:
             return [str(number) for number in range(1, self.size + 1)]
         return codes
-
-    def _wrong(self, problem: str, found: str) -> SpecError:
-        what, expected = (
-            f"recode {self.name!r} of {self.attribute.name!r} {problem}",
-            "disjoint, non-empty groups of the attribute's codes",
-        )
-        return SpecError("schema-recode", what, NOWHERE, found, expected, "correct this line of the schema file")
 
 
 def identity(attribute: Attribute) -> Recode:
@@ -497,9 +477,7 @@ class Schema:
         folded = Counter(as_read(attribute.name).lower() for attribute in self.attributes)
         twice = [attribute.name for attribute in self.attributes if folded[as_read(attribute.name).lower()] > 1]
         if twice:
-            what = "names of attributes differ in upper and lower case alone, or in nothing that can be seen"
-            expected, remedy = "names that differ in any case: SQL and SDMX know but one", "rename one in the schema"
-            raise SpecError("reserved-name", what, found=", ".join(twice), expected=expected, remedy=remedy)
+            raise SpecError("reserved-name/attributes", found=", ".join(twice))
 
     @cached_property
     def variables(self) -> dict[str, Recode]:
@@ -507,10 +485,7 @@ class Schema:
         named = {attribute.name: identity(attribute) for attribute in self.attributes}
         for recode in self.recodes:
             if recode.name in named:
-                what = f"the name {recode.name!r} stands for two things"
-                raise SpecError(
-                    "schema", what, expected="names that differ", remedy="correct this line of the schema file"
-                )
+                raise SpecError("schema/name", recode=recode.name)
             named[recode.name] = recode
         return named
 
@@ -542,11 +517,7 @@ class Schema:
             return self.variables[name]
         except KeyError:
             raise SpecError(
-                "unknown-variable",
-                f"the schema {self.id!r} has no variable {name!r}",
-                found=name,
-                expected="one of " + ", ".join(self.variables),
-                remedy="correct the name, or add a recode to the schema file",
+                "unknown-variable/schema", found=name, id=self.id, name=name, variables=", ".join(self.variables)
             ) from None
 
     def query(self, text: str) -> Query:
@@ -564,13 +535,7 @@ class Schema:
         variables = [self.variable(name.strip()) for name in text.split("*")]
         place = {attribute.name: number for number, attribute in enumerate(self.attributes)}
         if len({variable.attribute.name for variable in variables}) < len(variables):
-            raise SpecError(
-                "repeated-attribute",
-                f"the query {text!r} uses one attribute twice",
-                found=text,
-                expected="each attribute at most once",
-                remedy="keep one variable of each attribute",
-            )
+            raise SpecError("repeated-attribute", found=text, text=text)
         return Query(tuple(sorted(variables, key=lambda variable: place[variable.attribute.name])))
 
     def ordered_query(self, names: Sequence[str]) -> Query:

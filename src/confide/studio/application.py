@@ -131,28 +131,26 @@ def _answer_mistakes(app: FastAPI) -> None:
 
     @app.exception_handler(RefusedError)
     def refused(request: Request, error: RefusedError) -> Response:
-        return answer(request, [Finding("refused", error.what, remedy=error.remedy)], error.status)
+        return answer(request, [Finding.of("refused", what=error.what, remedy=error.remedy)], error.status)
 
     @app.exception_handler(RequestValidationError)
     async def misread(request: Request, error: RequestValidationError) -> Response:
         if request.url.path.startswith("/api/"):
             return await request_validation_exception_handler(request, error)
         wrong = sorted({str(each["loc"][-1])[:40] for each in error.errors()})
-        what, remedy = "the address asks for something that there is not", "go back, and use the controls of the page"
-        return findings_page([Finding("wrong-address", what, found=", ".join(wrong), remedy=remedy)], 400)
+        _what, _remedy = "the address asks for something that there is not", "go back, and use the controls of the page"
+        return findings_page([Finding.of("wrong-address", found=", ".join(wrong))], 400)
 
     @app.exception_handler(404)
     def missing(request: Request, _: Exception) -> Response:
-        finding = Finding("no-page", "there is no such page", remedy="go back to the first page")
+        finding = Finding.of("no-page")
         return answer(request, [finding], 404)
 
     @app.exception_handler(Exception)
     def internal(request: Request, error: Exception) -> Response:
-        what = f"the studio made a mistake ({type(error).__name__})"
-        remedy = "go back, or use the command that the page names; the terminal says more"
-        return answer(request, [Finding("internal", what, remedy=remedy)], 500)
+        return answer(request, [Finding.of("internal/studio", name=type(error).__name__)], 500)
 
 
 def _no_page() -> Response:
-    finding = Finding("no-page", "there is no such page", remedy="go back to the first page")
+    finding = Finding.of("no-page")
     return findings_page([finding], 404)

@@ -95,14 +95,7 @@ def _recalled(folder: OpenedFolder, name: str) -> str:
     if name in ("", "-"):
         return name
     if not name.startswith(NAMED) or ("board", name) not in folder.desk:
-        raise ParameterError(
-            "secret-choices",
-            "the release keeps these settings secret, and the address does not lead to any",
-            where=Place(path="at"),
-            found="a page of a studio that has stopped" if name.startswith(NAMED) else "settings in an address",
-            expected="settings that were typed on the page",
-            remedy="open the board of the spec, and type them there",
-        )
+        raise ParameterError("secret-choices", where=Place(path="at"), named=name.startswith(NAMED))
     return str(folder.desk["board", name])
 
 

@@ -189,7 +189,7 @@ async def pressed(request: Request, folder: Folder, cockpit: AskedCockpit) -> Re
     form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
     action = form.get("action", "")
     if action not in ("check", "rehearse", "run", "evaluate", "destroy"):
-        raise _no_action(action)
+        raise ParameterError("no-action/cockpit", where=Place(path="action"), action=action[:40])
     shown = {"plan": form.get("plan", "")[:200], "stamp": form.get("stamp", "")[:40]}
     names = {"typed": form.get("typed", "")[:200], "data_set": form.get("data_set", "")[:400]}
     wanted = Wanted(**names, cost=form.get("cost", "")[:4000], **shown)
@@ -201,7 +201,7 @@ async def pressed(request: Request, folder: Folder, cockpit: AskedCockpit) -> Re
 def dossier(cockpit: AskedCockpit) -> Response:
     """The dossier of a release: confidential, so no cache keeps it."""
     if cockpit.dossier is None:
-        raise _no_action("a dossier")
+        raise ParameterError("no-action/dossier", where=Place(path="action"))
     content = cockpit.dossier.read_bytes()
     kept_nowhere = {"content-security-policy": DOCUMENT_POLICY, "cache-control": "no-store"}
     return Response(content, media_type="text/html; charset=utf-8", headers=kept_nowhere)
@@ -272,17 +272,6 @@ def _demonstrate(folder: OpenedFolder) -> None:
     spec = folder.root / DEMONSTRATION
     if not spec.parent.exists():
         Jobs(folder.root).start("demonstrate", spec)
-
-
-def _no_action(what: str) -> ParameterError:
-    return ParameterError(
-        "no-action",
-        "the cockpit cannot do this",
-        where=Place(path="action"),
-        found=what[:40] or "nothing",
-        expected="check, rehearse, run, evaluate or destroy",
-        remedy="use the buttons of the cockpit",
-    )
 
 
 def _values(cockpit: Cockpit, folder: OpenedFolder) -> dict[str, Any]:

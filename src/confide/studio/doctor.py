@@ -185,7 +185,7 @@ def _read(
         except ConfideError as error:
             findings = findings or tuple(error.findings)
     if places is not None and places.unknown:
-        findings += (_unknown_areas(places.unknown, view.areas),)
+        findings += (Finding.of("unknown-areas", where=Place(file=view.areas), number=places.unknown),)
     columns = {column.name: column for column in office.columns}
     said = drafting.office_in_words(office)
     return OpenedOffice(stamp, look, values, columns, said, findings, tree, merged=merged)
@@ -255,14 +255,9 @@ def _change(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> 
     office = opened_office(folder, view)
     column = office.columns.get(view.column)
     if column is None:
-        raise _no_column(view)
+        raise ParameterError("no-column/file", where=Place(file=view.file, column=view.column[:60]))
     if form.get("version") != office.version:
-        raise ParameterError(
-            "changed-meanwhile",
-            "the schema was changed on another page meanwhile, so this change was not taken",
-            where=Place(column=view.column),
-            remedy="look at it as it is now, and change it again",
-        )
+        raise ParameterError("changed-meanwhile", where=Place(column=view.column))
     if form.get("use") != "yes":
         office.change(replace(column, left_out="you left it out"))
         return
@@ -326,14 +321,7 @@ def _as_categories(name: str, values: Mapping[str, int]) -> ColumnProposal:
     """A column that was left out, with a level for each of its texts."""
     texts = sorted(text for text in values if text)
     if len(texts) > MOST_TEXTS:
-        raise ParameterError(
-            "too-many-values",
-            "the column has too many different values to be categories",
-            where=Place(column=name),
-            found=f"{len(texts):,} different values",
-            expected=f"at most {MOST_TEXTS}",
-            remedy="group the values in the records first",
-        )
+        raise ParameterError("too-many-values", where=Place(column=name), texts=len(texts), most_texts=MOST_TEXTS)
     return ColumnProposal(name, levels=tuple((text, text) for text in texts), missing="" in values)
 
 
@@ -353,7 +341,7 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
     ledger = folder.inside(wanted.ledger) if accounted and wanted.ledger else None
     opening = ledger is not None and not ledger.exists()
     if accounted and ledger is None:
-        raise _whose_people()
+        raise ParameterError("whose-people", where=Place(path="ledger"))
     if ledger is not None and not opening:
         require_data_set(Ledger(ledger).account().data_set, wanted.typed)
     if opening:
@@ -406,25 +394,7 @@ class _Wanted:
 
 def _require_typed(wanted: _Wanted) -> None:
     if not wanted.data_set or wanted.typed != wanted.data_set:
-        raise ParameterError(
-            "not-confirmed",
-            "you did not type the name of the data set twice, so no ledger was opened and no spec was written",
-            where=Place(path="data_set"),
-            found="another answer" if wanted.typed else "no answer",
-            expected="the name of the data set, in both fields",
-            remedy="type it again; the budget of a ledger cannot be raised later",
-        )
-
-
-def _whose_people() -> ParameterError:
-    return ParameterError(
-        "whose-people",
-        "you did not say whose people these are, so no spec was written",
-        where=Place(path="ledger"),
-        found="no answer",
-        expected="the ledger of the same people, or a new one for people who have none",
-        remedy="go back and choose; a ledger pays for the releases of one data set alone",
-    )
+        raise ParameterError("not-confirmed/opened", where=Place(path="data_set"), typed=wanted.typed)
 
 
 def _ledgers(files: Iterable[FoundFile]) -> list[tuple[str, str]]:
@@ -542,23 +512,3 @@ def _stamp(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _unknown_areas(number: int, file: str) -> Finding:
-    return Finding(
-        "unknown-areas",
-        "records have codes that the file of areas lacks",
-        Place(file=file),
-        f"{number:,} codes",
-        "a row in the file of areas for each code, or the code that it has now",
-        "say below which code each of them merged into, or give a file of areas that has them",
-    )
-
-
-def _no_column(view: DoctorView) -> ParameterError:
-    return ParameterError(
-        "no-column",
-        "the file has no such column",
-        where=Place(file=view.file, column=view.column[:60]),
-        remedy="choose a column of the list",
-    )

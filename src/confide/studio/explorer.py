@@ -236,7 +236,7 @@ def document(folder: Folder, file: str, release: str = HERE) -> Response:
     """A document of a release, which may do nothing."""
     opened = folder.release(release)
     if file not in _documents(opened):
-        raise _no_document(file)
+        raise ParameterError("no-document", found=file[:60], documents=", ".join(DOCUMENTS))
     content = (opened.folder / file).read_bytes()
     kind = {"html": "text/html", "json": "application/json"}.get(file.rpartition(".")[2], "text/plain")
     policy = {"content-security-policy": DOCUMENT_POLICY}
@@ -279,9 +279,7 @@ def estimate(view: AskedView) -> EstimatesAnswer:
     """Sum, difference and ratio of chosen cells, which are known by ``#row``."""
     answer = tables.estimates(view.release, view.reader, view.a, view.b)
     if answer is None:
-        raise ParameterError(
-            "nothing-chosen", "no cell is chosen", found="no a", expected="a=ROW", remedy="choose a cell"
-        )
+        raise ParameterError("nothing-chosen")
     parts = (answer.sum_b, answer.difference, answer.ratio)
     b, difference, ratio = (None if each is None else EstimateAnswer.of(each) for each in parts)
     return EstimatesAnswer(a=EstimateAnswer.of(answer.sum_a), b=b, difference=difference, ratio=ratio)
@@ -299,13 +297,7 @@ def seal(folder: Folder, release: str = HERE) -> SealAnswer:
 async def upload(folder: Folder, name: str, request: Request) -> UploadedMap:
     """Puts a map (GeoJSON) into the folder, under ``maps/``. A file that is there stays."""
     if not _MAP_NAME.fullmatch(name):
-        raise ParameterError(
-            "map-name",
-            "a map needs a plain name",
-            found=name[:60],
-            expected="letters, digits, dots and hyphens, and .geojson at the end",
-            remedy="rename the file",
-        )
+        raise ParameterError("map-name", found=name[:60])
     content = b"".join([part async for part in request.stream()])
     return await run_in_threadpool(_keep_map, folder, name, content)
 
@@ -429,25 +421,8 @@ def _documents(release: Release) -> list[str]:
 def _keep_map(folder: OpenedFolder, name: str, content: bytes) -> UploadedMap:
     into = folder.inside(f"{MAPS}/{name}")
     if into.exists():
-        raise InputError(
-            "map-there",
-            "there is a map of this name already",
-            where=Place(file=f"{MAPS}/{name}"),
-            found="a file",
-            expected="a new name",
-            remedy="rename the file, or use the one that is there",
-        )
+        raise InputError("map-there", where=Place(file=f"{MAPS}/{name}"))
     areas = read_features(content, name)
     into.parent.mkdir(exist_ok=True)
     write_text(into, content.decode("utf-8-sig"))
     return UploadedMap(name=f"{MAPS}/{name}", areas=len(areas))
-
-
-def _no_document(file: str) -> ParameterError:
-    return ParameterError(
-        "no-document",
-        "the release has no such document",
-        found=file[:60],
-        expected="one of " + ", ".join(DOCUMENTS),
-        remedy="go back to the release",
-    )

@@ -113,14 +113,7 @@ class Jobs:
         running = [state.action for state in self.states(spec).values() if state.state == "running"]
         if action in running:
             return
-        raise RunError(
-            "job-in-progress",
-            f"this was not begun ({action}), because another job is at work on the same spec",
-            where=Place(file=spec.name),
-            found=f"a job at work: {', '.join(running) or 'one that ends'}",
-            expected="one job at a time for a spec",
-            remedy="wait until it ends, and press the button again; nothing was charged for this one",
-        )
+        raise RunError("job-in-progress", where=Place(file=spec.name), action=action, running=", ".join(running))
 
     @staticmethod
     def _is(folder: Path, action: str, job: str) -> bool:
@@ -231,15 +224,10 @@ def _run(spec: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, An
 
     def same_price(checked: Checked) -> None:
         if given.get("plan") and checked.plan is not None and given["plan"] != checked.plan.hash:
-            raise _changed("a file that the spec names was changed after the check")
+            raise RunError("spec-changed/release-checked-nothing", where=Place(path="release"))
         if given.get("cost") != str(checked.cost.amount if checked.cost else None):
             raise RunError(
-                "price-changed",
-                "the price is not the one that was shown, so nothing was charged and nothing was made",
-                where=Place(path="privacy.budget"),
-                found=str(checked.cost),
-                expected=str(given.get("cost")),
-                remedy="check the spec again and look at the price",
+                "price-changed", where=Place(path="privacy.budget"), found=str(checked.cost), given=given.get("cost")
             )
 
     accepted = _same_people(spec, given)
@@ -294,14 +282,7 @@ def require_data_set(name: str, typed: str) -> None:
         typed: What was typed.
     """
     if typed.strip() != name:
-        raise RunError(
-            "not-confirmed",
-            "you did not type the name of the data set whose ledger would be charged, so nothing was done",
-            where=Place(path="data_set"),
-            found="another answer" if typed.strip() else "no answer",
-            expected=f"the name {name}",
-            remedy="type the name if these are the same people; if they are others, open a ledger for them",
-        )
+        raise RunError("not-confirmed/whose", where=Place(path="data_set"), typed=typed.strip(), name=name)
 
 
 def require_name(spec: Path, typed: str) -> None:
@@ -310,14 +291,7 @@ def require_name(spec: Path, typed: str) -> None:
 
     name = api.load(spec).spec.release.name
     if typed.strip() != name:
-        raise RunError(
-            "not-confirmed",
-            "you did not type the name of the release, so nothing was charged and nothing was made",
-            where=Place(path="release.name"),
-            found="another answer" if typed.strip() else "no answer",
-            expected=f"the name {name}",
-            remedy="type the name of the release",
-        )
+        raise RunError("not-confirmed/name", where=Place(path="release.name"), typed=typed.strip(), name=name)
 
 
 def require_unchanged(spec: Path, stamp: Any) -> None:
@@ -328,18 +302,7 @@ def require_unchanged(spec: Path, stamp: Any) -> None:
         stamp: When it was last changed, as it was shown; nothing where it was not.
     """
     if stamp and str(stamp) != str(spec.stat().st_mtime_ns):
-        raise _changed("the spec was changed after the check")
-
-
-def _changed(found: str) -> RunError:
-    return RunError(
-        "spec-changed",
-        "the release would not be the one that was checked, so nothing was charged and nothing was made",
-        where=Place(path="release"),
-        found=found,
-        expected="what was checked and shown",
-        remedy="check it again, and look at it",
-    )
+        raise RunError("spec-changed/after-check", where=Place(path="release"))
 
 
 def work(asked: Mapping[str, Any]) -> None:
@@ -374,9 +337,17 @@ def work(asked: Mapping[str, Any]) -> None:
             values |= {"state": "failed", "findings": [out_of_memory(spec.parent).as_dict()]}
         except Exception as error:  # noqa: BLE001 - the last resort: a traceback might show a value
             last = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"Confide made a mistake ({type(error).__name__} at {Path(last.filename).name}:{last.lineno})"
-            remedy = "run the command at a terminal; what was sealed stays as it is"
-            values |= {"state": "failed", "findings": [Finding("internal", what, remedy=remedy).as_dict()]}
+            values |= {
+                "state": "failed",
+                "findings": [
+                    Finding.of(
+                        "internal/confide",
+                        name=type(error).__name__,
+                        filename_name=Path(last.filename).name,
+                        lineno=last.lineno,
+                    ).as_dict()
+                ],
+            }
         progress.write()
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confide.errors import ConfideError, InputError, ParameterError, Place
+from confide.errors import InputError, ParameterError, Place
 from confide.opened import Release, open_release
 from confide.registry import COMPARISON_FILES
 from confide.releases.folder import MANIFEST
@@ -56,9 +56,9 @@ class OpenedFolder:
         try:
             self.root = root.resolve(strict=True)
         except OSError as error:
-            raise _no_folder(root, error.strerror or "nothing there") from None
+            raise InputError("no-folder/open", where=Place(file=str(root)), strerror=error.strerror) from None
         if not self.root.is_dir():
-            raise _no_folder(root, "a file")
+            raise InputError("no-folder/file", where=Place(file=str(root)))
         self.desk: dict[Any, Any] = {}
         """What a screen has in hand while the studio runs. It is in memory alone, and never written."""
         self._releases: dict[str, tuple[tuple[int, int], Release]] = {}
@@ -76,13 +76,7 @@ class OpenedFolder:
         wrong = not name or "\\" in name or "\0" in name or ".." in parts or name.startswith("/") or Path(name).drive
         path = self.root if wrong else (self.root / name).resolve()
         if wrong or not path.is_relative_to(self.root):
-            raise ParameterError(
-                "outside-folder",
-                "the name leads out of the folder that was opened",
-                found="an absolute path, a part '..', or a link to another place",
-                expected="a path below the folder",
-                remedy="open the folder that has it: confide studio FOLDER",
-            )
+            raise ParameterError("outside-folder")
         return path
 
     def table(self, name: str) -> Path:
@@ -96,13 +90,7 @@ class OpenedFolder:
         """
         path = self.inside(name)
         if LEFT_OUT & {*name.split("/"), *path.relative_to(self.root).parts}:
-            raise ParameterError(
-                "left-out-folder",
-                "the file lies in a folder whose files are not opened here",
-                found="a folder of true counts and keys, or one that is not ours",
-                expected=f"a file outside of {', '.join(sorted(LEFT_OUT))}",
-                remedy="give the file of the records themselves",
-            )
+            raise ParameterError("left-out-folder", left_out=", ".join(sorted(LEFT_OUT)))
         return path
 
     def contents(self) -> FolderContents:
@@ -139,7 +127,12 @@ class OpenedFolder:
         known = self._releases.get(name)
         if known is None or known[0] != stamp:
             if state.st_size > MOST_MANIFEST:
-                raise _damaged(path, f"a manifest of {state.st_size >> 20:,} MB", f"at most {MOST_MANIFEST >> 20} MB")
+                raise InputError(
+                    "not-a-release/shown",
+                    where=Place(file=str(path)),
+                    st_size=state.st_size >> 20,
+                    most_manifest=MOST_MANIFEST >> 20,
+                )
             known = self._releases[name] = (stamp, self._open(path))
         return known[1]
 
@@ -149,7 +142,7 @@ class OpenedFolder:
         listed = [MANIFEST, *(str(file["path"]) for file in opened.manifest["files"])]
         root = opened.folder.resolve()
         if any(not (root / file).resolve().is_relative_to(root) or (root / file).is_symlink() for file in listed):
-            raise _damaged(path, "a file that is a link, or lies elsewhere", "files in the folder of the release")
+            raise InputError("not-a-release/link", where=Place(file=str(path)))
         return opened
 
     def _walk(self) -> Iterator[tuple[Path, list[str]]]:
@@ -193,25 +186,3 @@ def _is_spec(path: Path) -> bool:
         return False
     release = values.get("release")
     return isinstance(release, dict) and isinstance(release.get("mechanism"), str)
-
-
-def _damaged(path: Path, found: str, expected: str) -> ConfideError:
-    return InputError(
-        "not-a-release",
-        "the release cannot be shown",
-        where=Place(file=str(path)),
-        found=found,
-        expected=expected,
-        remedy="get it again from the office that published it; `confide verify` says more",
-    )
-
-
-def _no_folder(path: Path, found: str) -> ConfideError:
-    return InputError(
-        "no-folder",
-        "there is no folder to open",
-        where=Place(file=str(path)),
-        found=found,
-        expected="a folder with releases or specs, or an empty one",
-        remedy="give another folder, or make it first; `confide studio demo` makes a demonstration",
-    )

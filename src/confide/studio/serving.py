@@ -24,14 +24,7 @@ def require_extra() -> None:
     """Refuses where the extra ``studio`` is not installed."""
     missing = [package for package in NEEDED if find_spec(package) is None]
     if missing:
-        raise ParameterError(
-            "no-studio",
-            "packages that serve the studio are not installed",
-            where=Place(path="confide studio"),
-            found=f"no {' and no '.join(missing)}",
-            expected="the extra `studio`",
-            remedy='install it with pip install "confide[studio]"',
-        )
+        raise ParameterError("no-studio", where=Place(path="confide studio"), missing=" and no ".join(missing))
 
 
 class StudioServer:
@@ -100,14 +93,7 @@ def _listening(port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise ParameterError(
-            "port-in-use",
-            "the studio cannot listen on this port",
-            where=Place(path="--port"),
-            found=f"{port}: {error.strerror}",
-            expected="a port that nobody else uses",
-            remedy="leave --port out, or give another",
-        ) from None
+        raise ParameterError("port-in-use", where=Place(path="--port"), port=port, strerror=error.strerror) from None
     return listener
 
 

@@ -169,11 +169,10 @@ class TableReader:
             if each.column == column:
                 return each
         raise ParameterError(
-            "no-column",
-            f"the table {self.table.name!r} cannot be chosen by this column",
+            "no-column/chosen",
             found=column[:60],
-            expected="one of " + ", ".join(each.column for each in self.dimensions),
-            remedy="correct the address, or go back to the table",
+            table=self.table.name,
+            dimensions=", ".join(each.column for each in self.dimensions),
         )
 
     def first_look(self) -> View:
@@ -255,11 +254,7 @@ class TableReader:
         beyond = [place for place in places if not 0 <= place < self._rows.num_rows]
         if beyond:
             raise ParameterError(
-                "no-rows",
-                f"the table {self.table.name!r} has no such row",
-                found=str(beyond[0]),
-                expected=f"from 0 to {self._rows.num_rows - 1}",
-                remedy="choose cells again",
+                "no-rows/row", found=str(beyond[0]), table=self.table.name, num_rows=self._rows.num_rows - 1
             )
         return Rows(((self.table.name, self._rows.take(pa.array(places, pa.int64())).select(self.columns)),))
 
@@ -424,13 +419,7 @@ def as_parquet(rows: pa.Table) -> bytes:
 def as_xlsx(rows: pa.Table, name: str) -> bytes:
     """A workbook of one sheet, codes as text."""
     if rows.num_rows > MOST_SHEET_ROWS:
-        raise ParameterError(
-            "too-many-rows",
-            "the view has more rows than a workbook is good for",
-            found=f"{rows.num_rows:,} rows",
-            expected=f"at most {MOST_SHEET_ROWS:,}",
-            remedy="choose fewer rows, or take CSV or Parquet",
-        )
+        raise ParameterError("too-many-rows/view", num_rows=rows.num_rows, most_sheet_rows=MOST_SHEET_ROWS)
     values = [list(row.values()) for row in rows.to_pylist()]
     return workbook([WorkSheet(name, rows.column_names, values)])
 

@@ -54,13 +54,7 @@ def lines(reader: TableReader, view: View, down: str, across: str | None) -> Cha
     """A line for each column of a cross-table, over the groups of a variable that have an order."""
     fitting = [each for each in reader.dimensions if each.kind == "variable" and ordered(each)]
     if not fitting:
-        raise ParameterError(
-            "no-lines",
-            "lines need a variable whose groups have an order",
-            found="another table",
-            expected="a table with a variable such as age, whose labels go upwards by their numbers",
-            remedy="look at it as bars",
-        )
+        raise ParameterError("no-lines")
     variable = next((each for each in fitting if each.column == down), fitting[0])
     crossed = reader.crossed(view, variable.column, across)
     groups = dict(ordered(variable))
@@ -72,7 +66,7 @@ def lines(reader: TableReader, view: View, down: str, across: str | None) -> Cha
         if cell is not None and cell.value is not None
     ]
     if not rows:
-        raise _nothing()
+        raise ParameterError("nothing-to-draw/published")
     return chart("explore-lines", rows, title=_title(reader, crossed), variable=variable.title)
 
 
@@ -86,7 +80,7 @@ def bars(reader: TableReader, view: View, down: str, across: str | None) -> Char
         if cell is not None and cell.value is not None
     ][:MOST_BARS]
     if not rows:
-        raise _nothing()
+        raise ParameterError("nothing-to-draw/published")
     return chart("explore-bars", rows, height=max(60, BAR_HEIGHT * len(rows)), title=_title(reader, crossed))
 
 
@@ -94,13 +88,7 @@ def pyramid(reader: TableReader, view: View) -> Chart:
     """Ages upwards, one sex to the left and the other to the right."""
     variables = sex_and_age(reader)
     if variables is None:
-        raise ParameterError(
-            "no-pyramid",
-            "a pyramid needs sex with two groups, and age",
-            found="another table",
-            expected="a table with a variable sex and a variable age",
-            remedy="look at it as bars",
-        )
+        raise ParameterError("no-pyramid")
     sex, age = variables
     crossed = reader.crossed(view, age.column, sex.column)
     sides = [(code, label) for code, label in crossed.heads if code != TOTAL_CODE]
@@ -114,7 +102,7 @@ def pyramid(reader: TableReader, view: View) -> Chart:
             signed = {key: None if value is None else side * value for key, value in ends.items()}
             rows.append({"age": label, "sex": name, **signed})
     if not rows:
-        raise _nothing()
+        raise ParameterError("nothing-to-draw/published")
     ages = list(dict.fromkeys(row["age"] for row in rows))[::-1]
     largest = max(abs(row[end] or 0) for row in rows for end in ("value", "low", "high"))
     height = max(160, 20 * len(ages))
@@ -128,7 +116,11 @@ def area_map(reader: TableReader, view: View, measure: Measure, geometry: Path |
     named = {code: (label, cells[0]) for code, label, cells in crossed.lines}
     values = {code: _measured(cell, measure) for code, (_, cell) in named.items()}
     if not any(value is not None for value in values.values()):
-        raise _nothing("no margin is published with these figures" if measure == "margin" else "")
+        raise ParameterError(
+            "nothing-to-draw/least-figure",
+            is_margin=measure == "margin",
+            why="no margin is published with these figures" if measure == "margin" else "",
+        )
     title = _title(reader, crossed) + (": margin, in per cent of the figure" if measure == "margin" else "")
     names = {code: label for code, (label, _) in named.items()}
     level = ", ".join(view.codes(LEVEL)) or AREA
@@ -161,13 +153,3 @@ def _measured(cell: CrossedCell | None, measure: Measure) -> float | None:
 def _title(reader: TableReader, crossed: Crossed) -> str:
     held = [dimension.label(code) for dimension, code in crossed.fixed if code != TOTAL_CODE]
     return ", ".join([reader.table.title, *held])
-
-
-def _nothing(why: str = "") -> ParameterError:
-    return ParameterError(
-        "nothing-to-draw",
-        "there is nothing to draw",
-        found=why or "no published figure in this view",
-        expected="at least one figure",
-        remedy="choose other rows",
-    )

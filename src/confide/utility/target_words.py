@@ -58,8 +58,10 @@ class TargetWords:
         return f"{self.limit}{self.unit}"
 
 
-def bad_target(text: str, what: str, found: str, expected: str, remedy: str = "correct the target") -> ParameterError:
-    return ParameterError("bad-target", what, Place(path=f"--target {text[:80]!r}"), found[:100], expected, remedy)
+def bad_target(key: str, text: str, /, found: str | None = None, **facts: object) -> ParameterError:
+    """A target that cannot be used as it is written."""
+    found = None if found is None else found[:100]
+    return ParameterError(key, where=Place(path=f"--target {text[:80]!r}"), found=found, **facts)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -100,25 +102,24 @@ def split_target(text: str) -> TargetWords:
     chances = list(_CHANCE.finditer(text))
     if len(chances) > 1:
         given = ", ".join(each.group().strip() for each in chances)
-        raise bad_target(text, "a target has one probability", given, "one @, or none")
+        raise bad_target("bad-target/probability", text, found=given)
     chance = _chance(text, chances[0]) if chances else CHANCE
     rest = _CHANCE.sub(" ", text)
     if "@" in rest:
         found = rest[rest.index("@") :].strip()
-        raise bad_target(text, "this is not a probability", found, "per cent after @, such as @95%")
+        raise bad_target("bad-target/per-cent-after", text, found=found)
     statistic, *after = (part.strip() for part in _LIMIT.split(rest, maxsplit=1))
     if not after or not statistic:
-        raise bad_target(text, "the target says no limit", text.strip() or "nothing", FORM)
+        raise bad_target("bad-target/limit", text, text=text.strip()[:100])
     amount, *areas = (part.strip() for part in _IN.split(after[0], maxsplit=1))
     if not areas or not areas[0]:
-        expected = f"a limit, then `in` and areas: {FORM}"
-        raise bad_target(text, "the target names no areas", amount or "nothing", expected)
+        raise bad_target("bad-target/areas", text, amount=amount[:100])
     limit, unit = _limit(text, amount)
     sign = _LEAST.search(areas[0])
     named, least = (areas[0], 0) if sign is None else (areas[0][: sign.start()].strip(), _least(text, areas[0], sign))
     kinds = tuple(dict.fromkeys(" ".join(name.split()) for name in _AND.split(named)))
     if not all(kinds):
-        raise bad_target(text, "the target names no areas", named or "nothing", "names of levels or areas, with commas")
+        raise bad_target("bad-target/levels", text, named=named[:100])
     return TargetWords(" ".join(text.split()), statistic, limit, unit, kinds, least, chance)
 
 
@@ -135,11 +136,14 @@ def _chance(text: str, given: re.Match[str]) -> Fraction:
     if value is not None and 0 < value < 1 and not unit:
         # 0.95 is 95 per cent for most, and less than one per cent by the letter: nobody is taken at either.
         raise bad_target(
-            text, "a probability is in per cent", given.group().strip(), f"@{float(100 * value):g}%, or @{number}%"
+            "bad-target/probability-per-cent",
+            text,
+            found=given.group().strip(),
+            value=float(100 * value),
+            number=number,
         )
     if value is None or not 0 < value < 100:
-        expected = "more than 0 and less than 100 per cent"
-        raise bad_target(text, "this is not a probability", given.group().strip(), expected)
+        raise bad_target("bad-target/per-cent", text, found=given.group().strip())
     return value / 100
 
 
@@ -148,12 +152,11 @@ def _limit(text: str, amount: str) -> tuple[Fraction, str]:
     number = _AMOUNT.fullmatch(amount)
     limit = None if number is None else _number(number.group(1), "limit")
     if number is None or limit is None or limit <= 0:
-        expected = "a number above zero, of records or of points: 5, or 5pp"
-        raise bad_target(text, "this is not a limit", amount or "nothing", expected)
+        raise bad_target("bad-target/above", text, amount=amount[:100])
     unit = (number.group(2) or "").lower()
     if unit == "pp" or "point" in unit:
         if limit >= 100:
-            raise bad_target(text, "no share is off by so much", amount, "less than 100 points")
+            raise bad_target("bad-target/off", text, found=amount)
         return limit, "points"
     return limit, "%" if re.fullmatch(_PER_CENT, unit) else ""
 
@@ -163,6 +166,5 @@ def _least(text: str, areas: str, sign: re.Match[str]) -> int:
     given = areas[sign.end() :].strip()
     number = _PEOPLE.fullmatch(given)
     if number is None:
-        expected = "a whole number after >=, such as 500"
-        raise bad_target(text, "this is not a number of people", given or "nothing", expected)
+        raise bad_target("bad-target/people", text, given=given[:100])
     return int(re.sub("[_,]", "", number.group(1))) + (sign.group(1) is None)

@@ -35,12 +35,12 @@ def read_lines(path: Path) -> list[str]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise refused(path, None, "the file is not there", "no such file", "a file beside the others") from None
+        raise refused("argus-file/beside", path) from None
     except OSError as error:
         found = error.strerror or type(error).__name__
-        raise refused(path, None, "the file cannot be read", found, "a file that can be read") from None
+        raise refused("argus-file/read", path, found=found) from None
     if b"\0" in content:
-        raise refused(path, None, "the file is not a text file", "bytes of zero", "a text file")
+        raise refused("argus-file/text", path)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -48,10 +48,9 @@ def read_lines(path: Path) -> list[str]:
     return text.splitlines()
 
 
-def refused(path: Path, line: int | None, what: str, found: str | None, expected: str) -> InputError:
-    """A file of tau-ARGUS that cannot be read. What stands in a table is confidential: pass None for ``found``."""
-    place, remedy = Place(file=path.name, line=line), "correct the line, or the file"
-    return InputError(CODE, what, place, CONFIDENTIAL if found is None else found, expected, remedy)
+def refused(key: str, path: Path, line: int | None = None, /, found: str = CONFIDENTIAL, **facts: object) -> InputError:
+    """A file of tau-ARGUS that cannot be read. What stands in a table is confidential."""
+    return InputError(key, where=Place(file=path.name, line=line), found=found, **facts)
 
 
 def unquoted(text: str) -> str:
@@ -88,7 +87,7 @@ def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, 
     chain = [total]
     seen = {total}
     if not lead:
-        raise refused(path, None, "the leading string is empty", "nothing", "a character such as @")
+        raise refused("argus-file/leading", path)
     for number, text in enumerate(read_lines(path), start=1):
         rest, depth = text.strip(), 0
         if not rest:
@@ -97,17 +96,16 @@ def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, 
             rest, depth = rest[len(lead) :], depth + 1
         code = rest.strip()
         if not code:
-            raise refused(path, number, "a line has no code", repr(text.strip()), f"a code after each {lead}")
+            raise refused("argus-file/line-code", path, number, found=repr(text.strip()), lead=lead)
         if depth >= len(chain):
-            found = f"{code!r} at depth {depth}"
-            raise refused(path, number, "a code is deeper than its parent by more than one", found, "one level a step")
+            raise refused("argus-file/deeper", path, number, its_code=code, depth=depth)
         if code in seen:
-            raise refused(path, number, "a code stands in the hierarchy twice", repr(code), "each code once")
+            raise refused("argus-file/code-hierarchy", path, number, found=repr(code))
         seen.add(code)
         chain = [*chain[: depth + 1], code]
         parts.setdefault(chain[depth], []).append(code)
     if not parts[total]:
-        raise refused(path, None, "the hierarchy has no codes", "no lines", "a code on each line")
+        raise refused("argus-file/hierarchy-codes", path)
     return parts
 
 
@@ -156,11 +154,9 @@ def read_labels(path: str | Path) -> dict[str, str]:
         code, comma, label = text.partition(",")
         code, label = unquoted(code), unquoted(label)
         if not comma or not code:
-            raise refused(
-                path, number, "a line has no code with a label", repr(text.strip()[:40]), "a code, a comma, a label"
-            )
+            raise refused("argus-file/label", path, number, found=repr(text.strip()[:40]))
         if code in labels:
-            raise refused(path, number, "a code has two labels", repr(code), "each code once")
+            raise refused("argus-file/labels", path, number, found=repr(code))
         labels[code] = label or code
     return labels
 
@@ -206,16 +202,19 @@ def read_apriori(path: str | Path, variables: int, separator: str = ",") -> list
         while texts and not texts[-1]:
             texts.pop()
         if len(texts) <= variables:
-            what, expected = "a line has no status after its codes", f"{variables} codes and a letter"
-            raise refused(path, number, what, f"{len(texts)} values", expected)
+            raise refused("argus-file/line-status-after", path, number, texts=len(texts), variables=variables)
         letter = LETTERS.get(texts[variables].lower())
         if letter is None:
-            what, expected = "a status is none of tau-ARGUS", "u, s, z, p, c or pl after the codes"
-            raise refused(path, number, what, repr(texts[variables]), expected)
+            raise refused("argus-file/tau", path, number, found=repr(texts[variables]))
         numbers = tuple(texts[variables + 1 :])
         if len(numbers) not in NUMBERS[letter] or not all(_is_number(text) for text in numbers):
-            expected = " or ".join(str(times) for times in NUMBERS[letter]) + " numbers after it"
-            raise refused(path, number, f"the numbers after {letter!r} cannot be read", None, expected)
+            raise refused(
+                "argus-file/numbers-after-read",
+                path,
+                number,
+                letter=letter,
+                number=" or ".join(str(times) for times in NUMBERS[letter]),
+            )
         read.append(AprioriLine(tuple(texts[:variables]), letter, numbers, number))
     return read
 
@@ -298,18 +297,18 @@ def read_jj(path: str | Path) -> JJProblem:
     lines = iter([(number, text) for number, text in enumerate(read_lines(path), start=1) if text.strip()])
     number, text = _next(path, lines, "the line 0")
     if text.split() != ["0"]:
-        raise refused(path, number, "the file does not begin as a JJ file", repr(text.strip()[:20]), "a line with 0")
+        raise refused("argus-file/begin", path, number, found=repr(text.strip()[:20]))
     cells: dict[int, JJCell] = {}
     for _ in range(_count(path, lines, "cells")):
         number, text = _next(path, lines, "a cell")
         cell = _cell(path, number, text)
         if cell.number in cells:
-            raise refused(path, number, "a cell stands there twice", str(cell.number), "each number once")
+            raise refused("argus-file/cell", path, number, found=str(cell.number))
         cells[cell.number] = cell
     sums = [_sum(path, *_next(path, lines, "a sum"), cells) for _ in range(_count(path, lines, "sums"))]
     more = next(lines, None)
     if more is not None:
-        raise refused(path, more[0], "there are more lines than the file announces", None, "an end after the sums")
+        raise refused("argus-file/lines", path, more[0])
     return JJProblem(tuple(cells.values()), tuple(sums))
 
 
@@ -350,14 +349,14 @@ Lines = Iterator[tuple[int, str]]
 def _next(path: Path, lines: Lines, what: str) -> tuple[int, str]:
     line = next(lines, None)
     if line is None:
-        raise refused(path, None, "the file ends too early", "its end", what)
+        raise refused("argus-file/early", path, expected=what)
     return line
 
 
 def _count(path: Path, lines: Lines, what: str) -> int:
     number, text = _next(path, lines, f"the number of {what}")
     if not text.strip().isdigit():
-        raise refused(path, number, f"the number of {what} cannot be read", None, "a whole number alone on its line")
+        raise refused("argus-file/number-read", path, number, what=what)
     return int(text)
 
 
@@ -367,26 +366,25 @@ def _decimals(path: Path, line: int, texts: Sequence[str]) -> list[Decimal]:
     except InvalidOperation:
         numbers = []
     if len(numbers) != len(texts) or not all(number.is_finite() for number in numbers):
-        raise refused(path, line, "a number cannot be read", None, "figure, cost, bounds and levels as numbers")
+        raise refused("argus-file/figure-cost-bounds", path, line)
     return numbers
 
 
 def _cell(path: Path, line: int, text: str) -> JJCell:
     words = text.split()
     if len(words) not in (FIELDS, FIELDS - 1) or not words[0].isdigit():
-        expected = "number, figure, cost, status, two bounds and three levels"
-        raise refused(path, line, "a cell does not have what cells have", f"{len(words)} values", expected)
+        raise refused("argus-file/cell-cells", path, line, words=len(words))
     written = words[3].lower() if len(words) == FIELDS else ""
     if len(words) == FIELDS and written not in STATUSES:
-        raise refused(path, line, "a status is none of the format", repr(words[3]), "u, s, z or m")
+        raise refused("argus-file/status-none-format", path, line, found=repr(words[3]))
     rest = words[4:] if len(words) == FIELDS else words[3:]
     value, cost, low, high, lower, upper, sliding = _decimals(path, line, [*words[1:3], *rest])
     levels = any(level > 0 for level in (lower, upper, sliding))
     status: Status = STATUSES[written] if written else "u" if levels else "s"
     if min(lower, upper, sliding) < 0 or cost < 0:
-        raise refused(path, line, "a cost or a level is negative", None, "at least zero")
+        raise refused("argus-file/cost", path, line)
     if not low <= value <= high:
-        raise refused(path, line, "the figure of a cell is outside of its bounds", None, "a figure between them")
+        raise refused("argus-file/figure", path, line)
     return JJCell(int(words[0]), value, cost, status, low, high, lower, upper, sliding)
 
 
@@ -395,15 +393,15 @@ def _sum(path: Path, line: int, text: str, cells: dict[int, JJCell]) -> JJSum:
     words = head.split()
     terms = [(int(number), int(float(times))) for number, times in TERM.findall(tail)]
     if not colon or len(words) != 2 or TERM.sub("", tail).strip() or not words[1].isdigit():
-        raise refused(path, line, "a sum cannot be read", None, "right side, number of terms, :, and number (1) …")
+        raise refused("argus-file/sum-read", path, line)
     (right,) = _decimals(path, line, words[:1])
     if len(terms) != int(words[1]):
-        raise refused(path, line, "a sum has other terms than it announces", f"{len(terms)} terms", words[1])
+        raise refused("argus-file/terms", path, line, terms=len(terms), expected=words[1])
     unknown = next((number for number, _ in terms if number not in cells), None)
     if unknown is not None:
-        raise refused(path, line, "a sum names a cell that is not there", str(unknown), "numbers of cells")
+        raise refused("argus-file/sum-cell", path, line, found=str(unknown))
     if len({number for number, _ in terms}) < len(terms):
-        raise refused(path, line, "a sum names a cell twice", None, "each cell once")
+        raise refused("argus-file/correct-line", path, line)
     if sum(times * cells[number].value for number, times in terms) != right:
-        raise refused(path, line, "the cells of a sum do not add up", None, "cells whose figures fit")
+        raise refused("argus-file/add", path, line)
     return JJSum(right, tuple(terms))

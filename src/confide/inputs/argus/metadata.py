@@ -118,22 +118,22 @@ def read_metadata(path: str | Path) -> ArgusMetadata:
         elif keyword == "<SEPARATOR>":
             separator, parted = _one(path, number, words), True
             if len(separator) != 1:
-                raise refused(path, number, "the separator is no single character", repr(separator), "such as , or ;")
+                raise refused("argus-file/separator", path, number, found=repr(separator))
         elif keyword in LETTERS:
             letters[LETTERS[keyword]] = _one(path, number, words)
         elif not columns:
-            raise refused(path, number, "a property stands before any variable", keyword, "the name of a variable")
+            raise refused("argus-file/property", path, number, found=keyword)
         else:
             _property(path, number, [keyword, *words[1:]], columns[-1])
     if not columns:
-        raise refused(path, None, "the metadata describe no variable", "no names", "a name on a line of its own")
+        raise refused("argus-file/metadata-describe-variable", path)
     names = [str(column["name"]) for column in columns]
     twice = next((at for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
         line = int(str(columns[twice]["line"]))
-        raise refused(path, line, "two variables have one name", repr(names[twice]), "names that differ")
+        raise refused("argus-file/name", path, line, found=repr(names[twice]))
     if len({letter.upper() for letter in letters.values()}) < len(letters):
-        raise refused(path, None, "two statuses have one letter", str(sorted(letters.values())), "letters that differ")
+        raise refused("argus-file/statuses", path, found=str(sorted(letters.values())))
     read = tuple(ArgusVariable(**column) for column in columns)  # type: ignore[arg-type]
     return ArgusMetadata(read, separator, {letter: meaning for meaning, letter in letters.items()})
 
@@ -150,7 +150,7 @@ def _named(words: Sequence[str], line: int, *, fixed: bool) -> dict[str, object]
 
 def _one(path: Path, number: int, words: Sequence[str]) -> str:
     if len(words) < 2:
-        raise refused(path, number, f"{words[0]} says nothing", words[0], "a text after it")
+        raise refused("argus-file/nothing", path, number, found=words[0], word=words[0])
     return unquoted(words[1]) or words[1].strip("\"'")
 
 
@@ -175,10 +175,10 @@ def _property(path: Path, number: int, words: list[str], column: dict[str, objec
         column["lead"] = _one(path, number, words)
     elif keyword == "<HIERLEVELS>":
         if len(words) < 2 or not all(word.isdigit() for word in words[1:]):
-            raise refused(path, number, "the levels are no numbers", " ".join(words[1:]), "such as 2 1 1")
+            raise refused("argus-file/levels", path, number, found=" ".join(words[1:]))
         column["digits"] = tuple(int(word) for word in words[1:] if int(word))
     elif keyword not in PASSED_OVER:
-        raise refused(path, number, "the keyword is unknown for a table", keyword, "one that tables of tau-ARGUS have")
+        raise refused("argus-file/keyword", path, number, found=keyword)
 
 
 def read_tab(path: str | Path, metadata: ArgusMetadata) -> dict[str, list[str]]:
@@ -198,11 +198,10 @@ def read_tab(path: str | Path, metadata: ArgusMetadata) -> dict[str, list[str]]:
         if not values or (len(values) == 1 and not values[0].strip()):
             continue
         if len(values) != len(metadata.columns):
-            found, expected = f"{len(values)} values", f"{len(metadata.columns)}, as the metadata say"
-            raise refused(path, number, "a line has more or fewer values than there are variables", found, expected)
+            raise refused("argus-file/fewer", path, number, values=len(values), columns=len(metadata.columns))
         rows.append(values)
     if not rows:
-        raise refused(path, None, "the table has no cells", "no lines", "a line for each cell")
+        raise refused("argus-file/table-cells", path)
     return {
         column.name: [text.strip() for text in texts]
         for column, texts in zip(metadata.columns, zip(*rows, strict=True), strict=True)
@@ -228,8 +227,7 @@ def record_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[list[str]
     placed = [column for column in columns if column.start is not None]
     if placed and len(placed) < len(columns):
         name = next(column for column in columns if column.start is None)
-        what, expected = "a variable has no place in a line", "a first place and a width after each name"
-        raise refused(metadata_file, name.line, what, repr(name.name), expected)
+        raise refused("argus-file/place", metadata_file, name.line, found=repr(name.name))
     begins = max((column.start or 0 for column in columns), default=0)
     with path.open(encoding=encoding, newline=None) as file:
         lines = (line.rstrip("\r\n") for line in file)
@@ -240,8 +238,7 @@ def record_rows(path: str | Path, encoding: str = "utf-8") -> Iterator[list[str]
             if not line.strip():
                 continue
             if len(line) < begins:
-                what, expected = "a line ends before its last variable begins", f"at least {begins} characters"
-                raise refused(path, number, what, f"{len(line)} characters", expected)
+                raise refused("argus-file/last", path, number, line=len(line), begins=begins)
             yield [line[(column.start or 1) - 1 :][: column.width].strip() for column in columns]
 
 
@@ -251,8 +248,7 @@ def _parted(path: Path, lines: Iterable[list[str]], columns: int) -> Iterator[li
         if not any(text.strip() for text in values):
             continue
         if len(values) != columns:
-            what = "a line has more or fewer values than there are variables"
-            raise refused(path, number, what, f"{len(values)} values", f"{columns}, as the metadata say")
+            raise refused("argus-file/fewer", path, number, values=len(values), columns=columns)
         yield [text.strip() for text in values]
 
 

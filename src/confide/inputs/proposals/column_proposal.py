@@ -278,19 +278,10 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
         InputError: if it cannot be read so.
     """
     if not path.is_file():
-        raise ParameterError(
-            "no-such-file", "there is no such file", found=str(path), expected="a file", remedy="correct the path"
-        )
+        raise ParameterError("no-such-file/correct-path", found=str(path))
     format_ = format_of(path)
     if format_ is None:
-        raise InputError(
-            "unknown-format",
-            "the name of the file does not say whether it is Parquet, CSV or Excel",
-            Place(file=path.name),
-            path.suffix or "no ending",
-            "a name that ends in .parquet, .csv or .xlsx",
-            "give the file the ending of what it is, or convert it",
-        )
+        raise InputError("unknown-format/name-ends-parquet", where=Place(file=path.name), suffix=path.suffix)
     source = Source(path, format_)
     if format_ == "csv":
         encoding = guess_encoding(path)
@@ -301,14 +292,7 @@ def look_at_file(path: Path, engine: LocalEngine, sheet: str | None = None) -> F
         source = Source(path, format_, sheet=sheet or next(iter(sheet_names(source)), None))
     kinds = engine.kinds(source)
     if format_ == "csv" and any(_VALUE.fullmatch(name) and not _YEAR.fullmatch(name) for name in kinds):
-        raise InputError(
-            "csv-header",
-            "the first line holds values instead of column names",
-            Place(file=source.file, line=1),
-            f"{len(kinds):,} columns, and some of the names are numbers",
-            "a first line with the column names",
-            "add a line with the column names above the first record",
-        )
+        raise InputError("csv-header/columns-numbers", where=Place(file=source.file, line=1), kinds=len(kinds))
     return FileLook(source, tuple(kinds), kinds)
 
 

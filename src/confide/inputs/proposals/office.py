@@ -138,12 +138,7 @@ def _no_row_of_totals(records: FileLook, places: PlacesProposal, engine: LocalEn
     }
     if rows:
         raise InputError(
-            "total-row",
-            "some rows seem to hold totals instead of records",
-            Place(file=records.source.file, column=places.block),
-            f"a word for a total in place of the area: {sum(rows.values()):,} of the rows",
-            "one row for each person, and no totals",
-            "remove the rows of totals; if an area is really called so, list it in a file of areas: --geography FILE",
+            "total-row", where=Place(file=records.source.file, column=places.block), rows=sum(rows.values())
         )
 
 
@@ -175,12 +170,7 @@ def _given_schema(file: Path, look: FileLook) -> tuple[str, tuple[ColumnProposal
     absent = [each.name for each in schema.attributes if each.name not in theirs]
     if absent:
         raise InputError(
-            "missing-column",
-            "the records have no column for an attribute of the schema",
-            Place(file=look.source.file, column=absent[0]),
-            f"no column for {', '.join(absent)}",
-            "a column for each attribute",
-            "remove the attribute from the schema, or give it the name of its column",
+            "missing-column/attribute", where=Place(file=look.source.file, column=absent[0]), absent=", ".join(absent)
         )
     columns = [
         ColumnProposal(
@@ -243,22 +233,10 @@ def _unread(name: str, values: Mapping[str, int], meant: Mapping[str, Code | Non
     unread = [text for text, code in meant.items() if code is None]
     empty = sum(values[text] for text in unread if not text)
     if empty:
-        yield Finding(
-            "empty-values",
-            "some records have no value, and the attribute has no level for them",
-            Place(column=name),
-            f"{empty:,} rows",
-            "a level for missing values, or a value in each row",
-            "let missing values have a level of their own",
-        )
+        yield Finding.of("empty-values", where=Place(column=name), empty=empty)
     if rows := sum(values[text] for text in unread if text):
-        yield Finding(
-            "unknown-values",
-            "some values are no level of the attribute",
-            Place(column=name),
-            f"{rows:,} rows with {len([text for text in unread if text]):,} different values",
-            "a level, an alias of one, or a code for a missing value",
-            "add it as a level, as an alias, or as a missing value",
+        yield Finding.of(
+            "unknown-values", where=Place(column=name), rows=rows, unread=len([text for text in unread if text])
         )
 
 
@@ -316,22 +294,10 @@ def propose_office(
     """
     look = look_at_file(records, engine)
     if not look.values(engine, look.columns[0]):
-        raise InputError(
-            "no-records",
-            "the file has no records",
-            Place(file=look.source.file),
-            "column names alone",
-            "one row for each person",
-            "give the file with its rows",
-        )
+        raise InputError("no-records/file", where=Place(file=look.source.file))
     if household is not None and household not in look.columns:
         raise InputError(
-            "missing-column",
-            "the records have no such column",
-            Place(file=look.source.file, column=household),
-            f"{len(look.columns)} columns of other names",
-            "the column that identifies households",
-            "correct --household",
+            "missing-column/records", where=Place(file=look.source.file, column=household), columns=len(look.columns)
         )
     household = household or next((name for name in look.columns if identifies_households(name)), None)
     without = {} if household is None else {household: "it identifies households"}
@@ -352,10 +318,7 @@ def propose_office(
     if all(column.left_out for column in columns):
         raise InputError(
             "no-attributes",
-            "no column of the records can be an attribute",
-            Place(file=look.source.file),
-            "; ".join(f"{column.name}: {column.left_out}" for column in columns),
-            "at least one column with categories or whole numbers",
-            "give a file with such a column, or write the schema yourself: docs/concepts/schema.md",
+            where=Place(file=look.source.file),
+            found="; ".join(f"{column.name}: {column.left_out}" for column in columns),
         )
     return OfficeFiles(look, area_look, columns, places, household)

@@ -86,7 +86,7 @@ def propose_places(
     """
     rows = _rows(areas, engine)
     if not any(rows.values()):
-        raise _no_rows(areas)
+        raise InputError("no-areas/file", where=Place(file=areas.source.file))
     table: str | None = None
     named: dict[str, list[str]] = {}
     parent = _parent_column(rows)
@@ -218,16 +218,7 @@ def household_areas(
         found += f", and a column {named[0]!r} with their codes"
     elif telling:
         found += f", and columns that describe dwellings or people: {', '.join(map(repr, telling))}"
-    return Finding(
-        "household-areas",
-        "the smallest areas are households or dwellings: their numbers and tables of their members would be published",
-        Place(file=file),
-        found,
-        "a public file with one row for each of the smallest areas, inhabited or not, and columns that describe areas",
-        "join the households to the persons, so that each record has the code of its area, and give the file of areas, "
-        "or the column: --place COLUMN; say which column identifies households: --household COLUMN. If these are "
-        "public areas, list the empty ones too, and leave out the columns that describe dwellings or people",
-    )
+    return Finding.of("household-areas", where=Place(file=file), found=found)
 
 
 def check_areas(engine: Engine, records: Source, blocks: Source, block: str) -> list[Finding]:
@@ -309,17 +300,6 @@ def _parent_column(rows: Mapping[str, list[str]]) -> tuple[str, str] | None:
     return None
 
 
-def _no_rows(areas: FileLook) -> InputError:
-    return InputError(
-        "no-areas",
-        "the file of areas has no rows",
-        Place(file=areas.source.file),
-        "column names alone",
-        "one row for each of the smallest areas, inhabited or not",
-        "give the file with its rows",
-    )
-
-
 def _laid_out(
     rows: Mapping[str, list[str]], code: str, above: str
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -374,14 +354,7 @@ def _joined(
             best = key, column, set(values[column])
             break
     if best is None:
-        raise InputError(
-            "no-common-codes",
-            "the codes in the file of areas do not occur in any column of the records",
-            Place(file=areas.source.file),
-            f"{len(keys)} columns with a different value in every row",
-            "one column with the code of every area, written as in the records, with its leading zeros",
-            "give a file of areas that uses the codes of the records; write codes as text, with their leading zeros",
-        )
+        raise InputError("no-common-codes", where=Place(file=areas.source.file), keys=len(keys))
     return best
 
 
@@ -425,8 +398,7 @@ def aliases_of(old: Mapping[str, str], known: set[str], file: str) -> dict[str, 
     """Old codes by the code that each has now; raises if the code of now is that of no area."""
     wrong = {code for code in old.values() if code not in known}
     if wrong:
-        what, expected = "a new code of --merged is not in the file of areas", "a code of the file of areas"
-        raise ParameterError("merged", what, Place(file=file), ", ".join(sorted(wrong)), expected, "correct --merged")
+        raise ParameterError("merged", where=Place(file=file), found=", ".join(sorted(wrong)))
     aliases: dict[str, tuple[str, ...]] = {}
     for before, now in sorted(old.items()):
         if before not in known:

@@ -145,9 +145,11 @@ def _area_columns(
     called = [column for column in records.columns if is_called_like_an_area(column)]
     usable = [column for column in called if codes[column] > 1 and not (rows > 100 and codes[column] > 0.9 * rows)]
     if place is None and not usable:
-        raise _no_areas(records)
+        raise InputError("no-geography/column", where=Place(file=records.source.file), columns=len(records.columns))
     if place is not None and place not in records.columns:
-        raise _no_column(records, place)
+        raise InputError(
+            "missing-column/columns", where=Place(file=records.source.file, column=place), columns=len(records.columns)
+        )
     return place or min(usable, key=lambda column: (-codes[column], sum(map(len, values[column])))), usable
 
 
@@ -261,44 +263,16 @@ def _nested(records: FileLook, place: str, above: list[_Upper], codes: Mapping[s
             for each in wrong
         )
         raise InputError(
-            "not-nested",
-            f"some areas of {place!r} are in several larger areas",
-            Place(file=records.source.file, column=wrong[0].column),
-            listed,
-            "one larger area for each code, the same in all rows",
-            "correct these rows; or give a file with one row for each area: --geography FILE",
+            "not-nested/areas", where=Place(file=records.source.file, column=wrong[0].column), found=listed, place=place
         )
     repeated = [each for each in above if not each.follows and 2 * each.split_places > codes[place]]
     if repeated and not given:
         column = repeated[0].column
         raise InputError(
             "repeated-codes",
-            f"codes of {place!r} occur in several areas of {column!r}, so no single column identifies the area",
-            Place(file=records.source.file, column=place),
-            f"{repeated[0].split_places:,} of {codes[place]:,} codes in more than one area of {column!r}",
-            "one column with the whole code of the smallest area",
-            f"add a column that joins the codes of {column!r} and {place!r}; or name the column that identifies it: "
-            "--place COLUMN; or give a file of areas: --geography FILE",
+            where=Place(file=records.source.file, column=place),
+            place=place,
+            column=column,
+            split_places=repeated[0].split_places,
+            its_code=codes[place],
         )
-
-
-def _no_areas(records: FileLook) -> InputError:
-    return InputError(
-        "no-geography",
-        "no column of the records has the name of an area, such as municipality, district or region",
-        Place(file=records.source.file),
-        f"{len(records.columns)} columns of other names",
-        "a column with the code of the place where each person is counted, or a file of areas",
-        "name that column: --place COLUMN; or give the areas in a file of their own: --geography FILE",
-    )
-
-
-def _no_column(records: FileLook, place: str) -> InputError:
-    return InputError(
-        "missing-column",
-        "the records have no such column",
-        Place(file=records.source.file, column=place),
-        f"{len(records.columns)} columns of other names",
-        "the column with the code of the smallest area",
-        "correct --place",
-    )

@@ -108,14 +108,7 @@ def _counts(texts: Sequence[str]) -> list[int]:
     try:
         return [checked_value(int(part)) for text in texts for part in text.split(",")]
     except ValueError:
-        raise ParameterError(
-            "not-a-count",
-            "this is not a list of released counts",
-            where=Place(path="--released"),
-            found=",".join(texts)[:40],
-            expected="whole numbers, such as 3 or -1,0,2",
-            remedy="correct --released",
-        ) from None
+        raise ParameterError("not-a-count/list", where=Place(path="--released"), found=",".join(texts)[:40]) from None
 
 
 def _show_profile(answer: RiskTuning) -> None:
@@ -265,7 +258,7 @@ def show_tree(answer: TreeAnswer) -> None:
 def _released(text: str) -> tuple[int, int, int]:
     counts = _numbers(text, "--released", lowest=-(10**9))
     if len(counts) != 3:
-        raise _wrong("--released", text, "three whole numbers X1,X2,Y, such as 2,1,-1")
+        raise ParameterError("not-counts/list", where=Place(path="--released"), found=text[:60])
     return counts[0], counts[1], counts[2]
 
 
@@ -274,20 +267,11 @@ def _numbers(text: str, option: str, lowest: int = 0) -> list[int]:
     for part in text.split(","):
         digits = part.strip().removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 9) or int(part) < lowest:
-            raise _wrong(option, text, f"whole numbers from {lowest}, with commas between")
+            raise ParameterError(
+                "not-counts/commas", where=Place(path=option), found=text[:60], lowest=lowest, option=option
+            )
         numbers.append(int(part))
     return numbers
-
-
-def _wrong(option: str, text: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "not-counts",
-        "this is not a list of counts",
-        where=Place(path=option),
-        found=text[:60],
-        expected=expected,
-        remedy=f"correct {option}",
-    )
 
 
 def _prepare(values: dict[str, Any]) -> None:

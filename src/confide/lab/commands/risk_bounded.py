@@ -43,14 +43,7 @@ def own_areas(texts: list[str] | None) -> dict[str, int]:
     for text in texts or ():
         name, equals, digits = text.partition("=")
         if not equals or not (digits.isascii() and digits.isdigit() and 0 < len(digits) < 10 and int(digits)):
-            raise ParameterError(
-                "not-areas",
-                "this is not a number of areas",
-                where=Place(path="--areas"),
-                found=text[:60],
-                expected="NAME=NUMBER, such as LAU=68",
-                remedy="correct --areas",
-            )
+            raise ParameterError("not-areas", where=Place(path="--areas"), found=text[:60])
         own[name] = int(digits)
     return own
 

@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from confide.cli.requests import PICTURES, Given, Way, command
 from confide.cli.show import Json, out, print_json, show_answer, table
+from confide.errors import ParameterError, Place
 from confide.exact import exact_text, fraction_up, positive, shortened_up, up
 from confide.lab.risk import (
     CurveAnswer,
@@ -28,7 +29,7 @@ from confide.lab.risk import curve as answer_curve
 from confide.lab.risk import invariants as answer_invariants
 from confide.lab.risk import release as answer_release
 from confide.lab.risk.release_risk import expected_posterior
-from confide.lab.risk.testing.curve_answer import DELTA, curve_of_what
+from confide.lab.risk.testing.curve_answer import DELTA
 from confide.privacy import Bracket
 from confide.privacy.invariants.group_statements import DELTA as GROUP_DELTA
 from confide.privacy.invariants.group_statements import group_concentration
@@ -39,9 +40,9 @@ from confide.report.charts import Chart, chart
 
 def _of_one_thing(values: dict[str, Any]) -> None:
     if sum(name in values for name in ("rho", "epsilon", "strategy")) != 1:
-        raise curve_of_what("--rho, --epsilon or --strategy", "give exactly one of them")
+        raise ParameterError("curve-of-what/clear", where=Place(path="confide risk curve"))
     if "root" in values and "strategy" not in values:
-        raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
+        raise ParameterError("curve-of-what/none-several", where=Place(path="confide risk curve"))
 
 
 def show_epsilon_curve(answer: EpsilonCurveAnswer) -> None:

@@ -132,7 +132,20 @@ def _check(engine: Engine, source: Source, spine: Spine, frame: Path, programme:
         lives = [f"{read[name]} = {literal(code)}" for name, code in programme.part.in_households.items()]
         inside = " AND ".join(lives) or "TRUE"
         rows = engine.first_rows(source, f"{inside} AND coalesce({id_}, '') = ''", ROWS_NAMED)
-        findings = [_no_household(source, rows, programme)] if rows else []
+        findings = (
+            [
+                Finding.of(
+                    "no-household/rows",
+                    where=Place(file=source.file, column=source.theirs(str(programme.part.household)), row=rows[0]),
+                    found=CONFIDENTIAL,
+                    lives=", ".join((f"{name} {code}" for name, code in programme.part.in_households.items())),
+                    household=programme.part.household,
+                    first_rows=", ".join(f"{row:,}" for row in rows),
+                )
+            ]
+            if rows
+            else []
+        )
         findings = findings or _scattered(engine, source, id_, inside, household, block)
     if findings:
         raise InputError(findings)
@@ -160,28 +173,12 @@ def _housed(people: pa.Table, blocks: pa.Table, source: Source, programme: Commo
     rows = np.flatnonzero(pc.is_in(people.column(BLOCK), empty.combine_chunks()).to_numpy())[:ROWS_NAMED] + 1
     if len(rows):
         raise InputError(
-            "no-units",
-            "a record is in a block where nobody can live according to the block table (the first such rows: "
-            f"{', '.join(f'{row:,}' for row in rows)})",
+            "no-units/record",
             where=Place(file=source.file, column=source.theirs(BLOCK), row=int(rows[0])),
             found=CONFIDENTIAL,
-            expected=f"a block where one of {', '.join(names)} is above zero",
-            remedy="correct the records or the block table; or leave topdown out",
+            rows=", ".join(f"{row:,}" for row in rows),
+            names=", ".join(names),
         )
-
-
-def _no_household(source: Source, rows: Sequence[int], programme: CommonTables) -> Finding:
-    first_rows, household = ", ".join(f"{row:,}" for row in rows), str(programme.part.household)
-    lives = ", ".join(f"{name} {code}" for name, code in programme.part.in_households.items())
-    whose = f"a person in a household ({lives})" if lives else "a person"
-    return Finding(
-        code="no-household",
-        what=f"{whose} has no {household} (the first such rows: {first_rows})",
-        where=Place(file=source.file, column=source.theirs(household), row=rows[0]),
-        found=CONFIDENTIAL,
-        expected="the same id for all people of a household, and for nobody else",
-        remedy="fill in the ids: swapping moves whole households",
-    )
 
 
 def _scattered(engine: Engine, source: Source, id_: str, inside: str, household: str, area: str) -> list[Finding]:
@@ -192,13 +189,10 @@ def _scattered(engine: Engine, source: Source, id_: str, inside: str, household:
     if not engine.sql(text, records=source).reveal("to find households in several blocks").column("found")[0].as_py():
         return []
     return [
-        Finding(
-            code="household-in-two-blocks",
-            what="members of one household are in different blocks",
+        Finding.of(
+            "household-in-two-blocks/members-different",
             where=Place(file=source.file, column=source.theirs(household)),
             found=CONFIDENTIAL,
-            expected="an id that no household of another block has",
-            remedy="put the code of the block before the id if ids start again in every block",
         )
     ]
 
@@ -272,7 +266,7 @@ def prepare(loaded: LoadedComparison, folder: Path, progress: Progress) -> Compa
         question += [loaded.tables.part.model_dump(mode="json"), loaded.tables.records.fingerprint]
     question_text = json.dumps({"question": question}) + "\n"
     if there and not ((data / QUESTION).exists() and (data / QUESTION).read_text(encoding="utf-8") == question_text):
-        raise _changed(data / PEOPLE)
+        raise InputError("other-people", where=Place(file=(data / PEOPLE).name))
     if not there:
         write_text(data / QUESTION, question_text)
         _write(loaded, data, people, blocks)
@@ -377,14 +371,3 @@ def _mark(people: pa.Table) -> str:
         for chunk in people.column(name).combine_chunks().cast(pa.string()).to_pylist():
             digest.update(f"{chunk}\n".encode())
     return digest.hexdigest()
-
-
-def _changed(path: Path) -> InputError:
-    return InputError(
-        "other-people",
-        "the folder holds a comparison of other records",
-        where=Place(file=path.name),
-        found="other people, blocks or levels than those of the spec",
-        expected="those of the spec, or a new folder",
-        remedy="name another folder with --out, or remove this one yourself",
-    )

@@ -135,14 +135,7 @@ def read_comparison(folder: str | Path) -> ProtectionComparison:
     except (OSError, ValueError, KeyError, TypeError):
         readable = False
     if not readable:
-        raise InputError(
-            "no-comparison",
-            "there is no comparison in this folder",
-            where=Place(file=str(file)),
-            found="no such file, or another form" if not file.exists() else "another form",
-            expected=f"a {NUMBERS} as `confide compare` writes it",
-            remedy="make one with `confide compare SPEC --out DIR`",
-        )
+        raise InputError("no-comparison/folder", where=Place(file=str(file)), exists=file.exists(), numbers=NUMBERS)
     return ProtectionComparison(Path(folder), numbers)
 
 
@@ -284,11 +277,4 @@ def _own_folder(out: Path) -> None:
 
 
 def _other(path: Path, what: str) -> RunError:
-    return RunError(
-        "there-already",
-        what,
-        where=Place(file=str(path)),
-        found="files of something else",
-        expected="a new folder, or that of the same comparison",
-        remedy="name another folder with --out, or remove this one yourself",
-    )
+    return RunError("there-already/something", where=Place(file=str(path)), what=what)

@@ -288,7 +288,7 @@ def _tables(loaded: Loaded[ComparisonSpec]) -> CommonTables:
 
 def _problems_of_geography(tables: CommonTables, areas: ProgrammeGeographyPart) -> Iterator[Problem]:
     def wrong(place: KeyPath, what: str, found: str, expected: str) -> Problem:
-        return Problem(place, "bad-comparison", what, expected, found, "correct the spec")
+        return Problem.of(place, "bad-comparison/spec", found=found, what=what, expected=expected)
 
     if areas.areas:
         found, expected = ", ".join(area.name for area in areas.areas), "levels that nest, and no areas beside them"
@@ -312,7 +312,7 @@ def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
     """What is wrong although each value by itself is right."""
 
     def wrong(place: KeyPath, what: str, found: str, expected: str) -> Problem:
-        return Problem(place, "bad-comparison", what, expected, found, "correct the spec")
+        return Problem.of(place, "bad-comparison/spec", found=found, what=what, expected=expected)
 
     if (spec.data is None) == (spec.comparison.made_up is None):
         found = "neither" if spec.data is None else "both"
@@ -361,11 +361,9 @@ def also_protected(asked: Sequence[str], named: Iterable[ProtectionPart]) -> tup
         if mechanism not in WITH_BUDGET or not equals:
             raise ParameterError(
                 "bad-protection",
-                "this is no protection with a budget",
                 where=Place(path="--also"),
                 found=text[:40],
-                expected=" or ".join(f"{each}=RHO" for each in WITH_BUDGET),
-                remedy="name one of them with an exact rho, such as topdown=1/2",
+                with_budget=" or ".join(f"{each}=RHO" for each in WITH_BUDGET),
             )
         budget = positive_within(amount, "--also", Fraction(1, 10**6), Fraction(10**6))
         if (mechanism, budget) in known:

@@ -214,14 +214,7 @@ def level_of_records(records: pa.Table, programme: CommonTables, name: str) -> I
 
 def _index(index: pa.Array, column: str) -> Integers:
     if index.null_count:
-        raise InputError(
-            "unknown-code",
-            "a code is not one of those of the frame or the schema",
-            where=Place(column=column),
-            found=f"{index.null_count:,} such rows",
-            expected="codes of the block table and of the schema",
-            remedy="correct the file",
-        )
+        raise InputError("unknown-code/frame", where=Place(column=column), null_count=index.null_count)
     place: Integers = index.to_numpy(zero_copy_only=False).astype(np.int64)
     return place
 

@@ -444,12 +444,7 @@ def compared_view(numbers: Row, characteristic: str = "", level: str = "", group
     for name, (value, possible) in chosen.items():
         if value not in possible:
             raise ParameterError(
-                "no-such-view",
-                f"the comparison has no such {name}",
-                where=Place(path=name),
-                found=value[:60],
-                expected=", ".join(possible)[:400],
-                remedy="choose one of these",
+                "no-such-view", where=Place(path=name), found=value[:60], name=name, possible=", ".join(possible)[:400]
             )
     what, where, who = (value for value, _ in chosen.values())
     rows = tuple(

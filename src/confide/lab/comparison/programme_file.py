@@ -149,41 +149,39 @@ class JudgedTable(Protocol):
     def judged(self) -> bool: ...
 
 
-def _problem(path: KeyPath, what: str, found: str, expected: str) -> Problem:
-    return Problem(path, "bad-programme", what, expected, found, "correct the programme")
-
-
 def problems_of_attributes(part: ComparedProgrammePart, records: Schema) -> Iterator[Problem]:
     """What is wrong with the attributes, and with what is known and learnt of them."""
     names = [name.partition(":")[0] for name in part.attributes]
-    known = "one of " + ", ".join(records.variables)
     for position, name in enumerate(part.attributes):
         at: KeyPath = ("attributes", position)
         if name not in records.variables:
-            yield _problem(at, "the schema has no such attribute or recode", name, known)
+            yield Problem.of(
+                at, "bad-programme/schema-attribute-recode", found=name, variables=", ".join(records.variables)
+            )
         elif (records.variable(name).assignment == NO_GROUP).any():
-            expected = "a recode with a group for every code"
-            yield _problem(at, "the recode leaves codes out, so that some people would be in no table", name, expected)
+            yield Problem.of(at, "bad-programme/recode-leaves-codes", found=name)
         if names[position] in names[:position] or names[position] in (*RESERVED, AGE):
-            yield _problem(at, "the name is taken", names[position], "each attribute once, and no name of our own")
+            yield Problem.of(at, "bad-programme/name-taken", found=names[position])
     for key, named in (("known", part.known), ("learnt", part.learnt)):
         others = part.learnt if key == "known" else part.known
         for position, name in enumerate(named):
             if name not in names or name in others or name in named[:position]:
-                expected = "one of " + ", ".join(names) + ", which is either known or learnt"
-                yield _problem((key, position), "this is not one of the published attributes", name, expected)
+                yield Problem.of((key, position), "bad-programme/published", found=name, names=", ".join(names))
     if set(names) - {*part.known, *part.learnt}:
         left_out = ", ".join(sorted(set(names) - {*part.known, *part.learnt}))
-        expected = "every published attribute among known or learnt"
-        yield _problem(("attributes",), "the outsider neither knows an attribute nor learns it", left_out, expected)
+        yield Problem.of(("attributes",), "bad-programme/outsider", found=left_out)
     for name in part.in_households:
         if name not in records.variables or ":" in name:
-            yield _problem(("in_households", name), "the schema has no such attribute", name, known)
+            yield Problem.of(
+                ("in_households", name),
+                "bad-programme/schema-attribute",
+                found=name,
+                variables=", ".join(records.variables),
+            )
     if part.age is not None:
         attribute = records.variables.get(part.age.attribute)
         if part.age.attribute not in part.attributes or attribute is None or not attribute.attribute.is_integer:
-            expected = "one of the attributes, with whole numbers for codes"
-            yield _problem(("age", "attribute"), "this is no age in years", part.age.attribute, expected)
+            yield Problem.of(("age", "attribute"), "bad-programme/age", found=part.age.attribute)
 
 
 def problems_of_variables(part: ComparedProgrammePart, schema: Schema) -> Iterator[Problem]:
@@ -192,18 +190,19 @@ def problems_of_variables(part: ComparedProgrammePart, schema: Schema) -> Iterat
     for number, table in enumerate(part.tables):
         at: KeyPath = ("tables", number)
         if table.name in names[:number] or (not table.variables) != (table.name == POPULATION):
-            expected = f"a name of its own; {POPULATION} for the one table without variables"
-            yield _problem((*at, "name"), "the name is taken, or is not that of the population", table.name, expected)
+            yield Problem.of((*at, "name"), "bad-programme/population", found=table.name, population=POPULATION)
         try:
             query = schema.query("*".join(table.variables) or "total")
         except ConfideError as error:
             for each in error.findings:
-                found, expected = each.found or ", ".join(table.variables), each.expected or "variables of the schema"
-                yield _problem((*at, "variables"), each.what, found, expected)
+                found = each.found or ", ".join(table.variables)
+                yield Problem.of(
+                    (*at, "variables"), "bad-programme/correct", found=found, what=each.what, expected=each.expected
+                )
             continue
         if not query.is_complete:
-            what, found = "a recode leaves codes out, so that some people are in no cell", ", ".join(table.variables)
-            yield _problem((*at, "variables"), what, found, "recodes with a group for every code")
+            found = ", ".join(table.variables)
+            yield Problem.of((*at, "variables"), "bad-programme/cell", found=found)
 
 
 def problems_of_tables(
@@ -214,19 +213,22 @@ def problems_of_tables(
     for attribute in schema.attributes:
         own = [variable for variable in used if variable.attribute.name == attribute.name]
         if not any(variable.size == attribute.size for variable in own):
-            what = f"no table tells the levels of {attribute.name!r} apart, so that nobody could be matched by it"
-            expected = f"a table with {attribute.name}, or in attributes the recode that tables have"
-            yield _problem(("tables",), what, ", ".join(v.name for v in own) or "no table with it", expected)
+            yield Problem.of(
+                ("tables",), "bad-programme/tells", attribute=attribute.name, own=", ".join(v.name for v in own)
+            )
         sets = {frozenset(group.codes) for variable in own for group in variable.groups}
         if any(a & b and not (a <= b or b <= a) for a in sets for b in sets):
-            what = f"groups of {attribute.name!r} cut one another: the tables do not add up to each other"
-            expected = "recodes of which each is made of groups of the finer ones"
-            yield _problem(("tables",), what, ", ".join(dict.fromkeys(v.name for v in own)), expected)
+            yield Problem.of(
+                ("tables",),
+                "bad-programme/groups",
+                found=", ".join(dict.fromkeys(v.name for v in own)),
+                attribute=attribute.name,
+            )
     if not any(table.judged and table.query.variables for table in tables):
-        yield _problem(("tables",), "accuracy is measured on no table", "none", "a table with judged = true")
+        yield Problem.of(("tables",), "bad-programme/accuracy")
     if part.shown is not None and part.shown.characteristic not in ids:
-        expected, found = "one of " + ", ".join(ids), part.shown.characteristic
-        yield _problem(("shown", "characteristic"), "there is no such count", found, expected)
+        found = part.shown.characteristic
+        yield Problem.of(("shown", "characteristic"), "bad-programme/count", found=found, ids=", ".join(ids))
 
 
 def problems_of_levels(
@@ -237,11 +239,10 @@ def problems_of_levels(
     places = [named.index(name) for name in part.levels if name in named]
     for position, name in enumerate(part.levels):
         if name not in named:
-            expected = "one of " + (", ".join(named) or "no level: the geography has none")
-            yield _problem(("levels", position), "the geography has no such level", name, expected)
+            yield Problem.of(("levels", position), "bad-programme/geography", found=name, named=", ".join(named))
     if places != sorted(set(places)):
-        found, expected = ", ".join(part.levels), "each once, coarsest first, as in the geography"
-        yield _problem(("levels",), "the levels are not in their order", found, expected)
+        found = ", ".join(part.levels)
+        yield Problem.of(("levels",), "bad-programme/order", found=found)
     taken = {*RESERVED, *(attribute.name for attribute in schema.attributes), *part.in_households}
     for name in (name for name in part.levels if name in taken):
-        yield _problem(("levels",), "a level has the name of an attribute or of a column of our own", name, "another")
+        yield Problem.of(("levels",), "bad-programme/column", found=name)

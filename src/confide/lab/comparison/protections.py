@@ -228,13 +228,8 @@ def _swapping_settings(part: SwappingProtection, base: Path) -> dict[str, Any]:
     missing = [key for key in ("variant", "rate") if key not in settings_values(name, base)]
     if missing:
         raise SpecError(
-            Finding(
-                code="missing-key",
-                what=f"the settings of {part.name!r} have no {key}",
-                where=Place(file=part.settings, path=f"swapping.{key}"),
-                found="nothing",
-                expected="a variant and a rate in the part [swapping]",
-                remedy="add it",
+            Finding.of(
+                "missing-key/settings", where=Place(file=part.settings, path=f"swapping.{key}"), part=part.name, key=key
             )
             for key in missing
         )

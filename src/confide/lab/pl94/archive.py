@@ -67,12 +67,7 @@ class Findings:
         """Raise what was gathered, if anything."""
         if not self.items:
             return
-        number_more = Finding(
-            "pl94.more",
-            f"{self.more:,} further findings are not shown.",
-            Place(file=self.name),
-            remedy="Mend the first ones, or ask for more findings.",
-        )
+        number_more = Finding.of("pl94.more", where=Place(file=self.name), more=self.more)
         raise InputError([*self.items, number_more] if self.more else self.items)
 
     def fail(self, code: str, what: str, **details: Any) -> InputError:

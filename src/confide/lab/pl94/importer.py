@@ -161,24 +161,12 @@ def _writing(folder: Path, overwrite: bool) -> Iterator[tuple[Path, Path]]:
         for draft, target in zip(drafts, targets, strict=True):
             _sync(draft)
             if target.exists() and not overwrite and not filecmp.cmp(draft, target, shallow=False):
-                raise RunError(
-                    "pl94.exists",
-                    "Another file of this name already exists; Confide leaves it unchanged.",
-                    Place(file=str(target)),
-                    remedy="Choose another folder, or ask for the file to be overwritten.",
-                )
+                raise RunError("pl94.exists", where=Place(file=str(target)))
         for draft, target in zip(drafts, targets, strict=True):
             draft.replace(target)
         finished = True
     except OSError as error:
-        raise RunError(
-            "pl94.write",
-            "The files cannot be written.",
-            Place(file=str(folder)),
-            found=error.strerror or str(error),
-            expected="a folder with room that may be written to",
-            remedy="Free space, or choose another folder.",
-        ) from None
+        raise RunError("pl94.write", where=Place(file=str(folder)), found=error.strerror or str(error)) from None
     finally:
         if not finished:
             _remove(drafts, new_folders)

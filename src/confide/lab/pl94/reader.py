@@ -71,9 +71,7 @@ class Pl94File:
             return self._levels[level]
         except KeyError:
             names = ", ".join(self._levels)
-            raise ParameterError(
-                "pl94.level", "There is no such summary level.", found=repr(level), expected=names
-            ) from None
+            raise ParameterError("pl94.level", found=repr(level), names=names) from None
 
     def rows(self, level: str) -> IntArray:
         """The positions, among the kept rows, of a level's rows in order of geocode."""
@@ -112,7 +110,7 @@ def published_table(name: str) -> PublishedTable:
     """A published table by name."""
     tables = table_layout().tables
     if name not in tables:
-        raise ParameterError("pl94.table", "There is no such table.", found=repr(name), expected=", ".join(tables))
+        raise ParameterError("pl94.table", found=repr(name), tables=", ".join(tables))
     return tables[name]
 
 

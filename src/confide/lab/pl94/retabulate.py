@@ -83,19 +83,12 @@ def count_persons(persons: Path, geocodes: pa.Array, *, batch: int = 1 << 20) ->
             codes = rows["geocode"]
             block = pc.index_in(codes.dictionary, value_set=geocodes).take(codes.indices)
             if block.null_count:
-                raise InputError(
-                    "pl94.persons", "A person is in a block that is not in the file.", Place(file=persons.name)
-                )
+                raise InputError("pl94.persons/person", where=Place(file=persons.name))
             key = block.to_numpy().astype(np.int64)
             for name, size in (("votingage", 2), ("hispanic", 2), ("cenrace", RACES)):
                 code = rows[name].to_numpy()
                 if len(code) and not 0 <= int(code.min()) <= int(code.max()) < size:
-                    raise InputError(
-                        "pl94.persons",
-                        "A code is not in the range of its column.",
-                        Place(file=persons.name, column=name),
-                        expected=f"0 to {size - 1}",
-                    )
+                    raise InputError("pl94.persons/code", where=Place(file=persons.name, column=name), size=size - 1)
                 key = key * size + code
             unique, times = np.unique(key, return_counts=True)
             keys.append(unique)

@@ -95,12 +95,7 @@ class _Column:
         for attribute, group_of_level, size in self.by:
             row = row * size + group_of_level[drawn[attribute]]
         if bool(self.excluded[row].any()):
-            raise SpecError(
-                "settings-exclude",
-                f"a person was made for whom every level of {self.rule.column!r} is excluded",
-                expected="rows of weights that leave each possible person a level",
-                remedy="correct the settings of the made-up people",
-            )
+            raise SpecError("settings-exclude", column=self.rule.column)
         return self.chances.draw(rng, row)
 
 
@@ -280,21 +275,16 @@ def check_eu(persons: int, seed: int, areas: EuAreas) -> None:
     """Refuses numbers of people and areas that cannot be made."""
     findings = []
     if not 1 <= persons <= MOST_PERSONS:
-        expected = f"a whole number from 1 to {MOST_PERSONS:,}"
-        findings.append(_wrong("persons", "this number of made-up persons cannot be made", str(persons), expected))
+        findings.append(
+            Finding.of("persons-out-of-range/number-made-up", found=str(persons), most_persons=MOST_PERSONS)
+        )
     if not 0 <= seed <= LARGEST_SEED:
-        what = "the seed of the made-up people is not one"
-        findings.append(_wrong("seed", what, str(seed), "a whole number from 0 to 2^64 - 1"))
+        findings.append(Finding.of("seed-out-of-range/made-up-people", found=str(seed)))
     if not all(1 <= upper <= lower <= MOST_AREAS for upper, lower in pairwise((1, *areas))):
         found = ", ".join(f"{number:,} {level}" for level, number in zip(LEVELS, areas, strict=True))
-        expected = f"of each kind at least as many as of the kind before, from 1 to {MOST_AREAS:,}"
-        findings.append(_wrong("areas", "a country cannot have these numbers of areas", found, expected))
+        findings.append(Finding.of("areas-out-of-range", found=found, most_areas=MOST_AREAS))
     if findings:
         raise ParameterError(findings)
-
-
-def _wrong(name: str, what: str, found: str, expected: str) -> Finding:
-    return Finding(code=f"{name}-out-of-range", what=what, found=found, expected=expected, remedy=f"give other {name}")
 
 
 # A made-up European country: persons in households, municipalities with irregular codes and names.

@@ -126,25 +126,9 @@ def _whole(value: object, least: int, most: int) -> bool:
 def _check(persons: int, seed: int) -> None:
     findings = []
     if not _whole(persons, FEWEST, MOST):
-        findings.append(
-            Finding(
-                code="persons-out-of-range",
-                what="this number of made-up persons cannot be made",
-                found=repr(persons),
-                expected=f"a whole number from {FEWEST:,} to {MOST:,}",
-                remedy="choose a number in that range",
-            )
-        )
+        findings.append(Finding.of("persons-out-of-range/whole-number", found=repr(persons), fewest=FEWEST, most=MOST))
     if not _whole(seed, 0, LARGEST_SEED):
-        findings.append(
-            Finding(
-                code="seed-out-of-range",
-                what="the seed of the made-up people is not one",
-                found=repr(seed),
-                expected="a whole number from 0 to 2^64 - 1",
-                remedy="give such a number; the same seed gives the same people",
-            )
-        )
+        findings.append(Finding.of("seed-out-of-range/whole-number", found=repr(seed)))
     if findings:
         raise ParameterError(findings)
 
@@ -169,18 +153,6 @@ class PopulationFiles(NamedTuple):
 US_STATE, EU_COUNTRY = "us-state", "eu-country"
 LAYOUTS = (US_STATE, EU_COUNTRY)
 """What made-up people are like: those of a state of the United States, or of a European country."""
-
-
-def _no_layout(layout: str) -> ParameterError:
-    return ParameterError(
-        "no-layout",
-        "there are no made-up people of this layout"
-        if layout not in LAYOUTS
-        else "detailed races are of us-state alone",
-        found=layout,
-        expected=" or ".join(LAYOUTS),
-        remedy="correct --layout, or leave out --detailed",
-    )
 
 
 @dataclass(frozen=True)
@@ -231,7 +203,7 @@ def simulate(
     from confide.lab.population.official import write_official
 
     if layout not in LAYOUTS or (detailed and layout != US_STATE):
-        raise _no_layout(layout)
+        raise ParameterError("no-layout", found=layout, same=layout not in LAYOUTS, layouts=" or ".join(LAYOUTS))
     if layout != US_STATE:
         return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
     population = Population(persons, seed, settings)
@@ -280,11 +252,9 @@ def cannot_write(folder: Path, error: OSError, bytes_a_person: int) -> RunError:
     """The error for made-up people that find no room, or a closed folder."""
     return RunError(
         "cannot-write-population",
-        "the made-up people cannot be written",
         where=Place(file=str(folder)),
         found=error.strerror or str(error),
-        expected=f"a folder that can be written to, with room for some {bytes_a_person} bytes a person",
-        remedy="choose another folder or make room; nothing was left behind",
+        bytes_a_person=bytes_a_person,
     )
 
 

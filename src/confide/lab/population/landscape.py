@@ -154,10 +154,10 @@ def _check_codes(tracts: Ints, places: Ints, counts: Ints) -> None:
     if int(tracts.max()) > MOST_TRACTS or most_places > MOST_PLACES:
         raise SpecError(
             "settings-too-fine",
-            "the settings of the made-up people ask for more areas than their codes can number",
-            found=f"{int(tracts.max()):,} tracts in a county, {most_places:,} places in a state",
-            expected=f"at most {MOST_TRACTS:,} and {MOST_PLACES:,}",
-            remedy="raise tract_persons or place_persons, or make more counties and states",
+            tracts=int(tracts.max()),
+            most_places=most_places,
+            most_tracts=MOST_TRACTS,
+            most_places_expected=MOST_PLACES,
         )
 
 

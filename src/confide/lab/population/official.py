@@ -117,12 +117,7 @@ class _States:
         encoded = codes.dictionary_encode()
         places = [int(code) - self._first for code in encoded.dictionary.to_pylist()]
         if max(places) >= len(self._codes):
-            raise ParameterError(
-                "too-many-states",
-                "there are more made-up states than SafeTab-P has codes of states",
-                expected=f"at most {len(self._codes)}",
-                remedy="make fewer persons, or settings with fewer states",
-            )
+            raise ParameterError("too-many-states", codes=len(self._codes))
         named = [self._codes[place] for place in places]
         self._used.update(named)
         return pa.array(named).take(encoded.indices)

@@ -124,13 +124,7 @@ def load_invariants(
     ``own``, which has the values of such files."""
     listed, given = list(names), own or {}
     if not listed:
-        raise ParameterError(
-            "no-invariants",
-            "no invariants are named",
-            found="nothing",
-            expected=f"some of {', '.join(shipped(KIND))}, or the path of a TOML file",
-            remedy="name the invariants, such as C1 C2",
-        )
+        raise ParameterError("no-invariants", kind=", ".join(shipped(KIND)))
     folder = base or Path()
     return combine(
         parse_invariants(given[name], name) if name in given else _load(name, folder) for name in dict.fromkeys(listed)
@@ -143,11 +137,11 @@ def combine(parts: Iterable[Invariants]) -> Invariants:
     for other in rest:
         if other.records != first.records:
             raise ParameterError(
-                "other-records",
-                "these invariants are about different records",
-                found=f"{', '.join(first.names)}: {first.records.id}; {', '.join(other.names)}: {other.records.id}",
-                expected="invariants about records of one form",
-                remedy="name invariants that belong together",
+                "other-records/invariants",
+                names=", ".join(first.names),
+                records=first.records.id,
+                names_found=", ".join(other.names),
+                records_id=other.records.id,
             )
     every = [first, *rest]
     return Invariants(
@@ -203,10 +197,14 @@ class _Builder:
 
     @staticmethod
     def problem(path: KeyPath, what: str, found: object, expected: str) -> Problem:
-        return Problem(path, "bad-invariants", what, expected, str(found)[:80] or "nothing", FILE.remedy)
+        return Problem.of(
+            path, "bad-invariants", what=what, seen=str(found)[:80], expected=expected, remedy=FILE.remedy
+        )
 
     def _wrong(self, path: KeyPath, what: str, found: object, expected: str) -> None:
-        self.problems.append(self.problem(path, what, found, expected))
+        self.problems.append(
+            Problem.of(path, "bad-invariants", what=what, seen=str(found)[:80], expected=expected, remedy=FILE.remedy)
+        )
 
     def records(self, written: RecordsFile, file: str) -> Records:
         """The records without their groupings."""
@@ -447,13 +445,7 @@ def invariants(
     2
     """
     if epsilon is not None and rho is not None:
-        raise ParameterError(
-            "two-losses",
-            "a release has one loss, and two are given",
-            found="--epsilon and --rho",
-            expected="--epsilon for pure differential privacy, --rho for zCDP",
-            remedy="give one of them",
-        )
+        raise ParameterError("two-losses")
     chosen = load_invariants(names, None if base is None else Path(base), own)
     answers, smallest, loss = single_record(chosen), record_groups(chosen), RecordLoss(epsilon, rho, delta)
     return InvariantsAnswer(chosen, answers, smallest, loss, tuple(explain(answers, smallest, loss)), explained)

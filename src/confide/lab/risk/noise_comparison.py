@@ -82,13 +82,7 @@ def changed_counts_of(plan: Plan) -> int:
     the measurements alone.
     """
     if not plan.measures or plan.families or plan.paths:
-        raise ParameterError(
-            "not-a-static-programme",
-            "only a static programme changes one count in each of its measurements",
-            found=f"a plan of the mechanism {plan.mechanism!r}",
-            expected="a plan in which every record takes part once in every measurement",
-            remedy="count the changed counts of another plan by hand",
-        )
+        raise ParameterError("not-a-static-programme", mechanism=plan.mechanism)
     return changed_counts(len(plan.measures), plan.neighbours)
 
 
@@ -297,11 +291,7 @@ def compare_noise(
         epsilon is not None
     ):
         raise ParameterError(
-            "noise-of-what",
-            "it is not clear what the noise is to be compared at",
-            found=", ".join(name for name, value in given.items() if value is not None) or "nothing",
-            expected="a variance and a bound, or a margin and a bound, or an epsilon",
-            remedy="give one of them",
+            "noise-of-what", given=", ".join((name for name, value in given.items() if value is not None))
         )
     changed, allowed = changed_counts(measurements, neighbours), as_delta(delta)
     if epsilon is not None:

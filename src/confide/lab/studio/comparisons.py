@@ -96,14 +96,7 @@ def opened_comparison(folder: Folder, comparison: str) -> Compared:
     except ConfideError as error:
         opened, problem = None, error.findings[0].what
     if opened is None and job is None:
-        raise ParameterError(
-            "no-comparison",
-            "there is no comparison of this name",
-            where=Place(path="comparison"),
-            found=comparison[:80],
-            expected="a folder that `confide compare` made",
-            remedy="choose one of those that the page lists",
-        )
+        raise ParameterError("no-comparison/name", where=Place(path="comparison"), found=comparison[:80])
     return Compared(comparison, place, opened, name, also, job, problem)
 
 
@@ -152,7 +145,9 @@ def drawn_comparison(
 ) -> Response:
     """A picture of a comparison."""
     if compared.comparison is None or picture not in PICTURES:
-        raise _refused("picture", "there is no such picture", picture, ", ".join(PICTURES))
+        raise ParameterError(
+            "no-such-comparison/picture", where=Place(path="picture"), value=picture[:60], expected=", ".join(PICTURES)
+        )
     stamp = (compared.folder / NUMBERS).stat().st_mtime_ns
     return figure_answer(_svg(str(compared.folder), stamp, picture, characteristic, level, group))
 
@@ -206,12 +201,7 @@ def more(wanted: MoreWanted, folder: Folder, compared: AskedComparison) -> Compa
 
 def _start(folder: OpenedFolder, compared: Compared, wanted: MoreWanted | None) -> None:
     if not compared.spec:
-        raise _refused(
-            "comparison",
-            "the spec of this comparison is not in the folder that is open",
-            compared.name,
-            "the spec that it was made from, in this folder",
-        )
+        raise ParameterError("no-such-comparison/spec", where=Place(path="comparison"), value=compared.name[:60])
     also = [] if wanted is None else [f"{wanted.mechanism}={wanted.rho.strip()}"]
     also_protected(also, ())  # for its findings, before a process begins
     Jobs(folder.root).start("compare", compared.folder / NUMBERS, also=also)
@@ -243,29 +233,12 @@ def _listed(folder: OpenedFolder) -> HTMLResponse:
     )
 
 
-def _refused(name: str, what: str, value: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "no-such-comparison",
-        what,
-        where=Place(path=name),
-        found=value[:60] or "nothing",
-        expected=expected,
-        remedy="go back and choose another",
-    )
-
-
 def compare_job(file: Path, progress: Noting, given: Mapping[str, Any]) -> dict[str, Any]:
     """Makes a comparison, or makes it again with more protections: what is finished is kept."""
     spec, before = asked_before(file.parent)
     spec = Path(given["made_from"]) if given.get("made_from") else spec
     if spec is None:
-        raise RunError(
-            "no-spec",
-            "the comparison does not say what it was made from",
-            where=Place(file=str(file)),
-            expected="a folder that `confide compare` made",
-            remedy="make it again at a terminal: confide compare SPEC --out DIR",
-        )
+        raise RunError("no-spec", where=Place(file=str(file)))
     also = list(dict.fromkeys([*before, *given.get("also", ())]))
     answer = compare(spec, file.parent, also=also, progress=_StagesAlone(progress))
     return {"protections": len(answer.numbers["protections"])}

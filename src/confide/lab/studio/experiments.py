@@ -94,14 +94,7 @@ def _belief(given: Given) -> Shown:
 def _levels(given: Given) -> Shown:
     rhos, counts, prior = _list(given, "rhos"), _list(given, "counts"), given.numbers["prior"]
     if len(rhos) != len(counts) or not 2 <= len(rhos) <= 8 or any(each.denominator != 1 for each in counts):
-        raise ParameterError(
-            "slider-range",
-            "there is not one released count for each budget",
-            where=Place(path="counts"),
-            found=f"{len(rhos)} budgets, {len(counts)} counts",
-            expected="2 to 8 budgets, and as many whole numbers",
-            remedy="type one count for each budget, with commas between them",
-        )
+        raise ParameterError("slider-range/released", where=Place(path="counts"), rhos=len(rhos), counts=len(counts))
     answer = risk.bayes(rhos[0], [prior], [int(each) for each in counts], also_rho=rhos[1:])
     (adversary,) = answer.adversaries
     assert adversary.belief is not None

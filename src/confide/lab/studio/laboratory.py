@@ -159,11 +159,12 @@ def moved(experiment: str, query: Mapping[str, str]) -> dict[str, Fraction]:
             number = slider.number(float(exact(now[:LONGEST], slider.name)))
         whole_only = slider.step == 1 and number.denominator != 1
         if whole_only or abs(number) > 10**6 or (slider.powers and number <= 0):
-            raise _refused(
-                slider.name,
-                f"{slider.title.lower()}: the number is out of range",
-                str(query.get(slider.name)),
-                "a whole number" if slider.step == 1 else "a number such as 0.1 or 1/10",
+            raise ParameterError(
+                "slider-range/number",
+                where=Place(path=slider.name),
+                title=slider.title.lower(),
+                value=str(query.get(slider.name))[:40],
+                expected=("a whole number" if slider.step == 1 else "a number such as 0.1 or 1/10")[:400],
             )
         numbers[slider.name] = number
     return numbers
@@ -177,7 +178,13 @@ def chosen(experiment: str, request: Request, folder: OpenedFolder) -> Given:
         options = _options(choice, folder)
         value = query.get(choice.name, choice.start)
         if value not in options:
-            raise _refused(choice.name, f"{choice.title.lower()}: there is no such choice", value, ", ".join(options))
+            raise ParameterError(
+                "slider-range/choice",
+                where=Place(path=choice.name),
+                title=choice.title.lower(),
+                value=value[:40],
+                expected=", ".join(options)[:400],
+            )
         words[choice.name] = value
         if choice.options == "files" and value:
             words[f"{choice.name}_file"] = str(folder.inside(value))
@@ -195,7 +202,9 @@ def _ticked(request: Request, name: str, known: list[str]) -> tuple[str, ...]:
     values = dict.fromkeys(request.query_params.getlist(name))
     for value in values:
         if value not in known:
-            raise _refused(name, "there are no such invariants", value, ", ".join(known))
+            raise ParameterError(
+                "slider-range/invariants", where=Place(path=name), value=value[:40], expected=", ".join(known)[:400]
+            )
     return tuple(values)
 
 
@@ -203,7 +212,9 @@ def _own_rows(query: Mapping[str, str]) -> dict[str, str]:
     """The rows of the table of counts: the level, who is counted, and of these who else."""
     records = query.get("records", "census-persons")
     if records not in RECORDS:
-        raise _refused("records", "there are no such records", records, ", ".join(RECORDS))
+        raise ParameterError(
+            "slider-range/records", where=Place(path="records"), value=records[:40], expected=", ".join(RECORDS)[:400]
+        )
     known, whom = records_of(records).geography, {value for _, values in people_of(records) for value in values}
     words = {"records": records}
     for place in range(ROWS):
@@ -288,7 +299,7 @@ def _svg(experiment: str, frozen: Any, picture: str, stamp: int) -> str:  # noqa
     """A picture as it was drawn before, as long as nothing is chosen otherwise and no file has changed."""
     shown = carried_out(experiment, Given(*(dict(each) for each in frozen)))
     if not shown.pictures:
-        raise _refused("picture", "this experiment has no pictures", picture, "belief, test and others")
+        raise ParameterError("slider-range/experiment", where=Place(path="picture"), value=picture[:40])
     return shown.pictures.get(picture, next(iter(shown.pictures.values())))().svg()
 
 
@@ -307,9 +318,7 @@ def documentation(room: str, name: str) -> HTMLResponse:
     """A page of the documentation: a derivation, or what it is about."""
     texts = _texts()
     if (room, name) not in texts:
-        raise _refused(
-            "name", "there is no such page of the documentation", f"{room}/{name}", "a page that a link names"
-        )
+        raise ParameterError("slider-range/page", where=Place(path="name"), value=f"{room}/{name}"[:40])
     title, body = _rendered(room, name)
     return page("studio_documentation.html.j2", title, body=Markup(body))  # noqa: S704 - of our own file, HTML off
 
@@ -381,14 +390,3 @@ def _options(choice: OfferedChoice, folder: OpenedFolder) -> dict[str, str]:
         listed = sorted(each.name for each in folder.root.iterdir() if each.suffix in SIZES and each.is_file())
         return {"": "none"} | {name: name for name in listed[:200]}
     return choice.options
-
-
-def _refused(name: str, what: str, value: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "slider-range",
-        what,
-        where=Place(path=name),
-        found=value[:40] or "nothing",
-        expected=expected[:400],
-        remedy="choose another one",
-    )

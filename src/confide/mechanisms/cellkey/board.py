@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from math import prod
 from typing import ClassVar, Self
 
+from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.mechanisms.cellkey.spec import CellKeySpec
@@ -30,7 +31,6 @@ from confide.releases.boards import (
     Choices,
     Moving,
     TunedValues,
-    out_of_range,
     typed_number,
     typed_whole,
 )
@@ -215,7 +215,7 @@ class CellKeyBoard(Board):
             middle = (low + high) // 2
             low, high = (middle, high) if noise_margin(self.bound, middle * STEP) <= margin else (low, middle)
         if not low:
-            raise out_of_range(name, text, "a margin that some noise has")
+            raise ParameterError("entry-range/stand-here", where=Place(path=name), found=text[:40])
         return low * STEP
 
     def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file

@@ -125,7 +125,7 @@ def give_record_keys(
     """
     path = Path(records)
     if Path(out).suffix.lower() != ".parquet":
-        raise bad_option("--out", "keys are written into a Parquet file", Path(out).name, "a name in .parquet")
+        raise ParameterError("bad-option/keys", where=Place(path="--out"), found=Path(out).name[:80])
     return give_keys(Source(path, format_of(path) or "csv", {}, delimiter), Path(out), keys, first, column)
 
 
@@ -166,15 +166,10 @@ def table_on_request(
     """
     target = None if out is None else Path(out)
     if target is not None and target.suffix not in (".csv", ".parquet"):
-        raise bad_option("--out", "the form of the file is not known", target.name, "a name in .csv or .parquet")
+        raise ParameterError("bad-option/form-file", where=Place(path="--out"), found=target.name[:80])
     if not isinstance(loaded.spec, CellKeySpec) or loaded.spec.given:
         raise SpecError(
-            "not-cellkey",
-            "only the cell key method answers tables on request, from records",
-            where=loaded.place("release", "mechanism"),
-            found=f"the mechanism {loaded.spec.release.mechanism}",
-            expected="the mechanism cellkey, with records",
-            remedy="give a spec of the mechanism cellkey that names records",
+            "not-cellkey", where=loaded.place("release", "mechanism"), mechanism=loaded.spec.release.mechanism
         )
     labels = dict(where or {})
     with (
@@ -223,10 +218,9 @@ def make_abs_table(
     """
     target = Path(out)
     if seed is not None and not draw:
-        raise bad_option("--seed", "a seed is given, and nothing is drawn", seed, "--draw with it")
+        raise ParameterError("bad-option/nothing", where=Place(path="--seed"), found=seed[:80])
     if target.exists():
-        expected = "a new file: figures made with the table that is there need it"
-        raise bad_option("--out", "there is such a file already", target.name, expected)
+        raise ParameterError("bad-option/file", where=Place(path="--out"), found=target.name[:80])
     design = generate(count_settings(D, V, js))
     law = design.table()
     table = lookups.draw_columns(law, key_of(seed), size, small_n) if draw else lookups.allocate(law, size, small_n)
@@ -241,11 +235,6 @@ def _write(rows: pa.Table, target: Path) -> None:
         else:
             options = pyarrow.csv.WriteOptions(quoting_style="needed")
             pyarrow.csv.write_csv(rows, temporary, write_options=options)
-
-
-def bad_option(option: str, what: str, found: str, expected: str) -> ParameterError:
-    """The error of an option that is not what it can be."""
-    return ParameterError("bad-option", what, Place(path=option), found[:80], expected, f"correct {option}")
 
 
 # The flexible table builder: any table over the schema, when somebody asks for it.
@@ -286,13 +275,12 @@ def understand(
 ) -> TableRequest:
     """The table that a request means. Raises a :class:`ParameterError` with every problem of it."""
     findings: list[Finding] = [
-        Finding(
-            "unknown-level",
-            f"the spec has no level or area {level!r} in its tables",
-            Place(path="levels"),
-            level,
-            "one of " + ", ".join(known) if known else "no level: no table of the spec has any",
-            "name a level of the frame, in [[tables]] levels of the spec too",
+        Finding.of(
+            "unknown-level/spec",
+            where=Place(path="levels"),
+            found=level,
+            level=level,
+            known=", ".join(known) if known else None,
         )
         for level in levels
         if level not in known
@@ -377,9 +365,5 @@ def _group(variable: Recode, value: str) -> int:
     labels = [repr(label) for label in variable.labels[:MOST_VALUES]]
     others = len(variable.labels) - len(labels)
     raise ParameterError(
-        "unknown-value",
-        f"{variable.name!r} has no group {value!r}",
-        found=value,
-        expected="one of " + ", ".join(labels) + (f" and {others} more" if others else ""),
-        remedy="write the label as in the schema, or the code of an attribute",
+        "unknown-value", found=value, variable=variable.name, value=value, labels=", ".join(labels), others=others
     )

@@ -257,10 +257,8 @@ def residuals(problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> I
     no member in common, are one family, and two cross-classifications are not compared.
     """
     if problem.magnitude is not None or problem.given:
-        what = "the noise of magnitudes and of given cells cannot be audited: every cell has another distribution"
-        remedy = "compare released and true figures: confide evaluate"
-        place, expected = Place(path="data"), "a release of counts, made from records"
-        raise RunError("no-noise", what, place, "values" if problem.magnitude else "given cells", expected, remedy)
+        place = Place(path="data")
+        raise RunError("no-noise/magnitudes", where=place, magnitude=problem.magnitude)
     workspace, engine = job.workspace, job.engine
     require_records(workspace, records_fingerprint(problem.source.path), "the records are not those of the release")
     coded = code_records(problem, engine, workspace)
@@ -381,8 +379,7 @@ MOST_CURVES = 6
 
 def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: the noise belongs to the records."""
-    what = "runs of one question on the same keyed records are the same release"
-    refusal = Finding("same-noise", what, remedy="give one run; other record keys are other records")
+    refusal = Finding.of("same-noise")
     run, problem = only_run(asked, refusal), asked.question
     require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
     by_area = AreaSums()

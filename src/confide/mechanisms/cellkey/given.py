@@ -82,9 +82,7 @@ def find_given(loaded: LoadedSpec, spec: CellKeySpec) -> tuple[GivenTable, ...]:
         path, place = loaded.resolve(str(part.cells)), loaded.place("tables", position, "cells")
         form = format_of(path)
         if not path.is_file() or form is None:
-            what, expected = "there is no such file of cells", "a file that ends in .parquet or .csv"
-            remedy = "correct the path; it is relative to the folder of the spec"
-            findings.append(Finding("no-such-file", what, place, str(part.cells), expected, remedy))
+            findings.append(Finding.of("no-such-file/cells", where=place, found=str(part.cells)))
             continue
         findings += _bad_names(loaded, spec, position)
         columns = {name: spec.data.columns.get(name, name) for name in part.variables}
@@ -111,12 +109,10 @@ def _bad_names(loaded: LoadedSpec, spec: CellKeySpec, position: int) -> Iterator
         if column in reserved or not name.strip() or times[column] > 1
     ]
     if wrong or not names:
-        what = "the columns of labels are not fit for a table"
         expected = "at least one name, each once, none of " + ", ".join(sorted(reserved))
         expected += "; in SDMX-CSV only letters and digits tell them apart" if SDMX in spec.output.formats else ""
-        remedy = "rename the column in the file, or map another name to it in [data] columns"
         place = loaded.place("tables", position, "variables")
-        yield Finding("reserved-name", what, place, ", ".join(wrong) or "no variables", expected, remedy)
+        yield Finding.of("reserved-name/columns", where=place, wrong=", ".join(wrong), expected=expected)
 
 
 def sdmx_names(names: Sequence[str]) -> list[str]:
@@ -174,9 +170,7 @@ def read_given(engine: Engine, table: GivenTable, modulus: int) -> Confidential[
     labels = rows.select(list(table.variables))
     findings += _bad_labels(source, labels)
     if not rows.num_rows:
-        findings.append(
-            Finding("no-records", "the file has no cells", Place(file=source.file), "0 rows", "a row a cell")
-        )
+        findings.append(Finding.of("no-records/cells", where=Place(file=source.file)))
     if findings:
         raise InputError(findings)
     order = np.asarray(pc.sort_indices(labels, [(name, "ascending") for name in table.variables]).to_numpy(), np.int64)
@@ -194,7 +188,16 @@ def _numbers(source: Source, rows: pa.Table, name: str, findings: list[Finding],
     numbers = pc.cast(pc.if_else(digits, pc.utf8_trim_whitespace(text), "0"), pa.int64()).to_numpy()
     wrong = np.flatnonzero(~digits.to_numpy(zero_copy_only=False) | (numbers >= below))
     if len(wrong):
-        findings.append(_bad(source, name, f"a {name.removeprefix('cell/')} is not one", expected, wrong))
+        findings.append(
+            bad_record(
+                "bad-cell/first",
+                source,
+                name,
+                [int(row) + 1 for row in list(wrong)[:ROWS_NAMED]],
+                name=name.removeprefix("cell/"),
+                expected=expected,
+            )
+        )
     return np.asarray(numbers, np.int64)
 
 
@@ -215,8 +218,11 @@ def _keys(source: Source, rows: pa.Table, modulus: int, findings: list[Finding])
         else:
             wrong.append(row)
     if wrong:
-        expected = f"a decimal from 0 to below 1; or a whole number from 0 to {modulus - 1:,} in every row"
-        findings.append(_bad(source, KEY, "a cell key is not one", expected, wrong))
+        findings.append(
+            bad_record(
+                "bad-cell/key", source, KEY, [int(row) + 1 for row in list(wrong)[:ROWS_NAMED]], modulus=modulus - 1
+            )
+        )
     return keys
 
 
@@ -233,8 +239,15 @@ def _weights(source: Source, rows: pa.Table, findings: list[Finding]) -> Integer
         else:
             wrong.append(row)
     if wrong:
-        expected = f"a number of at least zero and below {MOST_COUNT // WEIGHT_UNIT:,}"
-        findings.append(_bad(source, WEIGHT, "a weighted count is not one", expected, wrong))
+        findings.append(
+            bad_record(
+                "bad-cell/weighted",
+                source,
+                WEIGHT,
+                [int(row) + 1 for row in list(wrong)[:ROWS_NAMED]],
+                most_count=MOST_COUNT // WEIGHT_UNIT,
+            )
+        )
     return weights
 
 
@@ -244,14 +257,13 @@ def _bad_labels(source: Source, labels: pa.Table) -> Iterator[Finding]:
         broken = pc.match_substring_regex(pc.fill_null(column, ""), r"^\s*$|[\x00-\x1f\x7f]")
         wrong = np.flatnonzero(broken.to_numpy(zero_copy_only=False))
         if len(wrong):
-            yield _bad(source, name, "a cell has no label", "a label in every row, on one line", wrong)
+            yield bad_record("bad-cell/label", source, name, [int(row) + 1 for row in list(wrong)[:ROWS_NAMED]])
         distinct = [text for text in pc.unique(column).to_pylist() if text is not None]
         times = Counter(map(as_read, distinct))
         alike = pa.array([text for text in distinct if times[as_read(text)] > 1], pa.string())
         if len(alike):
             wrong = np.flatnonzero(pc.is_in(column, alike).to_numpy(zero_copy_only=False))
-            what, expected = "two labels differ in blanks or in signs that nobody sees", "one text for each label"
-            yield _bad(source, name, what, expected, wrong)
+            yield bad_record("bad-cell/two", source, name, [int(row) + 1 for row in list(wrong)[:ROWS_NAMED]])
 
 
 def _repeated(source: Source, labels: pa.Table, order: Integers) -> Iterator[Finding]:
@@ -263,12 +275,9 @@ def _repeated(source: Source, labels: pa.Table, order: Integers) -> Iterator[Fin
         same &= pc.equal(values.slice(1), values.slice(0, max(0, len(values) - 1))).to_numpy(zero_copy_only=False)
     if same.any():
         rows = np.sort(order[1:][same])
-        yield _bad(source, labels.column_names[0], "a cell stands twice", "each combination of labels once", rows)
-
-
-def _bad(source: Source, name: str, what: str, expected: str, rows: Sequence[int] | Integers) -> Finding:
-    named = [int(row) + 1 for row in list(rows)[:ROWS_NAMED]]
-    return bad_record(source, name, what, expected, named, code="bad-cell", remedy="correct the file of cells")
+        yield bad_record(
+            "bad-cell/combination", source, labels.column_names[0], [int(row) + 1 for row in list(rows)[:ROWS_NAMED]]
+        )
 
 
 def _not_drawn(table: GivenTable, sums: CellSums, modulus: int) -> list[Finding]:
@@ -292,13 +301,11 @@ def _not_drawn(table: GivenTable, sums: CellSums, modulus: int) -> list[Finding]
         return []
     assert table.source is not None
     return [
-        Finding(
-            "keys-not-drawn",
-            "the cell keys are not sums of evenly drawn record keys, so their noise would protect nobody",
-            Place(file=table.source.file, column=table.source.theirs(KEY)),
-            CONFIDENTIAL,
-            f"sums modulo {modulus:,} of record keys that are drawn once",
-            "name the column with the cell keys, and correct [cellkey] keys",
+        Finding.of(
+            "keys-not-drawn/cell",
+            where=Place(file=table.source.file, column=table.source.theirs(KEY)),
+            found=CONFIDENTIAL,
+            modulus=modulus,
         )
     ]
 
@@ -357,12 +364,10 @@ class CellsSpec:
         columns, figures = _columns(table, self.delimiter), (self.count, self.cell_key, self.weight)
         chosen = list(self.variables) if self.variables else [name for name in columns if name not in figures]
         if (folder / SPEC).exists():
-            expected = "a new folder; its spec can be run again with `confide run`"
-            raise _wrong("--out", "there is a spec in this folder already", SPEC, expected)
+            raise ParameterError("bad-option/spec", where=Place(path="--out"), seen=SPEC)
         parameters = self.D is not None or self.V is not None or self.js > 0 or self.pstay is not None or not self.mono
         if parameters if self.ptable is not None else self.D is None or self.V is None:
-            expected = "--ptable, or -D and -V"
-            raise _wrong("--ptable", "the perturbation table is not given, or given twice", "", expected)
+            raise ParameterError("bad-option/perturbation", where=Place(path="--ptable"))
         name = self.name or re.sub(r"[^a-z0-9]+", "-", table.stem.lower()).strip("-") or "table"
         text = render(
             "cellkey_cells.toml.j2",
@@ -404,8 +409,7 @@ def _columns(source: Path, delimiter: str) -> list[str]:
     """The names of the columns of a file."""
     form = format_of(source)
     if not source.is_file() or form is None:
-        what, expected = "there is no such table", "a file that ends in .csv or .parquet"
-        raise InputError("no-such-file", what, Place(file=str(source)), source.name, expected, "correct the path")
+        raise InputError("no-such-file/table", where=Place(file=str(source)), found=source.name)
     try:
         if form == "parquet":
             return list(pq.read_schema(source).names)
@@ -413,15 +417,10 @@ def _columns(source: Path, delimiter: str) -> list[str]:
         with pyarrow.csv.open_csv(source, parse_options=options) as reader:
             return list(reader.schema.names)
     except (OSError, ValueError) as error:
-        what, expected = "the table cannot be read", f"{form.upper()} with a first line of names"
         raise InputError(
-            "unreadable", what, Place(file=source.name), type(error).__name__, expected, "export it again"
+            "unreadable/table", where=Place(file=source.name), found=type(error).__name__, form=form.upper()
         ) from None
 
 
 def _relative(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
-
-
-def _wrong(option: str, what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-option", what, Place(path=option), found or "nothing", expected, f"correct {option}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from confide.engines import Engine
 from confide.engines.protocol import identifier, private_folder, write_parquet
 from confide.engines.texts import misread_header
-from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.exact import exact_text
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (
@@ -26,7 +26,6 @@ from confide.inputs.records import (
     column_expressions,
     count_rows,
     integer_expression,
-    no_records,
     wrong_type,
 )
 from confide.inputs.spelled import gather
@@ -34,7 +33,7 @@ from confide.mechanisms.cellkey.counting import BLOCK, KEY, VALUE, WEIGHT, value
 from confide.mechanisms.cellkey.keys import lower_parts, uneven
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.mechanisms.cellkey.spec import DERIVED, UNSHUFFLED, WEIGHT_UNIT, new_order
-from confide.releases.abilities import MadeUpRecords, not_rehearsed
+from confide.releases.abilities import MadeUpRecords
 
 EXACT_MILLIONTHS = 1 << 53
 """Up to here weighted figures, which are published as decimals, are exact to their last digit."""
@@ -80,7 +79,7 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
     records, breaks, others = count_rows(engine, source, [*broken.values()], besides, **frame)
     too_heavy, too_large, *lower = others
     if not records:
-        return [no_records(source)]
+        return [Finding.of("no-records/contains", where=Place(file=source.file))]
     findings = []
     for (name, condition), number in zip(broken.items(), breaks, strict=True):
         if number:
@@ -88,13 +87,35 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
             gather(engine, source, _ours(problem, name), condition, **frame)
             findings.append(_bad_rows(problem, name, rows, number))
     if too_heavy:
-        findings.append(_too_heavy(problem))
+        findings.append(
+            Finding.of(
+                "too-heavy",
+                where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.weight))),
+                found=CONFIDENTIAL,
+                problem=_most_noise(problem),
+                exact_millionths=EXACT_MILLIONTHS // WEIGHT_UNIT,
+            )
+        )
     if too_large:
         findings.append(_too_large(problem))
     if not findings and _far_apart(engine, problem, expressions):
-        findings.append(_weights_apart(problem))
+        findings.append(
+            Finding.of(
+                "weight-gap/farther",
+                where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.weight))),
+                found=CONFIDENTIAL,
+                weight_gap=exact_text(problem.spec.data.weight_gap),
+            )
+        )
     if not findings and _in_tens(engine, problem, expressions):
-        findings.append(_values_in_tens(problem))
+        findings.append(
+            Finding.of(
+                "values-in-tens",
+                where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.value))),
+                found=CONFIDENTIAL,
+                decimals=problem.spec.data.decimals,
+            )
+        )
     if not findings and _uneven(problem, records, [int(number) for number in lower]):
         findings.append(_not_drawn(problem))
     return findings
@@ -178,13 +199,11 @@ def _uneven(problem: CellKeyProblem, records: int, lower: Sequence[int]) -> bool
 
 def _not_drawn(problem: CellKeyProblem) -> Finding:
     data = problem.spec.data
-    return Finding(
-        code="keys-not-drawn",
-        what="the record keys were not drawn evenly, so their noise would protect nobody",
+    return Finding.of(
+        "keys-not-drawn/record-evenly-noise",
         where=Place(file=problem.source.file, column=problem.source.theirs(data.record_key)),
         found=CONFIDENTIAL,
-        expected=f"keys drawn from {len(problem.record_keys):,} numbers, each as often as any other",
-        remedy="name the column that `confide cellkey keys` made; [cellkey] keys must be the number it was given",
+        record_keys=len(problem.record_keys),
     )
 
 
@@ -212,11 +231,10 @@ def _no_column(problem: CellKeyProblem, name: str) -> Finding:
         expected = "a column with the block that each record lies in"
     elif name in (data.weight, data.value):
         expected = "a column of numbers"
-    return Finding(
-        code="no-column",
-        what=f"the records have no column {problem.source.theirs(name)!r}",
+    return Finding.of(
+        "no-column/records-column",
         where=Place(file=problem.source.file, column=problem.source.theirs(name)),
-        found="no such column",
+        name=problem.source.theirs(name),
         expected=expected,
         remedy=remedy,
     )
@@ -249,19 +267,6 @@ def _far_apart(engine: Engine, problem: CellKeyProblem, expressions: Mapping[str
     return Fraction(int(largest.column("gap")[0].as_py()), WEIGHT_UNIT) > problem.spec.data.weight_gap
 
 
-def _weights_apart(problem: CellKeyProblem) -> Finding:
-    data = problem.spec.data
-    return Finding(
-        code="weight-gap",
-        what="weights are farther apart than the spec says: weighted figures would show which counts are possible",
-        where=Place(file=problem.source.file, column=problem.source.theirs(str(data.weight))),
-        found=CONFIDENTIAL,
-        expected=f"neighbouring weights at most {exact_text(data.weight_gap)} apart, from the smallest to the largest",
-        remedy="write a larger [data] weight_gap, which makes weighted figures coarser; or trim single weights that "
-        "are far from all others; or leave weight out",
-    )
-
-
 def _in_tens(engine: Engine, problem: CellKeyProblem, expressions: Mapping[str, str]) -> bool:
     """Whether all values are multiples of ten of the last decimal that is published."""
     if VALUE not in expressions or problem.spec.data.weight is not None:
@@ -273,45 +278,19 @@ def _in_tens(engine: Engine, problem: CellKeyProblem, expressions: Mapping[str, 
     return not row.column("other")[0].as_py() and bool(row.column("most")[0].as_py())
 
 
-def _values_in_tens(problem: CellKeyProblem) -> Finding:
-    data = problem.spec.data
-    return Finding(
-        code="values-in-tens",
-        what="all values are multiples of ten of the last published decimal: digits of a sum would show its noise",
-        where=Place(file=problem.source.file, column=problem.source.theirs(str(data.value))),
-        found=CONFIDENTIAL,
-        expected=f"values that need the {data.decimals} decimals of the published sums",
-        remedy="write fewer [data] decimals, or give the values in tens, thousands or millions",
-    )
-
-
 def _most_noise(problem: CellKeyProblem) -> int:
     """The largest noise of a count, D. A weighted figure (n + v) W / n is then at most W + D times the largest weight,
     since W / n, the mean of the cell's weights, is no larger than that."""
     return 0 if problem.ptable is None else ceil(problem.ptable.largest_noise)
 
 
-def _too_heavy(problem: CellKeyProblem) -> Finding:
-    return Finding(
-        code="too-heavy",
-        what="the weights are too large to be added up exactly",
-        where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.weight))),
-        found=CONFIDENTIAL,
-        expected=f"weights whose sum, with {_most_noise(problem)} times the largest of them, is at most "
-        f"{EXACT_MILLIONTHS // WEIGHT_UNIT:,}",
-        remedy="give weights in a larger unit",
-    )
-
-
 def _too_large(problem: CellKeyProblem) -> Finding:
     assert problem.magnitude is not None
-    return Finding(
-        code="too-large",
-        what="the values are too large to be added up exactly",
+    return Finding.of(
+        "too-large",
         where=Place(file=problem.source.file, column=problem.source.theirs(str(problem.spec.data.value))),
         found=CONFIDENTIAL,
-        expected=f"values with a sum of at most {LARGEST_SUM // value_scale(problem, problem.magnitude):,}",
-        remedy="give values in a larger unit, such as thousands, or with fewer decimals",
+        largest_sum=LARGEST_SUM // value_scale(problem, problem.magnitude),
     )
 
 
@@ -340,7 +319,17 @@ def _bad_rows(problem: CellKeyProblem, name: str, rows: list[int], number: int) 
     else:
         attribute = next(candidate for candidate in problem.attributes if candidate.name == name)
         what, expected = "a code is not in the schema", attribute.describe_codes()
-    return bad_record(source, _ours(problem, name), what, expected, rows, number=number, remedy=remedy)
+    return bad_record(
+        "bad-record/number-first-2",
+        source,
+        _ours(problem, name),
+        rows,
+        number=number,
+        what=what,
+        with_number=number is not None,
+        expected=expected,
+        remedy=remedy,
+    )
 
 
 # Made-up records: with keys, and with weights and values where the spec names any.
@@ -381,7 +370,7 @@ class CellKeyRehearsal(MadeUpRecords[CellKeyProblem]):
 
     def record_form(self, problem: CellKeyProblem) -> RecordForm:
         if problem.schema is None:
-            raise not_rehearsed(self.mechanism, "its tables were counted elsewhere, and it reads no records")
+            raise RunError("no-rehearsal/tables", where=Place(path="release.mechanism"), mechanism=self.mechanism.name)
         variables, block = problem.schema.variables, problem.spec.geography.block
         if problem.frame is None:
             return RecordForm(tuple(problem.attributes), variables)

@@ -153,14 +153,7 @@ def write_keyed(
 
 
 def _found(records: Source, column: str, what: str) -> Finding:
-    return Finding(
-        code="keys-there",
-        what=what,
-        where=Place(file=records.file, column=column),
-        found="a file or column of this name",
-        expected="keys that are drawn once",
-        remedy="use the keys that are there; for other records name another file or column",
-    )
+    return Finding.of("keys-there", where=Place(file=records.file, column=column), what=what)
 
 
 # What is known of the occupied cells of a cross-classification: members, keys, weights and values. Confidential.

@@ -63,12 +63,22 @@ class AbsTable:
     def __post_init__(self) -> None:
         size = self.matrix.shape[1] if self.matrix.ndim == 2 else 0
         if len(self.matrix) != ROWS or not 1 <= self.small_n < size <= MOST_COLUMNS:
-            found = f"{len(self.matrix)} rows, {size} columns, small_n = {self.small_n}"
-            expected = f"{ROWS} rows, and more columns than small_n"
-            raise ParameterError(_wrong("the table of noise is not of the right size", found, expected))
+            raise ParameterError(
+                "bad-abs-table/noise",
+                where=Place(path="cellkey"),
+                matrix=len(self.matrix),
+                size=size,
+                small_n=self.small_n,
+                rows=ROWS,
+            )
         if not ROWS <= self.big_n <= LARGEST_BIG_N:
-            expected = f"from {ROWS} to {LARGEST_BIG_N:,}, a large prime"
-            raise ParameterError(_wrong("big_n is out of range", str(self.big_n), expected))
+            raise ParameterError(
+                "bad-abs-table/big",
+                where=Place(path="cellkey"),
+                found=str(self.big_n),
+                rows=ROWS,
+                largest_big_n=LARGEST_BIG_N,
+            )
         self.matrix.setflags(write=False)
         assert self.by_byte.modulus == ROWS  # made now, so that noise that would make counts negative is refused now
 
@@ -168,21 +178,32 @@ def read_abs(path: Path, small_n: int = SMALL_N, big_n: int = BIG_N) -> AbsTable
             raise OSError(errno.ESPIPE, "a pipe")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        found, remedy = "a file that cannot be read", "correct its path or make it anew"
-        what = "the table of noise cannot be read"
-        raise InputError("no-table", what, Place(file=str(path)), found, "a text file", remedy) from None
+        raise InputError("no-table/noise", where=Place(file=str(path))) from None
     while lines and not lines[-1].strip():
         lines.pop()
     cells = [[cell.strip() for cell in line.split(",")] for line in lines[: ROWS + 1]]
     width = len(cells[0]) if cells else 0
     findings = []
     if len(lines) != ROWS or width > MOST_COLUMNS:
-        found = f"{len(lines)} lines, the first with {width} values"
-        findings.append(_bad_file(path, None, "the table is not of the right size", found, f"{ROWS} lines"))
+        findings.append(
+            Finding.of(
+                "bad-abs-table/right-size",
+                where=Place(file=str(path), line=None),
+                lines=len(lines),
+                width=width,
+                rows=ROWS,
+            )
+        )
     for number, row in enumerate(cells, start=1):
         if len(row) != width or not all(_INTEGER.fullmatch(cell) for cell in row):
-            expected = f"{width} whole numbers with commas between them, no header"
-            findings.append(_bad_file(path, number, "a line is not one of the table", ",".join(row)[:40], expected))
+            findings.append(
+                Finding.of(
+                    "bad-abs-table/line",
+                    where=Place(file=str(path), line=number),
+                    found=",".join(row)[:40],
+                    width=width,
+                )
+            )
     if findings:
         raise InputError(findings[:MOST_FINDINGS])
     return AbsTable(np.array(cells, np.int64), small_n, big_n)
@@ -199,11 +220,8 @@ def bias_findings(table: AbsTable) -> list[Finding]:
     worst = int(means.argmax())
     if not means[worst]:
         return []
-    what = "with 256 rows, the noise of a column does not have mean zero"
-    found, expected = f"up to {means[worst] / ROWS:.4f}, in column {worst + 1}", "zero, but for rounding or chance"
-    remedy = "use the lookup ess with many keys, where bias vanishes; or accept it"
     place = Place(path="cellkey.lookup")
-    return [Finding("biased-columns", what, place, found, expected, remedy, severity="warning")]
+    return [Finding.of("biased-columns", where=place, severity="warning", mean=means[worst] / ROWS, worst=worst + 1)]
 
 
 def _places(ptable: PTable, size: int, small_n: int) -> list[int]:
@@ -211,22 +229,9 @@ def _places(ptable: PTable, size: int, small_n: int) -> list[int]:
     shared = size - small_n + 1
     if not ptable.for_counts or ptable.cycle != 1 or not 1 <= small_n < size <= MOST_COLUMNS or shared < ptable.top:
         raise ParameterError(
-            "too-few-columns",
-            "this perturbation table does not fit into so few columns",
-            found=f"rows up to {ptable.top}; {size} columns, the last {small_n} shared",
-            expected=f"a table for counts, and at least {ptable.top + small_n - 1} columns",
-            remedy="take more columns (table_size), or a smaller small_n",
+            "too-few-columns", top=ptable.top, size=size, small_n=small_n, top_expected=ptable.top + small_n - 1
         )
     return [min(column, ptable.top) for column in range(1, size + 1)]
-
-
-def _wrong(what: str, found: str, expected: str) -> Finding:
-    return Finding("bad-abs-table", what, Place(path="cellkey"), found, expected, "correct the table, or make it again")
-
-
-def _bad_file(path: Path, line: int | None, what: str, found: str, expected: str) -> Finding:
-    place = Place(file=str(path), line=line)
-    return Finding("bad-abs-table", what, place, found, expected, "correct the file, or export it again")
 
 
 class Lookup(Protocol):

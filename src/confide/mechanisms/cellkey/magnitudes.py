@@ -289,11 +289,9 @@ def _tables(
         warnings += [finding for finding in read.findings if finding.severity == "warning"]
         if read.table.modulus != keys or read.table.cycle != 1:
             raise SpecError(
-                "unfit-ptable",
-                "this perturbation table does not fit the records",
+                "unfit-ptable/perturbation-table-fit",
                 where=loaded.place("magnitude", name, "ptable"),
-                found=f"{read.table.modulus:,} keys",
-                expected=f"{keys:,} keys, and one row for all larger values",
-                remedy="give a table over the keys of the records, or correct [cellkey] keys",
+                modulus=read.table.modulus,
+                keys=keys,
             )
         yield name, read.table

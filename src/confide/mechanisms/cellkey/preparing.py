@@ -70,14 +70,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
     matrix = noise if isinstance(noise, AbsTable) else None
     law = matrix.by_byte if matrix is not None else noise if isinstance(noise, PTable) else None
     if law is not None and least_candidates(law, spec.cellkey.threshold or 1) == 1:
-        raise SpecError(
-            "one-candidate",
-            "some published count would tell the true one: no other true count can come out as it",
-            where=loaded.place("cellkey"),
-            found="one true count behind a published one",
-            expected="a perturbation table by which at least two true counts can come out as each published one",
-            remedy="take a larger D, or a table with noise in every row",
-        )
+        raise SpecError("one-candidate", where=loaded.place("cellkey"))
     return CellKeyProblem(
         spec,
         schema,
@@ -158,12 +151,7 @@ def _in_order(loaded: LoadedSpec, table: PTable) -> list[Finding]:
     """A warning if noise rises with the key: then the noise of a sum depends on that of its parts."""
     if any(list(row.noise) != sorted(row.noise) for row in table.rows):
         return []
-    what = "in this perturbation table noise rises with the key, so that the noise of a sum depends on its parts'"
-    expected = 'a shuffled table; or [cellkey] shuffle = "none", which asks for this one'
-    remedy = 'write shuffle = "derived", or a secret of 64 hexadecimal digits; earlier releases keep their order'
-    return [
-        Finding("not-shuffled", what, _at(loaded), "noise in ascending order", expected, remedy, severity="warning")
-    ]
+    return [Finding.of("not-shuffled", where=_at(loaded), severity="warning")]
 
 
 def _at(loaded: LoadedSpec) -> Place:
@@ -175,12 +163,11 @@ def _check_file(loaded: LoadedSpec, spec: CellKeySpec, table: PTable) -> None:
     keys = spec.cellkey.keys if "keys" in spec.cellkey.model_fields_set else table.modulus
     if table.for_counts and table.modulus == keys <= LARGEST_KEYS:
         return
-    expected = "as many keys as the spec says" if table.modulus <= LARGEST_KEYS else f"at most {LARGEST_KEYS:,} keys"
     raise SpecError(
-        "unfit-ptable",
-        "this perturbation table does not fit the records",
+        "unfit-ptable/counts",
         where=_at(loaded),
-        found=f"{table.modulus:,} keys" if table.for_counts else "a table for magnitudes",
-        expected=expected if table.for_counts else "a table with a row for every count, and whole noise",
-        remedy="give a table for counts over the keys of the records; [cellkey] keys may be left out",
+        modulus=table.modulus,
+        for_counts=table.for_counts,
+        largest_keys=LARGEST_KEYS,
+        less=table.modulus <= LARGEST_KEYS,
     )

@@ -91,54 +91,38 @@ class MagnitudePart(Part):
 def magnitude_problems(part: MagnitudePart | None, value: str | None, keys: int) -> Iterator[Problem]:
     """What is wrong with the part although each value by itself is right."""
     if (part is None) != (value is None):
-        what = "magnitude tables have a column of values and a part [magnitude]"
-        yield Problem(("magnitude",), "magnitude", what, "both [data] value and [magnitude], or neither")
+        yield Problem.of(("magnitude",), "magnitude")
     if part is None:
         return
     tables = (part.noise,) if part.noise is not None else (part.even, part.odd)
     if any(table is None for table in tables) or (part.noise is not None and (part.even or part.odd)):
-        what = "the perturbation table of magnitudes is not given, or given twice"
-        yield Problem(("magnitude",), "ptable", what, "noise; or even and odd")
+        yield Problem.of(("magnitude",), "ptable/magnitudes")
     for name in ("noise", "even", "odd", "small"):
         table = getattr(part, name)
         if table is not None:
             parameters = table.model_fields_set & {"D", "V", "step", "icat"}
             if parameters if table.ptable is not None else table.D is None or table.V is None:
-                what = "the perturbation table is not given, or given twice"
-                yield Problem(("magnitude", name), "ptable", what, "D and V, with step and icat; or ptable")
+                yield Problem.of(("magnitude", name), "ptable/perturbation-table")
     if part.noise is None and len(part.factors) > 1:
-        what = "tables for even and odd numbers go with one contribution"
-        yield Problem(("magnitude", "factors"), "parity", what, "one factor", str(len(part.factors)))
+        yield Problem.of(("magnitude", "factors"), "parity", found=str(len(part.factors)))
     if len(part.factors) > 1 and (
         part.contributions != "largest" or set(str(keys)[1:]) != {"0"} or str(keys)[0] != "1"
     ):
-        what = "several contributions have keys of their own: the digits of the cell key, moved by one each"
-        expected = 'contributions = "largest", and as many keys as a power of ten'
-        yield Problem(
-            ("magnitude", "factors"), "factors", what, expected, f"{len(part.factors)} factors, {keys:,} keys"
-        )
+        yield Problem.of(("magnitude", "factors"), "factors/several", factors=len(part.factors), keys=keys)
     if any(after > before for before, after in pairwise(part.factors)):
-        what = "a smaller contribution would get more noise"
-        yield Problem(("magnitude", "factors"), "factors", what, "numbers that do not increase")
+        yield Problem.of(("magnitude", "factors"), "factors/smaller")
     if (part.p_large is None) != (part.fp is None):
-        what = "shares that decrease have a flex point and a share for large contributions"
-        yield Problem(("magnitude",), "flex", what, "both fp and p_large, or neither")
+        yield Problem.of(("magnitude",), "flex/decrease")
     elif part.p_large is not None and part.p_large > part.p_small:
-        what = "large contributions would get more noise than small ones, relative to their size"
-        yield Problem(("magnitude", "p_large"), "flex", what, "at most p_small", str(part.p_large))
+        yield Problem.of(("magnitude", "p_large"), "flex/get", found=str(part.p_large))
     elif part.p_large is not None and part.q * (part.p_small - part.p_large) < 2 * part.p_small:
-        what = "beyond the flex point shares would rise before they fall"
-        expected = "q of at least 2 p_small / (p_small - p_large); or neither fp nor p_large"
-        yield Problem(("magnitude", "q"), "flex", what, expected, str(part.q))
+        yield Problem.of(("magnitude", "q"), "flex/beyond", found=str(part.q))
     if (part.mu_c is None) != (part.sensitive is None):
-        what = "more noise for sensitive cells needs both mu_c and a rule"
-        yield Problem(("magnitude",), "sensitive", what, "both mu_c and sensitive, or neither")
+        yield Problem.of(("magnitude",), "sensitive/noise")
     if part.sensitive is not None and part.sensitive.threshold is None and part.sensitive.p is None:
-        what = "no rule says which cells are sensitive"
-        yield Problem(("magnitude", "sensitive"), "sensitive", what, "threshold or p")
+        yield Problem.of(("magnitude", "sensitive"), "sensitive/rule-cells")
     if part.negative and part.sensitive is not None and part.sensitive.p is not None:
-        what = "the p % rule is one for values without signs"
-        yield Problem(("magnitude", "sensitive", "p"), "sensitive", what, "threshold, or no negative values")
+        yield Problem.of(("magnitude", "sensitive", "p"), "sensitive/values")
 
 
 # The spec itself.
@@ -276,36 +260,27 @@ class CellKeySpec(Spec):
         if not self.given:
             for name, text in (("records", data.records), ("schema", data.schema_)):
                 if text == NOTHING:
-                    what = f"the spec names no {name}"
-                    expected = f'{name} = "..."; or a file of cells for every table: cells = "..."'
-                    yield Problem(("data",), "missing-key", what, expected, "nothing")
+                    yield Problem.of(("data",), "missing-key/spec", name=name)
             given = sorted(data.model_fields_set & {"count", "cell_key"})
             if given:
-                what = f"{given[0]} is a column of given cells"
-                yield Problem(("data", given[0]), "no-cells", what, "[[tables]] cells", remedy="remove it")
+                yield Problem.of(("data", given[0]), "no-cells", given=given[0])
         else:
             for name in sorted(data.model_fields_set & {"records", "schema_", "blocks", "value", "decimals"}):
-                what = f"tables of given cells have no {name.rstrip('_')}"
-                yield Problem(("data", name.rstrip("_")), "given-cells", what, "no such key", remedy="remove it")
+                yield Problem.of(("data", name.rstrip("_")), "given-cells/tables", rstrip=name.rstrip("_"))
             for position, table in enumerate(self.tables):
                 if table.cells is None or table.levels or "margins" in table.model_fields_set:
-                    what = "a table of given cells is one file, and its margins and areas are rows of it"
-                    expected = "cells, and neither levels nor margins, for every table"
-                    yield Problem(("tables", position), "given-cells", what, expected)
+                    yield Problem.of(("tables", position), "given-cells/table")
             if "argus" in self.output.formats:
-                what, expected = "nobody says which codes of given cells are totals, as argus needs", "other formats"
-                yield Problem(("output", "formats"), "given-cells", what, expected, "argus")
+                yield Problem.of(("output", "formats"), "given-cells/codes")
 
     def _geography(self) -> Iterator[Problem]:
         spatial = any(table.levels for table in self.tables)
         if self.geography.model_fields_set and not spatial:
-            what = "no table has levels, so that [geography] has no role"
-            yield Problem(("geography",), "geography", what, "levels in [[tables]], or no such part")
+            yield Problem.of(("geography",), "geography/table")
         if not spatial:
             return
         if self.data.blocks == NOTHING and not self.given:
-            what = "tables with levels need the block table of the frame"
-            yield Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing")
+            yield Problem.of(("data", "blocks"), "no-blocks/tables")
         geography = self.geography
         known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
         known.append(geography.smallest)
@@ -313,10 +288,9 @@ class CellKeySpec(Spec):
             for level in dict.fromkeys(table.levels):
                 path = ("tables", position, "levels")
                 if level not in known:
-                    what = f"there is no level or area {level!r}"
-                    yield Problem(path, "unknown-level", what, "one of " + ", ".join(known), level)
+                    yield Problem.of(path, "unknown-level/area", found=level, level=level, known=", ".join(known))
                 if table.levels.count(level) > 1:
-                    yield Problem(path, "repeated-level", f"{level!r} stands twice", "each once", level)
+                    yield Problem.of(path, "repeated-level/correct-spec", found=level, level=level)
 
     def _weights(self) -> Iterator[Problem]:
         """How coarse weighted figures are is asked where there are any."""
@@ -324,11 +298,9 @@ class CellKeySpec(Spec):
         if "weight_gap" not in data.model_fields_set:
             return
         if data.weight is None or data.value is not None:
-            what = "weight_gap is for counts that are also published weighted"
-            yield Problem(("data", "weight_gap"), "weight-gap", what, "weight, and no value", remedy="remove it")
+            yield Problem.of(("data", "weight_gap"), "weight-gap/counts")
         elif data.weight_gap <= 0 or (data.weight_gap * WEIGHT_UNIT).denominator != 1:
-            what, expected = "the gap between weights is not one", 'more than zero, in millionths, such as "0.1"'
-            yield Problem(("data", "weight_gap"), "weight-gap", what, expected, str(data.weight_gap))
+            yield Problem.of(("data", "weight_gap"), "weight-gap/between", found=str(data.weight_gap))
 
     def _ptable(self) -> Iterator[Problem]:
         part = self.cellkey
@@ -347,25 +319,19 @@ class CellKeySpec(Spec):
             } & part.model_fields_set
             if of_counts:
                 name = min(of_counts)
-                what = f"{name} belongs to tables of counts"
-                yield Problem(("cellkey", name), "ptable", what, "the noise in [magnitude]", remedy="remove it")
+                yield Problem.of(("cellkey", name), "ptable/belongs", name=name)
         elif parameters if part.ptable is not None else part.D is None or part.V is None:
-            what = "the perturbation table is not given, or given twice"
-            yield Problem(("cellkey",), "ptable", what, "D and V, with js, pstay and mono if need be; or ptable")
+            yield Problem.of(("cellkey",), "ptable/js")
         if part.pstay is not None and part.pstay >= 1:
-            what = "pstay is a probability and must be less than one"
-            yield Problem(("cellkey", "pstay"), "probability", what, '"0.5"', str(part.pstay))
+            yield Problem.of(("cellkey", "pstay"), "probability/pstay", found=str(part.pstay))
         if part.shuffle is not None and part.shuffle_file is not None:
-            what, expected = "the order of the table stands twice", "shuffle, or shuffle_file"
-            yield Problem(("cellkey", "shuffle_file"), "shuffle", what, expected, remedy="remove one of the two")
+            yield Problem.of(("cellkey", "shuffle_file"), "shuffle/order")
         shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED) or part.shuffle_file is not None
         if (part.pieces is not None and part.shuffle == UNSHUFFLED) or (shuffled and part.lookup == "abs"):
-            what = "a table is cut into pieces where it is shuffled, and for the lookup ess"
-            yield Problem(("cellkey",), "shuffle", what, 'shuffle = "...", with pieces if need be; or shuffle = "none"')
+            yield Problem.of(("cellkey",), "shuffle/cut")
         given = sorted(part.model_fields_set & {"big_n", "small_n", "table_size"})
         if part.lookup == "ess" and given:
-            what = f"{given[0]} belongs to the lookup abs"
-            yield Problem(("cellkey", given[0]), "lookup", what, 'lookup = "abs"', remedy="remove it")
+            yield Problem.of(("cellkey", given[0]), "lookup", given=given[0])
 
 
 def weighted_step(largest_noise: Fraction, gap: Fraction) -> Fraction:
@@ -442,18 +408,11 @@ def with_order(loaded: LoadedSpec, part: CellKeyPart) -> CellKeyPart:
     try:
         mode, content = stat.S_IMODE(path.stat().st_mode), path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        found = getattr(error, "strerror", None) or "another content"
-        remedy = "restore the file from a backup: another order would give other figures for the same cells"
-        what = "the file with the secret order of the table cannot be read"
-        raise SpecError("secret-order", what, where, found, "a file of 64 hexadecimal digits", remedy) from None
+        raise SpecError("secret-order/file-table-read", where=where, error=getattr(error, "strerror", None)) from None
     if open_to_others(mode):
-        what = "the secret order of the table can be read by others"
-        remedy = f"find out who has read it; if nobody has: chmod 600 {path}"
-        raise SpecError("secret-order", what, Place(file=str(path)), f"permissions {mode:04o}", "0600", remedy)
+        raise SpecError("secret-order/others", where=Place(file=str(path)), mode=mode, at=path)
     if not _DIGITS.fullmatch(content):
-        what, expected = "the file does not hold the order of a table", "64 hexadecimal digits"
-        remedy = "restore the file from a backup"
-        raise SpecError("secret-order", what, Place(file=str(path)), CONFIDENTIAL, expected, remedy)
+        raise SpecError("secret-order/hold", where=Place(file=str(path)), found=CONFIDENTIAL)
     return part.model_copy(update={"shuffle": content})
 
 

@@ -301,31 +301,14 @@ class LookedUpEvidence:
 
 def _left_out(reader: LevelReader) -> Iterator[Finding]:
     if reader.left_out:
-        yield Finding(
-            code="not-used",
-            what=f"some measurements of {reader.units.name!r} are not in the strategy, and are not used",
-            found=", ".join(reader.left_out),
-            expected="the queries of the strategy",
-            remedy="take the strategy that the measurements were made with, if there is one",
-            severity="warning",
-        )
+        yield Finding.of("not-used", found=", ".join(reader.left_out), severity="warning", units=reader.units.name)
 
 
 def _unknown_totals(problem: PostprocessProblem) -> list[Finding]:
     lowest = invariant_level(problem.strategy)
     if lowest is None or lowest in problem.totals:
         return []
-    return [
-        Finding(
-            code="totals-not-known",
-            what=f"the numbers of records are an invariant on {lowest!r}, and the constraints do not have them",
-            where=problem.place,
-            found="no totals",
-            expected=f"a total for each unit of {lowest!r}",
-            remedy="give them under [data.totals]; without them, the numbers of records are not kept",
-            severity="warning",
-        )
-    ]
+    return [Finding.of("totals-not-known", where=problem.place, severity="warning", lowest=lowest)]
 
 
 # The statement that stands in for a certificate where a release was made from measurements: no promise of its own.

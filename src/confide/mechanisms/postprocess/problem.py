@@ -88,48 +88,28 @@ class PostprocessSpec(TopDownSpec):
     def problems(self) -> list[Problem]:
         problems = super().problems()
         if self.output.measurements:
-            what, expected = "the measurements are there already, and are not written again", "false, or nothing"
-            problems.append(Problem(("output", "measurements"), "measured-before", what, expected, "true"))
+            problems.append(Problem.of(("output", "measurements"), "measured-before"))
         texts: dict[str, Any] = {"measurements": self.data.measurements}
         problems += [
-            Problem(
-                ("data", key), "bad-path", f"{key} is no path of a folder", "a path, relative to the spec", repr(text)
-            )
+            Problem.of(("data", key), "bad-path/folder", found=repr(text), key=key)
             for key, text in texts.items()
             if not is_path(text)
         ]
         problems += [
-            Problem(("data", "totals", code), "bad-total", "a number of records is negative", "0, 1, 2, ...", str(n))
+            Problem.of(("data", "totals", code), "bad-total/number", found=str(n))
             for code, n in self.data.totals.items()
             if n < 0
         ]
         if self.data.blocks is None and self.geography.has_names:
-            what, remedy = "names are columns of the block table, and there is none", "name the block table"
-            problems.append(
-                Problem(("geography",), "no-block-table", what, '[data] blocks = "..."', "no block table", remedy)
-            )
+            problems.append(Problem.of(("geography",), "no-block-table/columns"))
         if self.data.blocks is None:
             problems += [
-                Problem(
-                    ("geography", "areas", position),
-                    "no-block-table",
-                    f"the areas {area.name!r} are a column of the block table, and there is none",
-                    '[data] blocks = "..."',
-                    "no block table",
-                    "name the block table, or leave the areas out",
-                )
+                Problem.of(("geography", "areas", position), "no-block-table/areas", area=area.name)
                 for position, area in enumerate(self.geography.areas)
                 if not area.optional
             ]
             problems += [
-                Problem(
-                    ("geography", "levels", position),
-                    "no-block-table",
-                    f"the level {level.name!r} is a column of the block table, and there is none",
-                    "digits = N, or a block table",
-                    "no block table",
-                    "name the block table, or cut the level from the block code",
-                )
+                Problem.of(("geography", "levels", position), "no-block-table/level", level=level.name)
                 for position, level in enumerate(self.geography.levels)
                 if level.column is not None
             ]
@@ -183,7 +163,7 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         total = root_total(strategy, totals, columns, strategy.level_names[0])
         source = {"sha256": folder.fingerprint(), "files": len(folder.all_files)} | folder.said()
     except (pa.ArrowException, KeyError) as error:
-        raise InputError(_unreadable(place, error)) from None
+        raise InputError("measurements/read", where=place, name=type(error).__name__) from None
     return PostprocessProblem(
         spec,
         strategy,
@@ -237,10 +217,8 @@ def _rows(frame: Spine, codes: NDArray[np.str_], place: Place) -> Integers:
     position = np.minimum(np.searchsorted(frame_codes, codes), len(frame_codes) - 1)
     missing = np.flatnonzero(frame_codes[position] != codes)
     if len(missing):
-        what = f"{len(missing):,} blocks of the measurements are not in the block table"
         code = repr(str(codes[missing[0]]))
-        remedy = "give the block table of the same territory, with codes of the same form"
-        raise InputError("unknown-block", what, place, code, "a row for each block", remedy)
+        raise InputError("unknown-block/blocks", where=place, found=code, missing=len(missing))
     row_of = np.empty(len(frame_codes), np.int64)
     row_of[frame.blocks.unit_of_block] = np.arange(len(frame_codes))
     return row_of[position]
@@ -251,20 +229,5 @@ def _counts(engine: Engine, blocks: Source | None, names: list[str], rows: Integ
     if not names:
         return {}
     if blocks is None:
-        what = "the constraints of the blocks do not tell all counts of the frame that the strategy uses"
-        remedy = 'give the block table: [data] blocks = "..."'
-        raise InputError(
-            "no-constraints", what, Place(file="Constraint"), "none for " + ", ".join(names), "a row", remedy
-        )
+        raise InputError("no-constraints", where=Place(file="Constraint"), names=", ".join(names))
     return {name: values[rows] for name, values in read_counts(engine, blocks, names).items()}
-
-
-def _unreadable(place: Place, error: Exception) -> Finding:
-    return Finding(
-        code="measurements",
-        what="the measurements cannot be read",
-        where=place,
-        found=f"another layout ({type(error).__name__})",
-        expected="Parquet files with geocode, query_name, query_shape, value and variance",
-        remedy="give the measurements as they were published",
-    )

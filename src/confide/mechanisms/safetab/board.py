@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Self
 
+from confide.errors import ParameterError, Place
 from confide.exact import exact_text
 from confide.mechanisms.safetab.codes import stability
 from confide.mechanisms.safetab.problem import SafeTabProblem
@@ -34,7 +35,6 @@ from confide.releases.boards import (
     BoardEntry,
     LossClaim,
     TunedValues,
-    out_of_range,
     typed_number,
     typed_whole,
 )
@@ -166,7 +166,7 @@ class SafeTabBoard(BudgetBoard):
             raise self.no_entry(name)
         numbers = [typed_whole(each, name, 0, LARGEST_THRESHOLD) for each in text.split("/")]
         if len(numbers) != 3 or sorted(numbers) != numbers:
-            raise out_of_range(name, text, "three whole numbers that do not fall, such as 10/30/60")
+            raise ParameterError("entry-range/three", where=Place(path=name), found=text[:40])
         return replace(self, thresholds={**self.thresholds, row: (numbers[0], numbers[1], numbers[2])})
 
     def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
@@ -199,7 +199,7 @@ def _level(row: RowName) -> LevelName:
 
 def _below_one(share: Fraction, name: str, text: str) -> Fraction:
     if share >= 1:
-        raise out_of_range(name, text, "a number below 1, such as 0.9")
+        raise ParameterError("entry-range/below", where=Place(path=name), found=text[:40])
     return share
 
 

@@ -103,24 +103,16 @@ def read_sheet(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, list
     except OSError as error:
         return None, [_forbidden(path, error)]
     if not there:
-        expected = "the official code file, as text or as Parquet"
-        remedy = "put the file there, or name the right one"
-        return None, [_unreadable(path, "missing-file", "the file does not exist", str(path), expected, remedy)]
+        return None, [Finding.of("codes.missing-file", where=Place(file=path.name), found=str(path))]
     if not is_file:
-        remedy = "name the file itself"
-        return None, [_unreadable(path, "not-a-file", "this is not a file", str(path), "a file", remedy)]
+        return None, [Finding.of("codes.not-a-file", where=Place(file=path.name), found=str(path))]
     if format_of(path) == "parquet":
         return _read_parquet(path, columns)
     return _read_text(path, columns)
 
 
-def _unreadable(path: Path, code: str, what: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding(f"codes.{code}", what, Place(file=path.name), found, expected, remedy)
-
-
 def _forbidden(path: Path, error: OSError) -> Finding:
-    remedy = "give the user who runs Confide the right to read the file"
-    return _unreadable(path, "unreadable", "the file cannot be read", str(error), "a readable file", remedy)
+    return Finding.of("codes.unreadable/file-read", where=Place(file=path.name), found=str(error))
 
 
 def _read_text(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, list[Finding]]:
@@ -132,16 +124,14 @@ def _read_text(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, list
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         where = Place(file=path.name, line=raw.count(b"\n", 0, error.start) + 1)
-        found = f"the byte 0x{raw[error.start]:02x} at position {error.start:,}"
-        remedy = "save the file again with the encoding UTF-8"
-        return None, [Finding("codes.encoding", "the file is not UTF-8", where, found, "text in UTF-8", remedy)]
+        return None, [Finding.of("codes.encoding/file", where=where, raw=raw[error.start], start=error.start)]
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
-    expected = "a first line with " + "|".join(columns)
     if not lines:
-        what, found, remedy = "the file is empty", f"{len(raw):,} bytes without any text", "put in the official content"
-        return None, [_unreadable(path, "empty-file", what, found, expected, remedy)]
+        return None, [
+            Finding.of("codes.empty-file", where=Place(file=path.name), raw=len(raw), columns="|".join(columns))
+        ]
     findings = _header_findings(path.name, lines[0].split("|"), columns, line=1)
     if findings:
         return None, findings
@@ -171,9 +161,9 @@ def _read_parquet(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, l
         with pq.ParquetFile(path) as opened:
             table = opened.read()
     except (pa.ArrowException, OSError) as error:
-        what, expected = "the file cannot be read as Parquet", "a readable Parquet file"
-        remedy = "write the file again, or give it as text with a name that ends in .txt"
-        return None, [_unreadable(path, "unreadable", what, str(error).split("\n")[0], expected, remedy)]
+        return None, [
+            Finding.of("codes.unreadable/parquet", where=Place(file=path.name), found=str(error).split("\n")[0])
+        ]
     findings = _header_findings(path.name, table.schema.names, columns)
     if findings:
         return None, findings
@@ -191,20 +181,16 @@ def _read_parquet(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, l
 def _text_column(file: str, name: str, column: pa.ChunkedArray) -> tuple[list[str], list[Finding]]:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     where = Place(file=file, column=name)
-    remedy = "write the column as text, every value as in the official file"
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
-        what, found = "the column is not text", f"a column of type {column.type}"
-        return [], [Finding("codes.column-type", what, where, found, "text, with its leading zeros", remedy)]
+        return [], [Finding.of("codes.column-type", where=where, type=column.type)]
     try:
         values: list[str | None] = column.to_pylist()
     except UnicodeDecodeError:
-        what, found = "the column is not UTF-8", "bytes that are no text"
-        return [], [Finding("codes.encoding", what, where, found, "text in UTF-8", remedy)]
+        return [], [Finding.of("codes.encoding/column", where=where)]
     empty = [row for row, value in enumerate(values, start=1) if value is None]
     if empty:
         where = Place(file=file, row=empty[0], column=name)
-        what, found = "the column has nulls", "1 null" if len(empty) == 1 else f"{len(empty):,} nulls"
-        return [], [Finding("codes.null", what, where, found, "a text in every row; missing is the text Null", remedy)]
+        return [], [Finding.of("codes.null", where=where, empty=len(empty), one=len(empty) == 1)]
     return [value for value in values if value is not None], []
 
 
@@ -213,21 +199,35 @@ def _header_findings(
 ) -> list[Finding]:
     """What is wrong with a header: columns that are missing, unexpected or twice there; or their order."""
     where = Place(file=file, line=line)
-    expected, remedy = ", ".join(wanted), "give the file exactly the official columns, in this order"
+    expected = ", ".join(wanted)
     missing = [name for name in wanted if name not in present]
     surplus = [name for place, name in enumerate(present) if name not in wanted or name in present[:place]]
     findings = []
     if missing:
-        what = "columns are missing" if len(missing) > 1 else "a column is missing"
-        findings.append(Finding("codes.missing-column", what, where, "no " + ", ".join(missing), expected, remedy))
+        findings.append(
+            Finding.of(
+                "codes.missing-column",
+                where=where,
+                several=len(missing) > 1,
+                missing=", ".join(missing),
+                expected=expected,
+            )
+        )
     if surplus:
-        what = "columns are unexpected" if len(surplus) > 1 else "a column is unexpected"
         listed = ", ".join(quoted(name) for name in surplus[:SHOWN])
-        found = listed if len(surplus) <= SHOWN else f"{listed} and so on, {len(surplus):,} in all"
-        findings.append(Finding("codes.unexpected-column", what, where, found, expected, remedy))
+        findings.append(
+            Finding.of(
+                "codes.unexpected-column",
+                where=where,
+                several=len(surplus) > 1,
+                listed=listed,
+                surplus=len(surplus),
+                less=len(surplus) <= SHOWN,
+                expected=expected,
+            )
+        )
     if not findings and tuple(present) != wanted:
-        what = "the columns are not in the official order"
-        findings.append(Finding("codes.column-order", what, where, ", ".join(present), expected, remedy))
+        findings.append(Finding.of("codes.column-order", where=where, found=", ".join(present), expected=expected))
     return findings
 
 
@@ -333,7 +333,7 @@ def check_content(sheet: Sheet, what: str) -> list[Finding]:
     if sheet.rows or not sheet.complete:
         return []
     where = Place(file=sheet.file)
-    return [Finding("codes.no-rows", "the file has no rows", where, "a header alone", what, "put in the rows")]
+    return [Finding.of("codes.no-rows", where=where, what=what)]
 
 
 def check_iterations(sheets: Iterable[Sheet]) -> list[Finding]:
@@ -344,13 +344,10 @@ def check_iterations(sheets: Iterable[Sheet]) -> list[Finding]:
     ):
         return []
     return [
-        Finding(
+        Finding.of(
             "codes.no-iterations",
-            "there is no iteration to tabulate",
-            Place(file=files[0].file, column=LEVEL),
-            f"no iteration of level 1 or 2 in {' or '.join(sheet.file for sheet in files)}",
-            "at least one regional or detailed iteration",
-            "put in the iterations; major races (level 0) are never tabulated",
+            where=Place(file=files[0].file, column=LEVEL),
+            files=" or ".join(sheet.file for sheet in files),
         )
     ]
 

@@ -83,10 +83,10 @@ class CodeLists:
         code_number = {code: number for number, code in enumerate(codes)}
         table = np.full((len(KINDS), len(LEVELS), 2, len(codes)), NONE, dtype=np.int64)
         if len(number_of) != len(ordered):
-            raise _invalid("two iterations have the same code")
+            raise ParameterError("codes.invalid/two-iterations-same")
         for iteration_code, code in pairs:
             if iteration_code not in number_of or code not in code_number:
-                raise _invalid("a pair names an iteration or a code that is not listed")
+                raise ParameterError("codes.invalid/pair")
             number, at = number_of[iteration_code], code_number[code]
             iteration = ordered[number]
             for region, large in enumerate((True, False)):
@@ -94,7 +94,7 @@ class CodeLists:
                     continue
                 slot = (KINDS.index(iteration.kind), LEVELS.index(iteration.level), region, at)
                 if table[slot] not in (NONE, number):
-                    raise _invalid("a code counts in two iterations of the same kind and level in the same regions")
+                    raise ParameterError("codes.invalid/counts")
                 table[slot] = number
         table.setflags(write=False)
         return cls(codes, MappingProxyType(dict(names)), ordered, table, _fingerprint(codes, ordered, table))
@@ -141,10 +141,6 @@ class CodeLists:
         """Whether some region tabulates both iterations."""
         first, second = self.iterations[one], self.iterations[other]
         return any(first.tabulated(large=large) and second.tabulated(large=large) for large in (True, False))
-
-
-def _invalid(what: str) -> ParameterError:
-    return ParameterError("codes.invalid", what, remedy="check the lists with read_code_lists first")
 
 
 def _pairs(table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -265,13 +261,7 @@ def iterations_of(lists: CodeLists, patterns: pa.Table, max_race_codes: int) -> 
 def check_race_codes(max_race_codes: int) -> None:
     """Refuse a number of race codes that is not 1 to 8."""
     if not 1 <= max_race_codes <= MOST_RACE_CODES:
-        raise ParameterError(
-            "codes.max-race-codes",
-            "the number of race codes to look at is out of range",
-            found=str(max_race_codes),
-            expected=f"1 to {MOST_RACE_CODES}",
-            remedy="correct max_race_codes",
-        )
+        raise ParameterError("codes.max-race-codes", found=str(max_race_codes), most_race_codes=MOST_RACE_CODES)
 
 
 def _part(lists: CodeLists, kind: IterationKind, level: int, coarse_only: bool) -> _Array:
@@ -313,14 +303,7 @@ def _numbers(lists: CodeLists, patterns: pa.Table, name: str) -> _Array:
     column = column.cast(pa.string())
     index = pc.index_in(column, value_set=pa.array([*lists.codes, NO_CODE], type=pa.string()))
     if index.null_count:
-        raise InputError(
-            "codes.unknown-code",
-            "records have a code that is not in the list of codes",
-            Place(column=name),
-            CONFIDENTIAL,
-            f"a code of the list, or {NO_CODE}",
-            "correct the records, or add the code to the list",
-        )
+        raise InputError("codes.unknown-code", where=Place(column=name), found=CONFIDENTIAL, no_code=NO_CODE)
     numbers: _Array = index.to_numpy().astype(np.int64)
     numbers[numbers == len(lists.codes)] = -1
     return numbers

@@ -58,7 +58,7 @@ class OfficialFolder:
 def find_folder(parameters: Path, data: Path) -> OfficialFolder:
     """The files in both folders, each as text or as Parquet. Raises an :class:`InputError` with all that is missing."""
     findings = [
-        _missing(folder, "there is no such folder", "a folder", "nothing of this name")
+        Finding.of("official-folder/nothing", where=Place(file=str(folder)))
         for folder in (parameters, data)
         if not folder.is_dir()
     ]
@@ -66,7 +66,7 @@ def find_folder(parameters: Path, data: Path) -> OfficialFolder:
         raise InputError(findings)
     config = parameters / CONFIG
     if not config.is_file():
-        findings.append(_missing(config, "the configuration is missing", CONFIG, "no such file"))
+        findings.append(Finding.of("official-folder/configuration", where=Place(file=str(config)), expected=CONFIG))
     files = {}
     for folder, names in ((parameters, PARAMETERS), (data, DATA)):
         for key, stem in names.items():
@@ -75,17 +75,14 @@ def find_folder(parameters: Path, data: Path) -> OfficialFolder:
                 files[key] = there[0]
             elif there:
                 found = " and ".join(path.name for path in there)
-                findings.append(_missing(folder / stem, "a file is there twice", "one of the two", found))
+                findings.append(Finding.of("official-folder/file", where=Place(file=str(folder / stem)), found=found))
             else:
-                expected = f"{stem}.txt or {stem}.parquet"
-                findings.append(_missing(folder / f"{stem}.txt", "a file is missing", expected, "no such file"))
+                findings.append(
+                    Finding.of("official-folder/file-missing", where=Place(file=str(folder / f"{stem}.txt")), stem=stem)
+                )
     if findings:
         raise InputError(findings)
     return OfficialFolder(config, files)
-
-
-def _missing(path: Path, what: str, expected: str, found: str) -> Finding:
-    return Finding("official-folder", what, Place(file=str(path)), found, expected, "correct the path, or add the file")
 
 
 # The configuration: its keys and the rules for their values.
@@ -122,29 +119,24 @@ DEFINITIONS = {"zcdp": Definition.ZCDP, "puredp": Definition.PURE}
 # The rules for single values. What breaks one is told with the code of the rule.
 
 
-def _wrong(code: str, what: str, expected: str, remedy: str = "") -> ParameterError:
-    return ParameterError(code, what, expected=expected, remedy=remedy or "correct the value in the configuration")
-
-
 def _number(value: Any, key: str) -> Decimal:
     """A finite or infinite number of reasonable length."""
     number = Decimal("NaN") if isinstance(value, bool) or not isinstance(value, int | Decimal) else Decimal(value)
     if number.is_nan():
-        raise _wrong("config-number", f"{key} is not a number", "a number")
+        raise ParameterError("config-number/correct-value-configuration", key=key)
     if number.is_finite() and (abs(number.adjusted()) > MOST_DIGITS or len(number.as_tuple().digits) > MOST_DIGITS):
-        raise _wrong("config-number", f"{key} is far too large or too small", "a number in the usual range")
+        raise ParameterError("config-number/large", key=key)
     return number
 
 
 def _budget(value: Any, info: ValidationInfo) -> Fraction:
     number = _number(value, str(info.field_name))
     if number < 0:
-        raise _wrong("config-budget", "a budget is negative", "0 or more; 0: not tabulated")
+        raise ParameterError("config-budget/negative")
     if number.is_infinite():
         return INFINITE
     if number > LARGEST_NUMBER:
-        expected = f"at most {LARGEST_NUMBER:,}, or Infinity"
-        raise _wrong("config-budget", "a budget this large protects nobody", expected)
+        raise ParameterError("config-budget/large", largest_number=LARGEST_NUMBER)
     return Fraction(number)
 
 
@@ -152,30 +144,29 @@ def _probability(value: Any, info: ValidationInfo) -> Fraction:
     key = str(info.field_name)
     number, zero = _number(value, key), key == "zero_suppression_chance"
     if not number.is_finite() or number >= 1 or number < 0 or (number == 0 and not zero):
-        expected = "0 or more, and less than 1" if zero else "more than 0 and less than 1"
-        raise _wrong("config-probability", f"{key} is out of range", expected)
+        raise ParameterError("config-probability", key=key, zero=zero)
     return Fraction(number)
 
 
 def _level(key: Any) -> Any:
     if key not in LEVELS:
         close = difflib.get_close_matches(str(key), LEVELS, 1)
-        remedy = f'did you mean "{close[0]}"?' if close else "remove it"
-        what, expected = "there is no such population group level", "a key such as (STATE, 2)"
-        raise _wrong("config-thresholds", what, expected, remedy)
+        raise ParameterError(
+            "config-thresholds/population-group-level",
+            close=close[0] if close else None,
+            value=f'did you mean "{close[0]}"?' if close else "remove it",
+        )
     return key
 
 
 def _thresholds(value: Any) -> tuple[int, ...]:
-    expected = "exactly three numbers, none less than the one before"
     if not isinstance(value, list):
-        raise _wrong("config-thresholds", "the thresholds are no list", expected)
+        raise ParameterError("config-thresholds/list")
     if len(value) != 3:
-        remedy = "give three: with a fourth, the largest groups would lose all their tables"
-        raise _wrong("config-thresholds", f"there are {len(value)} thresholds", expected, remedy)
+        raise ParameterError("config-thresholds/exactly-three-numbers", value=len(value))
     numbers = tuple(_whole(_number(number, "a threshold")) for number in value)
     if list(numbers) != sorted(numbers):
-        raise _wrong("config-thresholds", "the thresholds are not in order", expected)
+        raise ParameterError("config-thresholds/order")
     return numbers
 
 
@@ -188,47 +179,44 @@ def _whole(number: Decimal) -> int:
 
 def _object(value: Any) -> Any:
     if not isinstance(value, dict):
-        raise _wrong("config-thresholds", "the thresholds are no object", "an object of lists")
+        raise ParameterError("config-thresholds/object")
     return value
 
 
 def _definition(value: Any) -> Definition:
     if not isinstance(value, str) or value not in DEFINITIONS:
-        raise _wrong("config-definition", "unknown privacy definition", "zcdp or puredp")
+        raise ParameterError("config-definition")
     return DEFINITIONS[value]
 
 
 def _switch(value: Any, info: ValidationInfo) -> bool:
     if not isinstance(value, bool):
-        raise _wrong("config-switch", f"{info.field_name} is neither true nor false", "true or false")
+        raise ParameterError("config-switch", field_name=info.field_name)
     return value
 
 
 def _race_codes(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_RACE_CODES:
-        expected = f"a whole number from 1 to {MOST_RACE_CODES}"
-        raise _wrong("config-race-codes", "max_race_codes is out of range", expected)
+        raise ParameterError("config-race-codes", most_race_codes=MOST_RACE_CODES)
     return value
 
 
 def _states(value: Any) -> list[str]:
-    expected = "a list of different two-digit codes of states, as text"
     if not isinstance(value, list) or not value:
-        raise _wrong("config-states", "the state filter is no list of states", expected)
+        raise ParameterError("config-states/list")
     for position, code in enumerate(value):
         if code == PUERTO_RICO:
-            what, remedy = "Puerto Rico is not a state of the US pass", "remove it: Puerto Rico has a pass, run_pr"
-            raise _wrong("config-states", what, expected, remedy)
+            raise ParameterError("config-states/puerto")
         if not isinstance(code, str) or code not in STATES:
-            raise _wrong("config-states", "a code of the filter is not that of a state", expected)
+            raise ParameterError("config-states/code")
         if code in value[:position]:
-            raise _wrong("config-states", "a state is named twice", expected)
+            raise ParameterError("config-states/state")
     return value
 
 
 def _reader(value: Any) -> str:
     if value not in ("csv", "cef"):
-        raise _wrong("config-reader", "unknown reader", "csv")
+        raise ParameterError("config-reader/unknown")
     return str(value)
 
 
@@ -278,16 +266,13 @@ class ConfigPart(Part):
     def problems(self) -> Iterator[Problem]:
         """What is wrong although each value by itself is right."""
         if not self.run_us and not self.run_pr:
-            found, remedy = "run_us and run_pr are false", "correct run_us or run_pr"
-            yield Problem(("run_us",), "config-no-pass", "neither pass is asked for", "one true", found, remedy)
+            yield Problem.of(("run_us",), "config-no-pass")
         missing = [name for name, (region, _) in LEVELS.items() if self.runs(region) and name not in self.thresholds_p]
         for name in missing:
-            what = "a population group level has no thresholds"
-            remedy = "add them; the level needs them also at budget 0"
-            yield Problem((THRESHOLDS, name), "config-thresholds", what, "three numbers", "no such key", remedy)
+            yield Problem.of((THRESHOLDS, name), "config-thresholds/key")
         if (self.run_us or self.run_pr) and not missing and not self.levels:
-            what, key = "no level of a pass that runs has a budget", BUDGETS["USA", 1]
-            yield Problem((key,), "config-no-budget", what, "one above zero", "0 everywhere", f"correct {key}")
+            key = BUDGETS["USA", 1]
+            yield Problem.of((key,), "config-no-budget", key=key)
 
 
 ConfigFile: type[ConfigPart] = create_model(
@@ -334,13 +319,10 @@ def read_config(path: Path) -> OfficialConfig:
 def _warnings(document: Document) -> Iterator[Finding]:
     """What is odd, but harmless."""
     for key in document.repeated:
-        what, remedy = "a key is there more than once", "leave it once; the last one counts"
         where = replace(document.place(), path=key)
-        yield Finding("config-key-twice", what, where, key, "each key once", remedy, severity="warning")
+        yield Finding.of("config-key-twice", where=where, found=key, severity="warning")
     if document.values.get("reader") == "cef":
-        what = "the reader cef reads the Census Edited File, which exists in the Census Bureau alone"
-        remedy = "none needed, if the data folder has person-records and GRF-C: these are read, as by the reader csv"
-        yield Finding("config-reader", what, document.place("reader"), "cef", "csv", remedy, severity="warning")
+        yield Finding.of("config-reader/cef", where=document.place("reader"), severity="warning")
 
 
 def filter_of(path: Path) -> tuple[tuple[str, ...], bool]:

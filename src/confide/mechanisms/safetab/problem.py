@@ -207,14 +207,7 @@ def _problem(
     levels = [group_level(level, settings, lists, regions) for level in settings.levels]
     present = tuple(level for level in levels if level is not None)
     if not present:
-        raise SpecError(
-            "no-groups",
-            "no level has both areas and iterations",
-            where=loaded.place("levels"),
-            found="levels without any population group",
-            expected="a level with areas in the geography and iterations in the code lists",
-            remedy="correct the levels, the geography or the code lists",
-        )
+        raise SpecError("no-groups/level", where=loaded.place("levels"))
     return SafeTabProblem(spec, settings, lists, regions, records, present, sets)
 
 

@@ -192,7 +192,7 @@ def read_published(
     copied, copies = _copies(facts["coterminous"], levels)
     iterations = {int(each.code): each for each in read_iterations(facts)}
     if unknown := set(np.unique(code_of(totals.key)).tolist()) - iterations.keys():
-        raise _unlike(TOTAL_TABLE, f"{len(unknown):,} groups are none of the plan's")
+        raise ReleaseError("release-tables/groups", where=Place(file=TOTAL_TABLE), unknown=len(unknown))
     noise = GroupNoise.of(planned, iterations, copies)
     wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
     group_areas = GroupAreas.of(totals.key[wanted], levels)
@@ -220,18 +220,13 @@ def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
         tables = released_tables(folder, manifest)
     except LookupError as error:
         name = str(error.args[0])
-        raise _unlike(name, "a table is not there, or has other columns than its layout") from None
+        raise ReleaseError("release-tables/columns", where=Place(file=name)) from None
     except (OSError, pa.ArrowException):
-        raise _unlike(TOTAL_TABLE, "a table is not there, or is damaged") from None
+        raise ReleaseError("release-tables/damaged", where=Place(file=TOTAL_TABLE)) from None
     for name, table in tables.items():
         if (table.key < 0).any() or (table.level < 0).any() or (np.diff(table.key) <= 0).any():
-            raise _unlike(name, "a table does not have each group once and in order")
+            raise ReleaseError("release-tables/group", where=Place(file=name))
     return list(tables.values())
-
-
-def _unlike(table: str, what: str) -> ReleaseError:
-    remedy = "run confide verify on the release, and get it again from its office"
-    return ReleaseError("release-tables", what, Place(file=table), None, "the layout of SafeTab-P", remedy)
 
 
 def _chosen(groups: Sequence[str], totals: TableForPeople) -> Truths:
@@ -242,12 +237,11 @@ def _chosen(groups: Sequence[str], totals: TableForPeople) -> Truths:
     there = {f"{code:0{CODE_DIGITS}d}" for code in np.unique(codes).tolist()}
     if unknown := [group for group in groups if group not in there]:
         raise ParameterError(
-            "no-group",
-            "the release has no such group",
+            "no-group/release",
             where=Place(path="--group"),
             found=", ".join(unknown[:5]),
-            expected=f"iteration codes of {TOTAL_TABLE}, such as " + ", ".join(sorted(there)[:5]),
-            remedy="choose others, or none for all groups",
+            total_table=TOTAL_TABLE,
+            there=", ".join(sorted(there)[:5]),
         )
     return np.isin(codes, [int(group) for group in groups])
 

@@ -207,10 +207,28 @@ def check_person_columns(engine: Engine, source: Source) -> list[Finding]:
     """
     kinds = engine.kinds(source)
     names = [source.theirs(name) for name in PERSON_COLUMNS]
-    findings = [_missing(source, name, len(kinds)) for name in names if name not in kinds]
+    findings = [
+        Finding.of(
+            "missing-column/none",
+            where=Place(file=source.file, column=name),
+            name=name,
+            present=len(kinds),
+            person_columns=", ".join(source.theirs(ours) for ours in PERSON_COLUMNS),
+        )
+        for name in names
+        if name not in kinds
+    ]
     extra = [position for position, name in enumerate(kinds, start=1) if name not in names]
     if extra:
-        findings.append(_unexpected(source, extra))
+        findings.append(
+            Finding.of(
+                "unexpected-column",
+                where=Place(file=source.file),
+                row_list=", ".join(f"{position:,}" for position in extra[:ROWS_NAMED]),
+                positions=len(extra),
+                person_columns=len(PERSON_COLUMNS),
+            )
+        )
     if not findings and source.format == "csv" and list(kinds) != names:
         findings.append(_out_of_order(source, list(kinds), names))
     for ours, name in zip(PERSON_COLUMNS, names, strict=True):
@@ -268,12 +286,23 @@ def _check_rows(
     for position, rule in enumerate(asked(marks)):
         if counts[f"rule_{position}"]:
             rows = engine.first_rows(source, rule.broken, ROWS_NAMED, **tables)
-            findings.append(_bad_rows(source, rule, rows, counts[f"rule_{position}"]))
+            findings.append(
+                Finding.of(
+                    "bad-record/first-rows",
+                    where=Place(file=source.file, row=rows[0] if rows else None, column=source.theirs(rule.column)),
+                    found=CONFIDENTIAL,
+                    what=rule.what,
+                    number=counts[f"rule_{position}"],
+                    one=counts[f"rule_{position}"] == 1,
+                    row_list=", ".join(f"{row:,}" for row in rows),
+                    expected=rule.expected,
+                    remedy=rule.remedy,
+                )
+            )
     if settings.states and not counts["us"]:
-        listed = f"records in at least one of the {len(settings.states)} states of the filter"
-        findings.append(_no_records(source, "the US pass", listed))
+        findings.append(Finding.of("no-records/us", where=Place(file=source.file), states=len(settings.states)))
     if settings.puerto_rico and not counts["pr"]:
-        findings.append(_no_records(source, "the Puerto Rico pass", f"records in state {PUERTO_RICO}"))
+        findings.append(Finding.of("no-records/puerto", where=Place(file=source.file), puerto_rico=PUERTO_RICO))
     return findings
 
 
@@ -281,71 +310,19 @@ def _fits(name: str, kind: str) -> bool:
     return kind == "text" or (name == "QAGE" and kind == "integer")
 
 
-def _bad_rows(source: Source, rule: RecordRule, rows: Sequence[int], number: int) -> Finding:
-    row_list = ", ".join(f"{row:,}" for row in rows)
-    records = "1 record" if number == 1 else f"{number:,} records"
-    return Finding(
-        code="bad-record",
-        what=f"{rule.what} ({records}; the first such rows: {row_list})",
-        where=Place(file=source.file, row=rows[0] if rows else None, column=source.theirs(rule.column)),
-        found=CONFIDENTIAL,
-        expected=rule.expected,
-        remedy=rule.remedy,
-    )
-
-
-def _no_records(source: Source, name: str, expected: str) -> Finding:
-    return Finding(
-        code="no-records",
-        what=f"the file has no record for {name}",
-        where=Place(file=source.file),
-        found="no such row",
-        expected=expected,
-        remedy="give the file with these records, or do not run the pass",
-    )
-
-
-def _missing(source: Source, name: str, present: int) -> Finding:
-    return Finding(
-        code="missing-column",
-        what=f"the file has no column {name!r}",
-        where=Place(file=source.file, column=name),
-        found=f"{present:,} columns, none of them of this name",
-        expected="the columns " + ", ".join(source.theirs(ours) for ours in PERSON_COLUMNS),
-        remedy="write the file with the columns of the layout, named in its first line",
-    )
-
-
-def _unexpected(source: Source, positions: Sequence[int]) -> Finding:
-    row_list = ", ".join(f"{position:,}" for position in positions[:ROWS_NAMED])
-    return Finding(
-        code="unexpected-column",
-        what=f"the file has columns that the layout has not (the first of them at position {row_list})",
-        where=Place(file=source.file),
-        found=f"{len(positions):,} such columns; their names are not shown, in case they are a record",
-        expected=f"the {len(PERSON_COLUMNS)} columns of the layout and no other",
-        remedy="leave the other columns out",
-    )
-
-
 def _out_of_order(source: Source, columns: Sequence[str], names: Sequence[str]) -> Finding:
     position = next(at for at, (one, other) in enumerate(zip(columns, names, strict=True)) if one != other)
-    return Finding(
-        code=_ORDER,
-        what="the columns stand in another order than in the layout",
+    return Finding.of(
+        "column-order",
         where=Place(file=source.file, column=columns[position]),
-        found=f"{columns[position]} at position {position + 1}",
-        expected=f"{names[position]} there",
-        remedy="write the columns in this order: " + ", ".join(names),
+        column=columns[position],
+        position=position + 1,
+        name=names[position],
+        names=", ".join(names),
     )
 
 
 def _wrong_type(source: Source, name: str, kind: str) -> Finding:
-    return Finding(
-        code="column-type",
-        what="the column's type cannot hold the codes of the layout",
-        where=Place(file=source.file, column=name),
-        found=f"a column of kind {kind!r}",
-        expected="text, or whole numbers" if name == source.theirs("QAGE") else "text",
-        remedy="write the column as text, codes with their leading zeros",
+    return Finding.of(
+        "column-type/hold", where=Place(file=source.file, column=name), kind=kind, same=name == source.theirs("QAGE")
     )

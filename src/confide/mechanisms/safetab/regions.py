@@ -127,7 +127,19 @@ def read_regions(engine: Engine, source: Source, states: Sequence[str], puerto_r
     areas, numbers = _areas(table, codes, bool(states), puerto_rico)
     blocks = pa.table({"code": codes, **{area_column(name): pa.array(column) for name, column in numbers.items()}})
     absent = [state for state in wanted if state not in present]
-    warnings = (_no_block(source, absent),) if absent else ()
+    warnings = (
+        (
+            Finding.of(
+                "no-blocks/filter",
+                where=Place(file=source.file, column=source.theirs("TABBLKST")),
+                severity="warning",
+                states=_so_many(len(absent), "state", "states"),
+                named=", ".join(absent),
+            ),
+        )
+        if absent
+        else ()
+    )
     return Regions(areas, blocks, _fingerprint(table, codes), warnings)
 
 
@@ -196,14 +208,15 @@ def _columns(engine: Engine, source: Source) -> list[Finding]:
             continue
         missing = theirs not in kinds
         findings.append(
-            Finding(
-                code="missing-column" if missing else "column-type",
-                what=f"the file has no column {theirs!r}" if missing else "the column's type cannot hold codes",
+            Finding.of(
+                "missing-column/text" if missing else "column-type/digits",
                 where=Place(file=source.file, column=theirs),
-                found=f"{len(kinds):,} columns of other names" if missing else f"a column of kind {kinds[theirs]!r}",
-                expected=f"a column of text with {digits} digits",
-                remedy="give the geographic reference file with the columns "
-                + ", ".join(source.theirs(name) for name in DIGITS),
+                theirs=theirs,
+                missing=missing,
+                kinds=len(kinds),
+                kind=None if missing else kinds[theirs],
+                digits=digits,
+                digits_remedy=", ".join(source.theirs(name) for name in DIGITS),
             )
         )
     return findings
@@ -228,13 +241,12 @@ def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.ND
         for index, value in zip(bad.tolist(), values, strict=False)
     ]
     return [
-        Finding(
-            code="bad-geography",
-            what=f"{_so_many(len(bad), 'value is not a code', 'values are not codes')}",
+        Finding.of(
+            "bad-geography",
             where=Place(file=source.file, row=int(rows[bad[0]]) + 1, column=source.theirs(name)),
             found="; ".join(examples) + (", ..." if len(bad) > SHOWN else ""),
-            expected=f"{DIGITS[name]} digits in every row",
-            remedy="correct the values; codes are text, with their leading zeros",
+            bad=_so_many(len(bad), "value is not a code", "values are not codes"),
+            digit=DIGITS[name],
         )
     ]
 
@@ -247,13 +259,12 @@ def _duplicates(source: Source, codes: pa.Array, rows: npt.NDArray[np.int64]) ->
     first = int(again[np.argmin(rows[again])])
     examples = [f"rows {rows[i - 1] + 1:,} and {rows[i] + 1:,}: {codes[i].as_py()}" for i in again[:SHOWN].tolist()]
     return [
-        Finding(
-            code="duplicate-block",
-            what=f"{_so_many(len(again), 'row repeats', 'rows repeat')} a block of another row",
+        Finding.of(
+            "duplicate-block/another",
             where=Place(file=source.file, row=int(rows[first]) + 1),
             found="; ".join(examples) + (", ..." if len(again) > SHOWN else ""),
-            expected="one row for each block: " + ", ".join(source.theirs(name) for name in BLOCK_COLUMNS),
-            remedy="take out the rows that are too many",
+            again=_so_many(len(again), "row repeats", "rows repeat"),
+            block_columns=", ".join(source.theirs(name) for name in BLOCK_COLUMNS),
         )
     ]
 
@@ -265,29 +276,14 @@ def _empty_passes(source: Source, present: set[str], states: Sequence[str], puer
     if puerto_rico and PUERTO_RICO not in present:
         lacking.append(("the Puerto Rico pass", f"a row with state {PUERTO_RICO}"))
     return [
-        Finding(
-            code="no-blocks",
-            what=f"the file has no block for {name}",
+        Finding.of(
+            "no-blocks/file-block",
             where=Place(file=source.file, column=source.theirs("TABBLKST")),
-            found="no such row",
+            name=name,
             expected=expected,
-            remedy="give the file with these blocks, or do not run the pass",
         )
         for name, expected in lacking
     ]
-
-
-def _no_block(source: Source, states: Sequence[str]) -> Finding:
-    named = ", ".join(states)
-    return Finding(
-        code="no-blocks",
-        what=f"the file has no block of {_so_many(len(states), 'state', 'states')} of the filter: {named}",
-        where=Place(file=source.file, column=source.theirs("TABBLKST")),
-        found="no row",
-        expected="rows with each state of the filter",
-        remedy="leave these states out of the filter, or add their blocks; otherwise nothing is published for them",
-        severity="warning",
-    )
 
 
 def _so_many(number: int, one: str, many: str) -> str:
@@ -335,20 +331,46 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
         member = _Member(line, region_type, numbers[region_type][region_id])
         before = seen.setdefault((region_type, member.area), line)
         if before != line:
-            what = f"an area is given twice, here and in line {before:,}"
-            findings.append(_finding(path, line, "REGION_ID", what, f"{region_type} {region_id}", "each area once"))
+            findings.append(
+                Finding.of(
+                    "coterminous/here",
+                    where=Place(file=path.name, line=line, column="REGION_ID"),
+                    before=before,
+                    region_type=region_type,
+                    region_id=region_id,
+                    kind=SET_FILE[1],
+                )
+            )
         others = sets.setdefault(name, [])
         if before == line and any(other.region_type == region_type for other in others):
-            what = f"the set {name!r} has two areas of one type"
-            findings.append(_finding(path, line, "REGION_TYPE", what, region_type, "at most one area of each type"))
+            findings.append(
+                Finding.of(
+                    "coterminous/two",
+                    where=Place(file=path.name, line=line, column="REGION_TYPE"),
+                    found=region_type,
+                    name=name,
+                    kind=SET_FILE[1],
+                )
+            )
         if any((other.region_type in PR_REGIONS) != (region_type in PR_REGIONS) for other in others):
-            what = f"the set {name!r} has areas of both passes"
-            expected = "areas of Puerto Rico alone, or none of them"
-            findings.append(_finding(path, line, "REGION_TYPE", what, region_type, expected))
+            findings.append(
+                Finding.of(
+                    "coterminous/passes",
+                    where=Place(file=path.name, line=line, column="REGION_TYPE"),
+                    found=region_type,
+                    name=name,
+                    kind=SET_FILE[1],
+                )
+            )
         others.append(member)
     if not findings:
         findings = [
-            _finding(path, members[0].line, "SET", f"the set {name!r} has one area", "1 area", "at least two areas")
+            Finding.of(
+                "coterminous/set-area",
+                where=Place(file=path.name, line=members[0].line, column="SET"),
+                name=name,
+                kind=SET_FILE[1],
+            )
             for name, members in sets.items()
             if len(members) == 1
         ]
@@ -369,13 +391,28 @@ def area_names_from_file(path: Path, regions: Regions) -> dict[str, tuple[Sequen
     seen: dict[tuple[str, str], int] = {}
     for line, (region_type, region_id, name) in _lines(path, findings, NAME_COLUMNS):
         if region_type not in REGION_TYPES:
-            what = "this is no region type"
             wanted = ", ".join(REGION_TYPES)
-            findings.append(_finding(path, line, "REGION_TYPE", what, repr(region_type[:40]), wanted, NAME_FILE))
+            findings.append(
+                Finding.of(
+                    "area-names/region",
+                    where=Place(file=path.name, line=line, column="REGION_TYPE"),
+                    found=repr(region_type[:40]),
+                    expected=wanted,
+                    kind=NAME_FILE[1],
+                )
+            )
         before = seen.setdefault((region_type, region_id), line)
         if before != line:
-            what, found = f"an area is given twice, here and in line {before:,}", f"{region_type} {region_id}"
-            findings.append(_finding(path, line, "REGION_ID", what, found, "each area once", NAME_FILE))
+            findings.append(
+                Finding.of(
+                    "area-names/here",
+                    where=Place(file=path.name, line=line, column="REGION_ID"),
+                    before=before,
+                    region_type=region_type,
+                    region_id=region_id,
+                    kind=NAME_FILE[1],
+                )
+            )
         names[region_type, region_id] = name.strip()
     if findings:
         raise InputError(findings)
@@ -417,11 +454,21 @@ def _unknown(
     path: Path, line: int, region_type: str, region_id: str, numbers: dict[str, dict[str, int]]
 ) -> Finding | None:
     if region_type not in numbers:
-        what = "this is no region type of a pass that runs, or the nation, which has no equal"
-        return _finding(path, line, "REGION_TYPE", what, repr(region_type[:40]), ", ".join(numbers))
+        return Finding.of(
+            "coterminous/region",
+            where=Place(file=path.name, line=line, column="REGION_TYPE"),
+            found=repr(region_type[:40]),
+            expected=", ".join(numbers),
+            kind=SET_FILE[1],
+        )
     if region_id not in numbers[region_type]:
-        what = f"there is no such {region_type} in the geographic file and the state filter"
-        return _finding(path, line, "REGION_ID", what, repr(region_id[:40]), f"an identifier of a {region_type}")
+        return Finding.of(
+            "coterminous/geographic",
+            where=Place(file=path.name, line=line, column="REGION_ID"),
+            found=repr(region_id[:40]),
+            region_type=region_type,
+            kind=SET_FILE[1],
+        )
     return None
 
 

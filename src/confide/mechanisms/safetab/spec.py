@@ -153,50 +153,40 @@ class SafeTabSpec(Spec):
     def problems(self) -> list[Problem]:
         problems = super().problems()
         if self.geography.model_fields_set:
-            what = (
-                "a SafeTab spec has no [geography]: its areas follow from the columns of the geographic reference file"
-            )
-            problems.append(Problem(("geography",), "geography", what, "no such part", remedy="remove it"))
+            problems.append(Problem.of(("geography",), "geography/safetab"))
         if self.privacy.neighbours != "add-remove":
-            what = "the budgets of SafeTab's levels are stated for a record that is added or removed"
-            remedy = 'write neighbours = "add-remove"; a ledger kept for changed records is charged twice as much'
             path: KeyPath = ("privacy", "neighbours")
-            problems.append(Problem(path, "neighbours", what, '"add-remove"', repr(self.privacy.neighbours), remedy))
+            problems.append(Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
         problems += self._passes() + self._levels() + self._output()
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
-                what = f"{name} must be less than one"
-                problems.append(Problem(("safetab", name), "probability", what, 'a number such as "0.1"', str(number)))
+                problems.append(Problem.of(("safetab", name), "probability/number", found=str(number), name=name))
         if not problems and self.privacy.budget != self.settings.total:
-            what = "the budget of the release is not what its levels add up to"
-            remedy = f'write budget = "{self.settings.total}", or change the budgets of the levels'
-            expected = f"{self.settings.total}: the larger of the sums of the two passes, as no person is in both"
             problems.append(
-                Problem(("privacy", "budget"), "budget-sum", what, expected, str(self.privacy.budget), remedy)
+                Problem.of(
+                    ("privacy", "budget"), "budget-sum", found=str(self.privacy.budget), total=self.settings.total
+                )
             )
         return problems
 
     def _output(self) -> list[Problem]:
         problems, output = [], self.output
         if not set(output.formats) & {"parquet", "csv"}:
-            what, expected = "the tables themselves would be missing", "parquet or csv among the formats"
-            problems.append(Problem(("output", "formats"), "no-tables", what, expected, ", ".join(output.formats)))
+            problems.append(Problem.of(("output", "formats"), "no-tables/themselves", found=", ".join(output.formats)))
         return problems
 
     def _passes(self) -> list[Problem]:
         problems = []
         part = self.safetab
         if not part.states and not part.puerto_rico:
-            what, expected = "neither pass is asked for", "states, or puerto_rico = true, or both"
-            problems.append(Problem(("safetab",), "no-pass", what, expected, "no states and no Puerto Rico"))
+            problems.append(Problem.of(("safetab",), "no-pass/asked"))
         for position, code in enumerate(part.states):
             where: KeyPath = ("safetab", "states", position)
             if code not in STATES:
-                what = "this is not the FIPS code of a state or of the District of Columbia"
-                problems.append(Problem(where, "state-code", what, "two digits from 01 to 56, as text", repr(code)))
+                problems.append(Problem.of(where, "state-code", found=repr(code)))
             elif code in part.states[:position]:
-                problems.append(Problem(where, "state-twice", "the state is named twice", "each once", repr(code)))
+                problems.append(Problem.of(where, "state-twice", found=repr(code)))
         return problems
 
     def _levels(self) -> list[Problem]:
@@ -207,20 +197,23 @@ class SafeTabSpec(Spec):
             key = (level.region, level.iterations)
             where: KeyPath = ("levels", position)
             if times[key] > 1 and key in seen:
-                what = f"the level {level.region}, {level.iterations} is given twice"
-                problems.append(Problem((*where, "region"), "duplicate-level", what, "each level once", repr(key)))
+                problems.append(
+                    Problem.of(
+                        (*where, "region"),
+                        "duplicate-level/correct-spec",
+                        found=repr(key),
+                        region=level.region,
+                        iterations=level.iterations,
+                    )
+                )
             seen.add(key)
             if sorted(level.thresholds) != level.thresholds:
-                what, text = "the thresholds are not in order", ", ".join(map(str, level.thresholds))
-                problems.append(
-                    Problem((*where, "thresholds"), "threshold-order", what, "no number less than before", text)
-                )
+                text = ", ".join(map(str, level.thresholds))
+                problems.append(Problem.of((*where, "thresholds"), "threshold-order", found=text))
             if level.region in PR_REGIONS and not self.safetab.puerto_rico:
-                what = "the level is of Puerto Rico, and there is no pass for it"
-                problems.append(Problem((*where, "region"), "no-pass", what, "puerto_rico = true", repr(level.region)))
+                problems.append(Problem.of((*where, "region"), "no-pass/puerto", found=repr(level.region)))
             if level.region not in PR_REGIONS and not self.safetab.states:
-                what = "the level is of the United States, and there is no pass for them"
-                problems.append(Problem((*where, "region"), "no-pass", what, "states in [safetab]", repr(level.region)))
+                problems.append(Problem.of((*where, "region"), "no-pass/united", found=repr(level.region)))
         return problems
 
 

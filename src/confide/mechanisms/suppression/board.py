@@ -18,6 +18,7 @@ from functools import cached_property
 from math import exp, prod
 from typing import Any, ClassVar, Self
 
+from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import SuppressionSpec
@@ -31,7 +32,6 @@ from confide.releases.boards import (
     Moving,
     StatedClaim,
     TunedValues,
-    out_of_range,
     typed_number,
     typed_option,
     typed_whole,
@@ -225,13 +225,15 @@ class SuppressionBoard(Board):
     def _check(self, values: Mapping[str, str]) -> None:
         """What the spec would refuse, said beforehand."""
         if not values[THRESHOLD] and not values.get(P) and not values.get(DOMINANCE_K):
-            raise out_of_range(THRESHOLD, "no rule at all", "a threshold, p or (n, k)")
+            raise ParameterError("entry-range/rule", where=Place(path=THRESHOLD))
         if values[ZEROS] == "primary" and not values[THRESHOLD]:
-            raise out_of_range(ZEROS, "primary", "a threshold beside it")
+            raise ParameterError("entry-range/primary", where=Place(path=ZEROS))
         if values.get(Q) and (not values[P] or exact(values[P], P) >= exact(values[Q], Q)):
-            raise out_of_range(Q, values[Q], "a q above p")
+            raise ParameterError("entry-range/above", where=Place(path=Q), found=values[Q][:40])
         if bool(values.get(DOMINANCE_N)) != bool(values.get(DOMINANCE_K)):
-            raise out_of_range(DOMINANCE_N, values.get(DOMINANCE_N, ""), "both n and k, or neither")
+            raise ParameterError(
+                "entry-range/type", where=Place(path=DOMINANCE_N), found=values.get(DOMINANCE_N, "")[:40]
+            )
 
     def moved(self, name: str, text: str, moving: Moving) -> Self:  # noqa: ARG002 - nothing is shared
         kind, _, row = name.partition(":")
@@ -241,8 +243,9 @@ class SuppressionBoard(Board):
         share = typed_number(text, name, 0, 100) / 100
         fitting = [n for n in range(1, LARGEST_THRESHOLD + 1) if self._hidden(table, n) <= float(share)]
         if not fitting:
-            least = f"{100 * self._hidden(table, 1):.2f}"
-            raise out_of_range(name, text, f"at least {least}, which a threshold of 1 hides")
+            raise ParameterError(
+                "entry-range/hides", where=Place(path=name), found=text[:40], table=100 * self._hidden(table, 1)
+            )
         return self.chosen({THRESHOLD: str(fitting[-1])})
 
     def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file

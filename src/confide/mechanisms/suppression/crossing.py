@@ -45,7 +45,7 @@ def of_attribute(recodes: Sequence[Recode], tables: Sequence[Sequence[str]] = ()
     name = ordered[0].attribute.name
     for recode in ordered:
         if (recode.assignment < 0).any():
-            raise _wrong("incomplete-recode", f"the recode {recode.name!r} leaves levels out", recode.name)
+            raise SpecError("incomplete-recode/labels", found=recode.name, recode=recode.name)
     groupings: list[Grouping] = [(r.name, r.labels, r.assignment) for r in ordered]
     bottoms = _bottoms(groupings, tables)
     known = [each[0] for each in groupings]
@@ -131,7 +131,7 @@ def _variable(name: str, groupings: Sequence[Grouping], *, prefixed: bool, areas
         trees.append(VariableGrouping(grouping, tuple(labels), of_group))
     if len(set(codes)) < len(codes):
         twice = next(code for code, times in Counter(codes).items() if times > 1)
-        raise _wrong("repeated-label", f"two groups of {name!r} have the label {twice!r}", twice)
+        raise SpecError("repeated-label/two", found=twice, name=name, twice=twice)
     chains = _chains([group for _, _, group in groupings])
     if len(chains) > 1:  # a group of one recode can lie in a group of another: what has more members comes first
         order_of_codes = sorted(members, key=lambda who: -len(who))
@@ -234,8 +234,3 @@ def _nests(coarse: Integers, fine: Integers) -> bool:
     of_fine = np.empty(int(fine.max()) + 1, np.int64)
     of_fine[fine] = coarse
     return bool((of_fine[fine] == coarse).all())
-
-
-def _wrong(code: str, what: str, found: str) -> SpecError:
-    expected = "recodes that put every level into a group, and have labels of their own"
-    return SpecError(code, what, found=found, expected=expected, remedy="change the schema file or the tables")

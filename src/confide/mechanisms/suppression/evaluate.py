@@ -416,8 +416,7 @@ Row = Mapping[str, Any]
 
 def evaluate_suppression(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: nothing is drawn."""
-    what = "runs of one question on the same records are the same release"
-    run = only_run(asked, Finding("same-pattern", what, remedy="give one run"))
+    run = only_run(asked, Finding.of("same-pattern"))
     hidden = hidden_by_area(asked.question, run.workspace.release)
     maps = area_maps(hidden, asked.geometry)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress, asked.geometry)

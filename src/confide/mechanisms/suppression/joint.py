@@ -215,12 +215,7 @@ def people_behind(linked: LinkedTables, value: Integers) -> Integers | None:
         cost, low, high = np.zeros(len(cells)), np.zeros(len(cells)), np.full(len(cells), np.inf)
         solved = minimise(cost, part, side, low, high)
         if solved is None:
-            raise ParameterError(
-                "tables-disagree",
-                "no table of people has these tables as its margins: they do not count the same people",
-                expected="tables of the same records",
-                remedy="count all tables from the same records, or give variables that differ different names",
-            )
+            raise ParameterError("tables-disagree/people")
         if not is_whole(solved.values):
             solved = minimise(cost, part, side, low, high, integer=True, nodes=NODES)
         if solved is None or not is_whole(solved.values):

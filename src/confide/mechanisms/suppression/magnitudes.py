@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
-from confide.errors import CONFIDENTIAL, Finding, Place
+from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import ROWS_NAMED, bad_record, count_rows
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import MOST_DIGITS, SuppressionData, digits_of, published_figures
-from confide.releases.abilities import MadeUpRecords, not_rehearsed
+from confide.releases.abilities import MadeUpRecords
 
 VALUE, WEIGHT, CONTRIBUTOR = "record value", "record weight", "record contributor"
 
@@ -88,9 +88,7 @@ def check_magnitudes(engine: Engine, source: Source, data: SuppressionData) -> l
         if not of_weight:
             weight = _digits_expression(engine, source, data.weight, data.weight_unit)
             rows = engine.first_rows(source, f"({weight}) <= 0", ROWS_NAMED)
-            remedy = "correct the records, or leave those out that stand for nobody"
-            wrong = "a weight is not positive"
-            of_weight = [bad_record(source, data.weight, wrong, "more than zero", rows, remedy=remedy)] if rows else []
+            of_weight = [bad_record("bad-record/weight", source, data.weight, rows)] if rows else []
         findings += of_weight
     if data.contributor is not None:
         findings += _check_contributor(engine, source, data.contributor)
@@ -116,7 +114,7 @@ def _check_number(engine: Engine, source: Source, name: str, unit: Fraction, key
         remedy = f'declare [data] {word} = "{enough}", or round the {key}s to multiples of {unit}'
     what = f"a {key} is no number, or no multiple of the unit"
     expected = f"multiples of {unit}, of at most 18 digits in all"
-    return [bad_record(source, name, what, expected, rows, remedy=remedy)]
+    return [bad_record("bad-record/multiple", source, name, rows, key=key, unit=unit, remedy=remedy)]
 
 
 def _not_numbers(engine: Engine, source: Source, name: str, unit: Fraction) -> list[int]:
@@ -130,23 +128,22 @@ def _signs(engine: Engine, source: Source, data: SuppressionData) -> list[Findin
     below = data.below_zero or Fraction(0)
     least = -int(below * 10 ** (digits_of(data.unit) or 0))
     rows = engine.first_rows(source, f"({value}) < {least}", ROWS_NAMED)
-    what = "a value is negative" if not below else "a value is further below zero than everybody is said to know"
     remedy = "correct the records; if values can be negative, declare how far in [data] below_zero"
     remedy = remedy if not below else "declare a larger [data] below_zero, or correct the records"
-    return [bad_record(source, name, what, f"at least {-below}", rows, remedy=remedy)] if rows else []
+    return (
+        [bad_record("bad-record/first", source, name, rows, below=below, below_expected=-below, remedy=remedy)]
+        if rows
+        else []
+    )
 
 
 def _check_contributor(engine: Engine, source: Source, name: str) -> list[Finding]:
     theirs, kinds = source.theirs(name), engine.kinds(source)
     if kinds.get(theirs) not in ("integer", "text"):
-        what, expected = "there is no column that says whose a record is", "a column of text or whole numbers"
-        found = "a column of another kind" if theirs in kinds else "no such column"
         place = Place(file=source.file, column=theirs)
-        return [Finding("no-contributor", what, place, found, expected, "name the column in [data] contributor")]
+        return [Finding.of("no-contributor", where=place, theirs_known=theirs in kinds)]
     rows = engine.first_rows(source, f"{identifier(theirs)} IS NULL OR trim({_text(source, name)}) = ''", ROWS_NAMED)
-    what, expected = "a record does not say whose it is", "a code in every row"
-    remedy = "correct the records; a record of nobody else has a code of its own"
-    return [bad_record(source, name, what, expected, rows, remedy=remedy)] if rows else []
+    return [bad_record("bad-record/say", source, name, rows)] if rows else []
 
 
 def _check_total(engine: Engine, source: Source, data: SuppressionData) -> list[Finding]:
@@ -161,13 +158,13 @@ def _check_total(engine: Engine, source: Source, data: SuppressionData) -> list[
         return []
     larger = data.unit * 1_000
     return [
-        Finding(
+        Finding.of(
             "values-too-large",
-            "the values together are too large",
-            Place(file=source.file, column=source.theirs(str(data.value))),
-            CONFIDENTIAL,
-            f"less than {LARGEST_TOTAL:,} units of {data.figure_unit} in all",
-            f'declare a larger unit, such as [data] unit = "{larger}", and round the values to multiples of it',
+            where=Place(file=source.file, column=source.theirs(str(data.value))),
+            found=CONFIDENTIAL,
+            largest_total=LARGEST_TOTAL,
+            figure_unit=data.figure_unit,
+            larger=larger,
         )
     ]
 
@@ -233,7 +230,7 @@ class SuppressionRehearsal(MadeUpRecords[SuppressionProblem]):
 
     def record_form(self, problem: SuppressionProblem) -> RecordForm:
         if isinstance(problem, GivenTablesProblem):
-            raise not_rehearsed(self.mechanism, "its tables were counted elsewhere, and it reads no records")
+            raise RunError("no-rehearsal/tables", where=Place(path="release.mechanism"), mechanism=self.mechanism.name)
         variables, block = problem.schema.variables, problem.spec.geography.block
         if problem.frame is None:
             return RecordForm(tuple(problem.attributes), variables)

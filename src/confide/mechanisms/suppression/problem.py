@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from confide.arrays import Floats, Integers
-from confide.errors import CONFIDENTIAL, NOWHERE, ParameterError
+from confide.errors import CONFIDENTIAL, ParameterError
 from confide.exact import Exact, exact
 from confide.mechanisms.suppression.attacker import Attacker
 from confide.mechanisms.suppression.contributors import NOBODY as NOBODY
@@ -93,8 +93,7 @@ class Contributions:
     def top(self, number: int) -> Integers:
         """The sum of the largest so many."""
         if number > self.largest.shape[1]:
-            what, expected = "a rule needs more contributions than were counted", f"at least {number} for a cell"
-            raise ParameterError("contributions", what, found=str(self.largest.shape[1]), expected=expected)
+            raise ParameterError("contributions", found=str(self.largest.shape[1]), number=number)
         sums: Integers = self.largest[:, :number].sum(axis=1)
         return sums
 
@@ -115,7 +114,7 @@ def threshold(counts: Integers, maximum: int, *, zeros: bool = False, lower: int
     [False, True, False]
     """
     if maximum < 1:
-        raise _wrong("maximum", maximum, "a whole number of at least 1")
+        raise ParameterError("primary-rule/maximum", found=str(maximum))
     primary = (counts <= maximum) & ((counts > 0) | zeros)
     upper = np.where(primary, maximum + 1 - counts, 0)
     down = np.where(primary, np.minimum(lower, counts), 0)
@@ -136,7 +135,7 @@ def dominance(values: Integers, contributions: Contributions, number: int, perce
     """
     k = _percent("percent", percent)
     if number < 1:
-        raise _wrong("number", number, "a whole number of at least 1")
+        raise ParameterError("primary-rule/number", found=str(number))
     need = [MOST / k * int(top) - int(x) for top, x in zip(contributions.top(number), values, strict=True)]
     return _both_ways(need)
 
@@ -161,7 +160,7 @@ def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Ex
     """
     p, q = exact(percent, "percent"), _percent("prior", prior)
     if not 0 < p < q:
-        raise _wrong("percent", percent, "more than 0 and less than the prior knowledge")
+        raise ParameterError("primary-rule/percent", found=str(percent))
     others = values - contributions.top(2)
     first = contributions.largest[:, 0]
     return _both_ways([p / q * int(x) - int(r) for x, r in zip(first, others, strict=True)])
@@ -170,9 +169,7 @@ def pq(values: Integers, contributions: Contributions, percent: Exact, prior: Ex
 def _both_ways(need: list[Fraction]) -> Levels:
     """Primary is what needs to be kept at a distance at all."""
     if max(need, default=Fraction(0)) > LARGEST:
-        raise _wrong(
-            "level", CONFIDENTIAL, f"protection levels up to {LARGEST:,}: less demanding rules, or larger units"
-        )
+        raise ParameterError("primary-rule/level", found=str(CONFIDENTIAL), largest=LARGEST)
     level = np.array([max(0, ceil(distance)) for distance in need], np.int64)
     return Levels(level > 0, level, level, np.zeros_like(level))
 
@@ -180,19 +177,14 @@ def _both_ways(need: list[Fraction]) -> Levels:
 def _percent(name: str, value: Exact) -> Fraction:
     number = exact(value, name)
     if not 0 < number <= MOST:
-        raise _wrong(name, value, "a number of percent, more than 0 and at most 100")
+        raise ParameterError("primary-rule/percent-most", found=str(value), name=name)
     return number
-
-
-def _wrong(name: str, found: object, expected: str) -> ParameterError:
-    what = f"{name} is not what a primary rule can have"
-    return ParameterError("primary-rule", what, found=str(found), expected=expected, remedy="correct it")
 
 
 def contributions_of(cell: Integers, value: Integers, cells: int, *, top: int = 2) -> tuple[Integers, Contributions]:
     """The values of cells, and their contributions, from one row for each contributor: its cell and what it adds."""
     if (value < 0).any():
-        raise ParameterError("negative", "a contribution is negative", expected="at least zero for everybody")
+        raise ParameterError("negative/contribution")
     order = np.lexsort((-value, cell))
     sorted_cell, sorted_value = cell[order], value[order]
     number: npt.NDArray[np.int64] = np.bincount(cell, minlength=cells).astype(np.int64)
@@ -262,25 +254,11 @@ class PatternProblem:
 
     def __post_init__(self) -> None:
         if (self.value < self.low).any() or (np.abs(self.value) > LARGEST).any():
-            raise ParameterError(
-                "values",
-                "figures are out of range",
-                found=CONFIDENTIAL,
-                expected=f"whole numbers up to {LARGEST:,}, totals too, none below what everybody knows",
-                remedy="take thousands or millions for larger ones; say how far below zero negative ones may be",
-            )
+            raise ParameterError("values", found=CONFIDENTIAL, largest=LARGEST)
         if (self.structure.matrix.astype(np.int64) @ self.value).any():
-            what, expected = "the figures do not add up", "tables that add up"
-            raise ParameterError("not-additive", what, NOWHERE, CONFIDENTIAL, expected, "add the totals up again")
+            raise ParameterError("not-additive", found=CONFIDENTIAL)
         if (self.levels.primary & self.keep).any():
-            what = "a cell that must be published is primary, and must be hidden"
-            raise ParameterError(
-                "kept-primary",
-                what,
-                found=CONFIDENTIAL,
-                expected="no primary cell among those that are always published",
-                remedy='keep fewer cells; choose zeros = "secondary", as a sum of zero can be that of one person',
-            )
+            raise ParameterError("kept-primary", found=CONFIDENTIAL)
 
     @property
     def begun(self) -> Flags:
@@ -457,21 +435,9 @@ class Pattern:
 
 def cannot_protect(number: int) -> ParameterError:
     """Some cells cannot be protected, whatever is suppressed. Which ones is confidential."""
-    return ParameterError(
-        "cannot-protect",
-        "some primary cells cannot be protected, whatever else is hidden",
-        found=f"{number:,} cells",
-        expected="cells that can be hidden beside each primary one",
-        remedy="let totals or zeros be hidden too, ask for smaller protection levels, or use coarser variables",
-    )
+    return ParameterError("cannot-protect", number=number)
 
 
 def not_found(number: int) -> ParameterError:
     """Some cells could be protected by fractions of people, and no movement in whole numbers was found."""
-    return ParameterError(
-        "no-whole-pattern",
-        "no pattern of other tables in whole numbers was found for some primary cells",
-        found=f"{number:,} cells",
-        expected="cells that can be hidden beside each primary one",
-        remedy="keep fewer margins, let zeros be hidden, ask for smaller protection levels, or use coarser variables",
-    )
+    return ParameterError("no-whole-pattern", number=number)

@@ -293,9 +293,7 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
         raise SpecError(findings)
     cells = sum(prod(table.layout.shape) for table in tables)
     if cells > MOST_CELLS:
-        what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
-        remedy = "use coarser recodes or fewer levels, or split the release"
-        raise SpecError("table-too-large", what, loaded.place("tables"), f"{cells:,} cells", expected, remedy)
+        raise SpecError("table-too-large/tables", where=loaded.place("tables"), cells=cells, most_cells=MOST_CELLS)
     return SuppressionProgramme(variables, tables)
 
 
@@ -372,13 +370,8 @@ def margins_unknown(loaded: LoadedSpec, spec: SuppressionSpec, tables: list[set[
     """Margins that are to be kept must be of some table."""
     known = set().union(*tables)
     return [
-        Finding(
-            code="unknown-margin",
-            what="a margin to be kept is none of any table",
-            where=loaded.place("suppression", "keep"),
-            found=text,
-            expected="total, or names such as " + ", ".join(sorted(known)) + ", joined by * if a table crosses them",
-            remedy="correct the name",
+        Finding.of(
+            "unknown-margin", where=loaded.place("suppression", "keep"), found=text, known=", ".join(sorted(known))
         )
         for text in spec.suppression.keep
         if text != "total" and not any(set(text.split("*")) <= names for names in tables)

@@ -127,9 +127,15 @@ class SuppressionSpec(Spec):
         for position, table in enumerate(self.tables):
             for level in table.levels:
                 if level not in known:
-                    what = f"there is no level {level!r} on the spine"
-                    expected = "one of " + ", ".join(known) + "; areas beside the spine do not nest"
-                    problems.append(Problem(("tables", position, "levels"), "unknown-level", what, expected, level))
+                    problems.append(
+                        Problem.of(
+                            ("tables", position, "levels"),
+                            "unknown-level/spine",
+                            found=level,
+                            level=level,
+                            known=", ".join(known),
+                        )
+                    )
             problems += [
                 Problem(("tables", position, key), code, f"{twice!r} stands twice", "each once", twice)
                 for key, code, names in (
@@ -139,8 +145,7 @@ class SuppressionSpec(Spec):
                 for twice in dict.fromkeys(name for name in names if names.count(name) > 1)
             ]
         if any(table.levels for table in self.tables) and self.data.blocks == NOTHING:
-            what = "tables with levels need the block table of the frame"
-            problems.append(Problem(("data", "blocks"), "no-blocks", what, 'blocks = "blocks.parquet"', "nothing"))
+            problems.append(Problem.of(("data", "blocks"), "no-blocks/tables"))
         return problems
 
     def _source(self) -> list[Problem]:
@@ -148,22 +153,14 @@ class SuppressionSpec(Spec):
         given, data = self.data.tables is not None, self.data.model_fields_set
         if not given:
             lacking = [key for key in ("records", "schema") if (key if key == "records" else "schema_") not in data]
-            problems = [
-                Problem(("data", key), "missing-key", f"{key} is missing", f"{key}, or tables of cells", "nothing")
-                for key in lacking
-            ]
+            problems = [Problem.of(("data", key), "missing-key/nothing", key=key) for key in lacking]
             if not self.tables:
-                what, expected = "there are no tables", "[[tables]] with name and variables"
-                problems.append(Problem(("tables",), "missing-key", what, expected, "nothing", "add a table"))
+                problems.append(Problem.of(("tables",), "missing-key/tables"))
             return problems
         beside = sorted(data & {"records", "schema_", "blocks", "value"})
-        problems = [
-            Problem(("data", key.rstrip("_")), "tables-given", "tables of cells are no records", "tables alone", key)
-            for key in beside
-        ]
+        problems = [Problem.of(("data", key.rstrip("_")), "tables-given/cells", found=key) for key in beside]
         if self.tables:
-            what, expected = "the tables are those of [data] tables", "no [[tables]]"
-            problems.append(Problem(("tables",), "tables-given", what, expected, f"{len(self.tables)} more"))
+            problems.append(Problem.of(("tables",), "tables-given/data", tables=len(self.tables)))
         return problems
 
     def _rules(self) -> list[Problem]:
@@ -172,36 +169,27 @@ class SuppressionSpec(Spec):
         magnitude = sorted(part.model_fields_set & {"dominance", "p", "q", "range"})
         given = self.data.tables is not None  # whether these are magnitudes is seen when they are read
         if self.data.value is None and magnitude and not given:
-            what = f"{magnitude[0]} belongs to magnitude tables"
-            expected = "[data] value, or no such key"
             problems.append(
-                Problem(("suppression", magnitude[0]), "magnitude-rule", what, expected, remedy="remove it")
+                Problem.of(("suppression", magnitude[0]), "magnitude-rule/belongs-tables", magnitude=magnitude[0])
             )
         if self.data.value is not None and "lower" in part.model_fields_set:
-            what, expected = "lower belongs to tables of counts", "range, in percent"
-            problems.append(Problem(("suppression", "lower"), "count-rule", what, expected, remedy="remove it"))
+            problems.append(Problem.of(("suppression", "lower"), "count-rule"))
         problems += self._units()
         if part.threshold is None and part.dominance is None and part.p is None and not given:
-            what = "no primary rule is given"
-            problems.append(Problem(("suppression",), "no-rule", what, "threshold, dominance or p", "none of them"))
+            problems.append(Problem.of(("suppression",), "no-rule/none"))
         for name, number in (("p", part.p), ("q", part.q), ("range", part.range)):
             if number is not None and number > MOST:
-                what = f"{name} is a percentage"
-                problems.append(Problem(("suppression", name), "percentage", what, "at most 100", str(number)))
+                problems.append(Problem.of(("suppression", name), "percentage/most", found=str(number), name=name))
         if part.dominance is not None and part.dominance.k >= MOST:
-            what = "k is a percentage, and no contributions are more than all"
             problems.append(
-                Problem(("suppression", "dominance", "k"), "percentage", what, "less than 100", str(part.dominance.k))
+                Problem.of(("suppression", "dominance", "k"), "percentage/contributions", found=str(part.dominance.k))
             )
         if part.p == MOST and part.q is None:
-            what = "p is less than what is known beforehand, which is 100 % without q"
-            problems.append(Problem(("suppression", "p"), "percentage", what, "less than 100", str(part.p)))
+            problems.append(Problem.of(("suppression", "p"), "percentage/beforehand", found=str(part.p)))
         if part.q is not None and (part.p is None or part.p >= part.q):
-            what = "q goes with a p that is smaller"
-            problems.append(Problem(("suppression", "q"), "pq-rule", what, "p and q, p less than q", str(part.q)))
+            problems.append(Problem.of(("suppression", "q"), "pq-rule", found=str(part.q)))
         if part.zeros == "primary" and part.threshold is None:
-            what = "zeros are primary by the threshold rule alone"
-            problems.append(Problem(("suppression", "zeros"), "zeros", what, "a threshold", part.zeros))
+            problems.append(Problem.of(("suppression", "zeros"), "zeros/primary", found=part.zeros))
         return problems
 
     def _units(self) -> list[Problem]:
@@ -212,29 +200,19 @@ class SuppressionSpec(Spec):
         of_records |= set() if data.tables is not None else {"unit"}
         given = sorted(data.model_fields_set & of_records)
         if data.value is None and given:
-            what = f"{given[0]} belongs to magnitude tables"
-            problems.append(
-                Problem(("data", given[0]), "magnitude-rule", what, "[data] value beside it", remedy="remove it")
-            )
+            problems.append(Problem.of(("data", given[0]), "magnitude-rule/data-value-beside", given=given[0]))
         for name, unit in (("unit", data.unit), ("weight_unit", data.weight_unit)):
             digits = digits_of(unit)
             if digits is None or digits > MOST_DIGITS:
-                what = "multiples of this unit have no end after the point, or too many digits"
-                expected = f"a number of at most {MOST_DIGITS} digits after the point, such as 1/100"
-                problems.append(Problem(("data", name), "unit", what, expected, str(unit)))
+                problems.append(Problem.of(("data", name), "unit/multiples", found=str(unit), most_digits=MOST_DIGITS))
         if "weight_unit" in data.model_fields_set and data.weight is None and data.value is not None:
-            what = "weight_unit goes with weights"
-            problems.append(Problem(("data", "weight_unit"), "unit", what, "[data] weight", remedy="remove it"))
+            problems.append(Problem.of(("data", "weight_unit"), "unit/weight"))
         if data.below_zero is not None and (data.below_zero / data.unit).denominator != 1:
-            what = "below_zero is a multiple of the unit, as values are"
             problems.append(
-                Problem(("data", "below_zero"), "unit", what, f"a multiple of {data.unit}", str(data.below_zero))
+                Problem.of(("data", "below_zero"), "unit/below", found=str(data.below_zero), unit=data.unit)
             )
         if data.below_zero is not None and self.suppression.zeros == "published":
-            what = "where values can be negative, a zero says nothing of who is in a cell"
-            problems.append(
-                Problem(("suppression", "zeros"), "zeros", what, "secondary or primary", self.suppression.zeros)
-            )
+            problems.append(Problem.of(("suppression", "zeros"), "zeros/values", found=self.suppression.zeros))
         return problems
 
 

@@ -64,11 +64,11 @@ class Dimension:
     def __post_init__(self) -> None:
         named = not self.called or len(self.called) == len(self.hierarchies)
         if not self.codes or not named or not all(self._is_tree(way) for way in self.hierarchies):
-            raise _wrong(self.name, "its codes are no tree", "the total first, every other code after its parent")
+            raise ParameterError("hierarchy/codes", found=self.name, name=self.name)
         if not all(any(way[at] != NOT_HERE for way in self.hierarchies) for at in range(len(self.codes))):
-            raise _wrong(self.name, "a code is in no hierarchy", "every code in one of them")
+            raise ParameterError("hierarchy/used-code", found=self.name, name=self.name)
         if len(set(self.codes)) < len(self.codes):
-            raise _wrong(self.name, "a code stands twice", "codes that differ")
+            raise ParameterError("hierarchy/differ", found=self.name, name=self.name)
 
     def _is_tree(self, parent: tuple[int, ...]) -> bool:
         """Whether the codes that are here hang together from the total down."""
@@ -152,7 +152,7 @@ def tree(name: str, parts: Mapping[str, Sequence[str]], total: str = "_T") -> Di
     codes, parent = [total], [-1]
     for at in range(1 + sum(len(each) for each in parts.values())):
         if at >= len(codes):
-            raise _wrong(name, "a code is no part of anything", f"codes that hang together, from {total!r} down")
+            raise ParameterError("hierarchy/part", found=name, name=name, total=total)
         for code in parts.get(codes[at], ()):
             codes.append(code)
             parent.append(at)
@@ -322,9 +322,7 @@ def link(tables: Sequence[TableDimensions]) -> LinkedTables:
         strides[name] = stride
         stride *= len(known) + 1
     if stride >= 1 << 62:
-        raise ParameterError(
-            "too-many-variables", "the tables have too many variables in all", expected="fewer variables"
-        )
+        raise ParameterError("too-many-variables")
     keys = [_keys(table, codes, strides) for table in tables]
     distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
     numbers = np.split(inverse.astype(np.int64), np.cumsum([len(of_table) for of_table in keys])[:-1])
@@ -339,7 +337,7 @@ def link(tables: Sequence[TableDimensions]) -> LinkedTables:
             if any(len(other) == len(parts) and np.array_equal(np.sort(other), np.sort(parts)) for _, other in ways):
                 continue
             if any(other == hierarchy for other, _ in ways):
-                raise _wrong(table.dimensions[0].name, "two tables divide a code differently", "one hierarchy for both")
+                raise ParameterError("hierarchy/two", found=table.dimensions[0].name, name=table.dimensions[0].name)
             ways.append((hierarchy, parts))
     return LinkedTables(tuple(tables), _assembled(len(distinct), rows), tuple(numbers), listed)
 
@@ -411,11 +409,6 @@ def gather(pointers: Integers, indices: Integers, which: Integers) -> Integers:
     return entries
 
 
-def _wrong(name: str, problem: str, expected: str) -> ParameterError:
-    what = f"the hierarchy of {name!r} cannot be used: {problem}"
-    return ParameterError("hierarchy", what, found=name, expected=expected, remedy="correct the hierarchy")
-
-
 # Linear and integer programmes over equations, solved by HiGHS: one call, one way to fail.
 
 
@@ -427,15 +420,7 @@ class DoesNotAddUpError(InputError):
 
     def __init__(self, cells: Integers, where: Place = NOWHERE):
         self.cells = cells
-        finding = Finding(
-            code="does-not-add-up",
-            what="no figures could stand in the hidden cells: with these published cells the table does not add up",
-            where=where,
-            found=f"{len(cells):,} hidden cells that hang together"
-            + (", this one among them" if where != NOWHERE else ""),
-            expected="published cells that fit their totals, and bounds that the true figures keep",
-            remedy="correct the table, its hierarchies, or the bounds that the attacker is said to know",
-        )
+        finding = Finding.of("does-not-add-up/figures", where=where, cells=len(cells), same=where != NOWHERE)
         super().__init__(finding)
 
 
@@ -480,13 +465,7 @@ def minimise(
     if outcome.status == INFEASIBLE or (outcome.x is None and outcome.status == LIMIT):
         return None
     if outcome.x is None:
-        raise ConfideError(
-            "solver-failed",
-            "the solver could not finish a linear programme",
-            found=f"status {outcome.status}",
-            expected="an optimal solution",
-            remedy="scale the figures of the table to a smaller range, and report it if that does not help",
-        )
+        raise ConfideError("solver-failed/finish", status=outcome.status)
     bound = outcome.fun if outcome.mip_dual_bound is None else outcome.mip_dual_bound
     return Solution(np.asarray(outcome.x), float(outcome.fun), float(bound), int(outcome.mip_node_count or 0))
 

@@ -243,12 +243,7 @@ def solve(
     protection = open_unions(protection)
     pattern = _opened(problem, pattern, protection)
     if not protection.safe():
-        raise ConfideError(
-            "pattern-not-proved",
-            "a pattern was found that could not be proved safe; nothing is published",
-            expected="a movement in whole numbers for every primary cell",
-            remedy="try another method, and report it",
-        )
+        raise ConfideError("pattern-not-proved")
     return ProvedPattern(pattern, protection)
 
 
@@ -305,14 +300,11 @@ def joined(linked: LinkedTables, counts: Sequence[Integers], people: Integers | 
         value[numbers] = of_table.reshape(-1)
     for table, numbers, of_table in zip(linked.tables, linked.numbers, counts, strict=True):
         if not np.array_equal(value[numbers], of_table.reshape(-1)):
-            what = f"the table {table.name!r} has another figure than others in a cell that they share"
-            raise ParameterError("tables-disagree", what, expected="one figure for one cell")
+            raise ParameterError("tables-disagree/others", table=table.name)
     return value
 
 
 def _shaped(layout: TableDimensions, counts: npt.NDArray[np.int64]) -> Integers:
     if counts.shape != layout.shape or counts.dtype.kind not in "iu":
-        what = f"the counts of {layout.name!r} do not fit its dimensions"
-        expected = f"whole numbers in the shape {layout.shape}, totals with them"
-        raise ParameterError("table-shape", what, found=str(counts.shape), expected=expected)
+        raise ParameterError("table-shape", found=str(counts.shape), layout=layout.name, shape=layout.shape)
     return counts.astype(np.int64)

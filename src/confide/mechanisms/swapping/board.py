@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
-from confide.errors import ParameterError
+from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, fraction_up, grouped
 from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.problem import SwappingProblem
@@ -32,7 +32,6 @@ from confide.releases.boards import (
     Moving,
     StatedClaim,
     TunedValues,
-    out_of_range,
     typed_number,
     typed_option,
     typed_whole,
@@ -195,7 +194,7 @@ class SwappingBoard(Board):
 def _share(text: str, name: str, most: int = 1) -> Fraction:
     share = exact(text.strip().rstrip("%").strip(), name)
     if not 0 <= share <= most:
-        raise out_of_range(name, text, f"a number from 0 to {most}")
+        raise ParameterError("entry-range/number", where=Place(path=name), found=text[:40], most=most)
     return share
 
 
@@ -214,7 +213,7 @@ def _rate_for(stratum: int, epsilon: Fraction, text: str) -> Fraction:
     low, high = 0, 500
     if exchange_epsilon(stratum, Fraction(high, 1000)) > epsilon:
         least = fraction_up(exchange_epsilon(stratum, Fraction(high, 1000)), 4)
-        raise out_of_range(EPSILON, text, f"at least {least} with strata of this size")
+        raise ParameterError("entry-range/strata", where=Place(path=EPSILON), found=text[:40], least=least)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if exchange_epsilon(stratum, Fraction(middle, 1000)) <= epsilon else (middle, high)

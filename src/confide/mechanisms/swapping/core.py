@@ -147,13 +147,7 @@ def swap_people(
     back = np.argsort(swap.partner) if settings.variant == "permutation" else swap.partner
     twice = bool((swap.partner[back] != np.arange(people.households)).any())
     if twice or any(count.changed for count in counted_again(people, settings, swap, named)):
-        raise RunError(
-            "swap-broken",
-            "a household moved twice, or a count that is declared unchanged has changed",
-            found=CONFIDENTIAL,
-            expected="exchanges of households that are alike in what stays",
-            remedy="nothing was released; please report it",
-        )
+        raise RunError("swap-broken", found=CONFIDENTIAL)
     return swap
 
 
@@ -195,26 +189,49 @@ def anybody_can_move(people: People, settings: SwapSettings, values: Mapping[str
 def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
     """What the settings ask of the geography, and it has not."""
     names = [level.name for level in spine.levels]
-    expected = "one of " + ", ".join(names)
     findings = [
-        _wrong("levels", f"there is no level {name!r}", name, expected) for name in settings.levels if name not in names
+        Finding.of(
+            "swapping-levels/level", where=Place(path="swapping.levels"), found=name, name=name, names=", ".join(names)
+        )
+        for name in settings.levels
+        if name not in names
     ]
     positions = [names.index(name) for name in settings.levels if name in names]
     if positions != sorted(set(positions)):
         listed = ", ".join(settings.levels)
-        findings.append(_wrong("levels", "the levels are not in their order", listed, "each once, coarsest first"))
+        findings.append(Finding.of("swapping-levels/order", where=Place(path="swapping.levels"), found=listed))
     if settings.variant == "enhanced":
         levels = settings.levels or names[:-1][-len(settings.groups) :]
         if len(levels) != len(settings.groups) or names[-1] in levels:
-            found, expected = f"{len(levels)} levels", f"{len(settings.groups)} levels above the blocks"
-            findings.append(_wrong("levels", "the groups need a level each", found, expected))
+            findings.append(
+                Finding.of(
+                    "swapping-levels/groups",
+                    where=Place(path="swapping.levels"),
+                    levels=len(levels),
+                    groups=len(settings.groups),
+                )
+            )
     if settings.variant != "enhanced" and settings.within is not None:
         if settings.within not in names[:-1]:
-            expected = "one of " + ", ".join(names[:-1])
-            findings.append(_wrong("within", f"there is no level {settings.within!r}", settings.within, expected))
+            findings.append(
+                Finding.of(
+                    "swapping-within/level",
+                    where=Place(path="swapping.within"),
+                    found=settings.within,
+                    within=settings.within,
+                    names=", ".join(names[:-1]),
+                )
+            )
         elif positions and positions[0] <= names.index(settings.within):
-            what = f"nobody can leave {settings.levels[0]!r} and stay within {settings.within!r}"
-            findings.append(_wrong("within", what, settings.within, "a level above those of the risk"))
+            findings.append(
+                Finding.of(
+                    "swapping-within/leave",
+                    where=Place(path="swapping.within"),
+                    found=settings.within,
+                    level=settings.levels[0],
+                    within=settings.within,
+                )
+            )
     return findings
 
 
@@ -239,17 +256,7 @@ def _check_carried(people: People, settings: SwapSettings) -> None:
     for name in settings.carry:
         values = people.codes[name][people.members]
         if len(values) and bool((values != values[people.first][people.household[people.members]]).any()):
-            raise InputError(
-                "carried-differs",
-                f"members of one household differ in {name!r}, which is to be exchanged with the place",
-                found=CONFIDENTIAL,
-                expected="one value for all members of a household",
-                remedy="correct the records, or take the column out of carry",
-            )
-
-
-def _wrong(name: str, what: str, found: str, expected: str) -> Finding:
-    return Finding(f"swapping-{name}", what, Place(path=f"swapping.{name}"), found, expected, f"correct {name}")
+            raise InputError("carried-differs/members-household-differ", found=CONFIDENTIAL, name=name)
 
 
 # Swapping as one function of two tables, settings and a key: for comparisons, trials and other programs.
@@ -321,14 +328,14 @@ def swap_records(
     texts = records.column(layout.block).combine_chunks().cast(pa.string())
     block = pc.fill_null(pc.index_in(texts, pa.array(spine.blocks.codes)), -1).to_numpy(zero_copy_only=False)
     if bool((block < 0).any()):
-        raise InputError(_bad("unknown-block", "a record lies in a block that the block table lacks", layout.block))
+        raise InputError("unknown-block/record", where=Place(column=layout.block), found=CONFIDENTIAL)
     people, order, _ = arrange(spine, _ids(records, layout), block.astype(np.int64), codes)
     values = {
         name: people.codes[name] if recode is None else recode.assignment[people.codes[recode.attribute.name]]
         for name, recode in named.items()
     }
     if any(bool((groups == NO_GROUP).any()) for groups in values.values()):
-        raise ParameterError(_bad("incomplete-recode", "a recode leaves people out", None))
+        raise ParameterError("incomplete-recode/people", where=Place(column=None), found=CONFIDENTIAL)
     age = None
     if settings.needs_age:
         years = records.column(layout.age).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -357,7 +364,7 @@ def coded(column: pa.ChunkedArray, attribute: Attribute | None) -> Integers:
     """A column as whole numbers from zero: the levels of an attribute, or the distinct values in their order."""
     array = column.combine_chunks()
     if array.null_count:
-        raise InputError(_bad("missing-value", "a record has no value", None))
+        raise InputError("missing-value/record", where=Place(column=None), found=CONFIDENTIAL)
     if attribute is None:
         distinct = pc.unique(array)
         levels = distinct.take(pc.sort_indices(distinct))
@@ -366,7 +373,9 @@ def coded(column: pa.ChunkedArray, attribute: Attribute | None) -> Integers:
         array = array.cast(levels.type)
     places: Integers = pc.fill_null(pc.index_in(array, levels), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     if bool((places < 0).any()):
-        raise InputError(_bad("bad-record", "a code is not in the schema", attribute.name if attribute else None))
+        raise InputError(
+            "bad-record/code-schema", where=Place(column=attribute.name if attribute else None), found=CONFIDENTIAL
+        )
     return places
 
 
@@ -378,20 +387,13 @@ def _ids(records: pa.Table, layout: Columns) -> pa.Array:
         column = records.column(name).combine_chunks()
         inside = pc.and_(inside, pc.fill_null(pc.equal(column, pa.scalar(code).cast(column.type)), False))
     if pc.any(pc.and_(inside, pc.is_null(ids))).as_py():
-        raise InputError(_bad("no-household", "a record of a household has no household id", layout.household))
+        raise InputError("no-household/record-id", where=Place(column=layout.household), found=CONFIDENTIAL)
     return pc.if_else(inside, ids, pa.scalar(None, pa.string()))
 
 
 def _recode(schema: Schema | None, name: str, records: pa.Table) -> Recode | None:
     if schema is None and ":" in name and name not in records.column_names:
-        raise ParameterError(
-            "no-schema",
-            f"{name!r} is a recode, and no schema says what it groups",
-            where=Place(column=name),
-            found="no schema",
-            expected=f"a schema with the recode {name!r}",
-            remedy='give it as schema=, such as schema="persons", or name a column of the records',
-        )
+        raise ParameterError("no-schema/recode", where=Place(column=name), name=name)
     return None if schema is None else schema.variable(name)
 
 
@@ -402,20 +404,13 @@ def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 def _require(table: pa.Table, names: Sequence[str], which: str) -> None:
     twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
     if twice is not None:
-        what, expected = f"the {which} have two columns {twice!r}", "names that differ"
-        raise InputError("repeated-column", what, Place(column=twice), "two columns", expected, "rename one of them")
+        raise InputError("repeated-column/two-columns", where=Place(column=twice), which=which, twice=twice)
     missing = [name for name in dict.fromkeys(names) if name not in table.column_names]
     if missing:
         raise ParameterError(
-            "missing-column",
-            f"the {which} have no column {missing[0]!r}",
+            "missing-column/settings",
             where=Place(column=missing[0]),
-            found=f"{table.num_columns} columns of other names",
-            expected=f"a column {missing[0]!r}",
-            remedy="name the right column in the settings or in Columns",
+            which=which,
+            missing=missing[0],
+            num_columns=table.num_columns,
         )
-
-
-def _bad(code: str, what: str, column: str | None) -> Finding:
-    expected, remedy = "records that fit the block table and the schema", "correct the records"
-    return Finding(code, what, Place(column=column), CONFIDENTIAL, expected, remedy)

@@ -60,14 +60,7 @@ def residuals(problem: SwappingProblem, job: Job, noise: NoiseSource | None) -> 
     fingerprint = problem.fingerprint()
     require_records(job.workspace, fingerprint, "records or settings are not those of the release")
     if noise is None or not moved_file(job.workspace).exists():
-        raise RunError(
-            "no-measurements",
-            "what this swap drew is no longer stored",
-            where=Place(file=str(job.workspace.root)),
-            found="no key",
-            expected="a key that is not destroyed yet",
-            remedy="audit the noise of a run before its key is destroyed",
-        )
+        raise RunError("no-measurements/swap", where=Place(file=str(job.workspace.root)))
     people, settings = read_people(problem, job.engine), problem.settings
     streams = Streams(noise.key, people.fingerprint, settings.fingerprint + bytes.fromhex(noise.plan_hash))
     values, age = variables_of(problem, people)
@@ -324,7 +317,7 @@ KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults", KINDS: "hous
 
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier."""
-    refusal = Finding("one-run", "swapped data are evaluated one run at a time", remedy="give one run")
+    refusal = Finding.of("one-run")
     run, problem = only_run(asked, refusal), asked.question
     require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
     by_area = AreaSums()

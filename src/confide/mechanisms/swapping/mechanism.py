@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_parquet, write_text
-from confide.errors import Finding, RunError
+from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.mechanisms.swapping import verify as verification
 from confide.mechanisms.swapping.core import counted_again, looked_at, swap_people
 from confide.mechanisms.swapping.output import (
@@ -50,7 +50,7 @@ from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import DescribedTable, QueryTable, publish_areas
-from confide.releases.workspace import Workspace, changed
+from confide.releases.workspace import Workspace
 from confide.report.certificate import STATEMENT
 
 BYTES_PER_RECORD_BYTE = 25
@@ -109,7 +109,7 @@ class Swapping(Mechanism[SwappingProblem]):
             swap = swap_people(people, problem.settings, values, age, noise.key, bytes.fromhex(noise.plan_hash))
             # Where a loss is stated, nobody may learn from a release that somebody moved: it is one outcome of many.
             if problem.settings.variant != "permutation" and not swap.moved.any():
-                raise RunError(_nobody(people, swap))
+                raise RunError("nobody-moved", households=people.households, asked=sum(swap.wanted.values()))
             tally = _tally(problem, people, swap, values, age) | _hashed_invariants(problem, people)
             write_text(folder / TALLY, json.dumps(tally) + "\n")
             write_parquet(pa.table({"partner": pa.array(swap.partner)}), moved_file(job.workspace))
@@ -176,20 +176,6 @@ def how_many_moved(problem: SwappingProblem, tally: Mapping[str, Any]) -> str:
     return f"{said} Confidential: the release does not say it."
 
 
-def _nobody(people: People, swap: Swap) -> Finding:
-    """Tables of records that nobody swapped would be the true ones, under a statement that says otherwise."""
-    asked = sum(swap.wanted.values())
-    found = "no partner for anybody" if asked else "nobody to be swapped" if people.households else "no households"
-    return Finding(
-        code="nobody-moved",
-        what="no household was swapped, so the tables would show the records unchanged",
-        found=found,
-        expected="at least one exchange",
-        remedy="nothing was released; run it again under a new name, with a new key; where that does not help, take a "
-        "higher rate, fewer variables in profiles, or a larger area for within",
-    )
-
-
 def moved_file(workspace: Workspace) -> Path:
     """Where it is kept which households exchanged places. Confidential."""
     return workspace.measured / "partners.parquet"
@@ -202,7 +188,7 @@ def swapped(
     people = read_people(question, engine)
     swap = swap_of(workspace)
     if recall_tally(workspace)["people"] != people.fingerprint.hex():
-        raise changed("the records changed since households were swapped", workspace)
+        raise RunError("run-changed/records-since", where=Place(file=str(workspace.root)), found=CONFIDENTIAL)
     codes = dict(people.codes) | {name: swap.carried(people, name) for name in question.settings.carry}
     return people, swap.block(people), codes
 

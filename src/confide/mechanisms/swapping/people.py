@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
-from confide.errors import CONFIDENTIAL, Finding, InputError
+from confide.errors import CONFIDENTIAL, InputError
 from confide.geography import Spine
 from confide.inputs.frame import fingerprint as frame_fingerprint
 
@@ -137,20 +137,12 @@ def arrange(
     household = np.where(inside, number, NO_HOUSEHOLD)
     together = inside[1:] & (number[1:] == number[:-1]) & (block[1:] != block[:-1])
     if together.any():
-        raise InputError(_torn(len(np.unique(number[1:][together]))))
+        raise InputError(
+            "household-in-two-blocks/households", found=CONFIDENTIAL, number=len(np.unique(number[1:][together]))
+        )
     digest = hashlib.sha256(b"confide/swapping/people/v1" + bytes.fromhex(frame_fingerprint(spine)))
     texts = distinct.to_pylist()
     digest.update(np.array([len(text) for text in texts], "<i8").tobytes() + "".join(texts).encode())
     for name, column in {"household": household, "block": block, **sorted_codes}.items():
         digest.update(name.encode() + b"\0" + column.astype("<i8").tobytes())
     return People(spine, household, block, sorted_codes, digest.digest()), order, distinct
-
-
-def _torn(number: int) -> Finding:
-    return Finding(
-        code="household-in-two-blocks",
-        what=f"members of one household are in different blocks ({number:,} households)",
-        found=CONFIDENTIAL,
-        expected="one block for all members of a household",
-        remedy="correct the block codes, or give the households ids that no other household has",
-    )

@@ -59,22 +59,14 @@ def strata_findings(people: People, settings: SwapSettings, values: Mapping[str,
     """
     largest = largest_of(strata_of(people, settings, values)) if people.households else 0
     if largest < 2:
-        return [
-            Finding(
-                "nobody-moves",
-                "no two households are in the same stratum, so nobody could move",
-                Place(path="swapping.match"),
-                CONFIDENTIAL,
-                "at least two households that are alike in match, in one unit of within",
-                "look at in_households, or take fewer variables in match, or a larger area for within",
-            )
-        ]
+        return [Finding.of("nobody-moves/same", where=Place(path="swapping.match"), found=CONFIDENTIAL)]
     if largest <= settings.largest_stratum:
         return []
-    what = "a stratum has more households than the loss is stated for"
-    remedy = "take a larger largest_stratum, with which epsilon rises; or smaller strata, by match and within"
-    found, expected = f"more than {settings.largest_stratum:,}", f"at most {settings.largest_stratum:,} households"
-    return [Finding("stratum-too-large", what, Place(path="swapping.largest_stratum"), found, expected, remedy)]
+    return [
+        Finding.of(
+            "stratum-too-large", where=Place(path="swapping.largest_stratum"), largest_stratum=settings.largest_stratum
+        )
+    ]
 
 
 def permutation_swap(people: People, settings: SwapSettings, values: Mapping[str, Integers], streams: Streams) -> Swap:

@@ -33,7 +33,6 @@ from confide.releases.tabular import (
     area_names,
     check_area_codes,
     check_column_names,
-    incomplete_recode,
     placed,
     too_large,
 )
@@ -231,18 +230,16 @@ def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
     values |= part.given()
     missing = [name for name in ("variant", "rate") if name not in values]
     if missing:
-        what = f"{missing[0]!r} is missing"
-        expected = 'a variant and a rate, or settings = "light"'
-        raise SpecError("missing-key", what, loaded.place("swapping"), "nothing", expected, "add it")
+        raise SpecError("missing-key/settings-light", where=loaded.place("swapping"), missing=missing[0])
     foreign = [name for name in foreign_to(values["variant"]) if name in values]
     if foreign:
-        what = f"{foreign[0]!r} belongs to another variant"
         where = loaded.place("swapping", foreign[0])
-        raise SpecError("swapping-variant", what, where, foreign[0], f"what {values['variant']} has", "remove it")
+        raise SpecError(
+            "swapping-variant/belongs", where=where, found=foreign[0], foreign=foreign[0], variant=values["variant"]
+        )
     if values["variant"] == "permutation" and part.publish_rate is False:
-        what, expected = "the loss of a permutation follows from its settings, and is stated", "true, or nothing"
         where = loaded.place("swapping", "publish_rate")
-        raise SpecError("swapping-publish_rate", what, where, "false", expected, "leave it out")
+        raise SpecError("swapping-publish_rate", where=where)
     return swap_settings(**values)
 
 
@@ -261,7 +258,7 @@ def _query(schema: Schema, variables: Sequence[str], columns: Sequence[str]) -> 
     check_column_names((variable.attribute for variable in query.variables), columns)
     for variable in query.variables:
         if (variable.assignment == NO_GROUP).any():
-            raise incomplete_recode(variable.name, ": a table and its margins would not agree")
+            raise ConfideError("incomplete-recode/puts-level-into", found=variable.name, name=variable.name)
     return query
 
 
@@ -269,32 +266,33 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
     """What settings and data say of the attributes."""
     findings = []
     by_name = {attribute.name: attribute for attribute in schema.attributes}
-    expected = "one of " + ", ".join(by_name)
     for name in settings.variables:
         among = "match" if settings.variant == "permutation" else "risk" if name in settings.risk else "profiles"
         where = loaded.place("swapping", among)
         try:
             if (schema.variable(name).assignment == NO_GROUP).any():
-                findings += placed(incomplete_recode(name, ": households would be compared in part"), where)
+                findings += placed(ConfideError("incomplete-recode/households", found=name, name=name), where)
         except ConfideError as error:
             findings += placed(error, where)
     for name in settings.carry:
         if name not in by_name:
-            what, where = f"the schema has no attribute {name!r}", loaded.place("swapping", "carry")
-            findings.append(Finding("unknown-attribute", what, where, name, expected, "correct the name"))
+            where = loaded.place("swapping", "carry")
+            findings.append(
+                Finding.of("unknown-attribute/schema", where=where, found=name, name=name, by_name=", ".join(by_name))
+            )
     for name, code in spec.data.in_households.items():
         where = loaded.place("data", "in_households")
         if name not in by_name:
-            what = f"the schema has no attribute {name!r}"
-            findings.append(Finding("unknown-attribute", what, where, name, expected, "correct the name"))
+            findings.append(
+                Finding.of("unknown-attribute/schema", where=where, found=name, name=name, by_name=", ".join(by_name))
+            )
         elif code not in by_name[name].index:
-            what, codes = f"{name!r} has no such code", by_name[name].describe_codes()
-            findings.append(Finding("unknown-code", what, where, repr(code), codes, "correct the code"))
+            codes = by_name[name].describe_codes()
+            findings.append(Finding.of("unknown-code/correct", where=where, found=repr(code), name=name, codes=codes))
     if settings.needs_age:
         age = by_name.get(spec.data.age)
         if age is None or not age.is_integer:
-            what = f"adults cannot be told: there is no attribute {spec.data.age!r} with whole numbers"
             among = "match" if settings.variant == "permutation" else "profiles"
-            where, remedy = loaded.place("swapping", among), 'name it: [data] age = "..."; or leave adults out'
-            findings.append(Finding("no-age", what, where, spec.data.age, "an age in years", remedy))
+            where = loaded.place("swapping", among)
+            findings.append(Finding.of("no-age", where=where, found=spec.data.age, age=spec.data.age))
     return findings

@@ -54,13 +54,10 @@ def _strata(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     if people.households and anybody_can_move(people, settings, values):
         return []
     return [
-        Finding(
-            "nobody-moves",
-            "no two households could exchange their places, whatever is drawn",
-            Place(path="swapping.profiles" if settings.variant == "targeted" else "swapping.levels"),
-            CONFIDENTIAL,
-            "at least two households that may be partners and live in different areas",
-            "look at in_households, or take fewer variables in profiles, or a larger area",
+        Finding.of(
+            "nobody-moves/exchange",
+            where=Place(path="swapping.profiles" if settings.variant == "targeted" else "swapping.levels"),
+            found=CONFIDENTIAL,
         )
     ]
 
@@ -71,15 +68,12 @@ def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
     if settings.variant != "targeted" or settings.k_anonymity < 2:
         return []
     return [
-        Finding(
+        Finding.of(
             "rate-is-a-floor",
-            "more households may move than the rate says: those who share the risk variables with too few people are "
-            "always swapped",
-            job.loaded.place("swapping", "k_anonymity"),
-            f"k_anonymity = {settings.k_anonymity}, with a rate of {settings.rate}",
-            "possibly far more moves than the rate says; the run reports how many there were",
-            "take fewer or coarser risk variables, coarser levels or a smaller k_anonymity, if that is too many",
+            where=job.loaded.place("swapping", "k_anonymity"),
             severity="warning",
+            k_anonymity=settings.k_anonymity,
+            rate=settings.rate,
         )
     ]
 
@@ -93,16 +87,14 @@ def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     lacking = f"{inside} AND coalesce({text}, '') = ''"
     rows = engine.first_rows(records, lacking, ROWS_NAMED)
     if rows:
-        what, expected = "a record of a household has no household id", "an id in every record of a household"
-        findings.append(_bad(problem, "no-household", what, expected, rows))
+        findings.append(bad_record("no-household/record-id-first", problem.records, problem.spec.data.household, rows))
     torn = (
         f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
         f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
     )
     rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
     if rows:
-        what, expected = "members of one household are in different blocks", "one block for all members of a household"
-        findings.append(_bad(problem, "household-in-two-blocks", what, expected, rows))
+        findings.append(bad_record("household-in-two-blocks/first", problem.records, problem.spec.data.household, rows))
     for carried in () if findings else problem.settings.carry:
         differs = (
             f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
@@ -110,9 +102,9 @@ def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
         )
         rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
         if rows:
-            what = f"members of one household differ in {carried!r}, which is to be exchanged with the place"
-            expected = "one value for all members of a household"
-            findings.append(_bad(problem, "carried-differs", what, expected, rows))
+            findings.append(
+                bad_record("carried-differs/first", problem.records, problem.spec.data.household, rows, carried=carried)
+            )
     return findings
 
 
@@ -161,12 +153,6 @@ def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, In
 def _inside(problem: SwappingProblem, read: dict[str, str]) -> str:
     tests = [f"{read[name]} = {literal(code)}" for name, code in problem.spec.data.in_households.items()]
     return "(" + (" AND ".join(tests) or "TRUE") + ")"
-
-
-def _bad(problem: SwappingProblem, code: str, what: str, expected: str, rows: list[int]) -> Finding:
-    remedy = "correct the records; who lives in no household is told by [data] in_households"
-    household = problem.spec.data.household
-    return bad_record(problem.records, household, what, expected, rows, code=code, remedy=remedy)
 
 
 # Made-up records of a swap: people who live together.

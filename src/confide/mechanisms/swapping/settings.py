@@ -134,7 +134,12 @@ def swap_settings(
     Fraction(1, 20)
     """
     if variant not in get_args(Variant):
-        raise ParameterError(_wrong("variant", "there is no such variant", repr(variant), ", ".join(get_args(Variant))))
+        raise ParameterError(
+            "swapping-variant/correct",
+            where=Place(path="swapping.variant"),
+            found=repr(variant),
+            expected=", ".join(get_args(Variant)),
+        )
     lists: dict[str, Any] = {name: tuple(rest[name]) for name in ("levels", "carry", "risk", "match") if name in rest}
     if "profiles" in rest:
         lists["profiles"] = tuple(tuple(profile) for profile in rest["profiles"])
@@ -181,11 +186,7 @@ def load_settings(name: str, base: Path | None = None, **changes: Any) -> SwapSe
     loaded = load_named(name, base or Path(), SwapSettingsFile, kind=SETTINGS)
     values = loaded.value.swapping.given() | changes
     loaded.refuse(
-        Problem(
-            ("swapping", key), "missing-key", f"{key!r} is missing", f"a value for swapping.{key}", "nothing", "add it"
-        )
-        for key in ("variant", "rate")
-        if key not in values
+        Problem.of(("swapping", key), "missing-key/value", key=key) for key in ("variant", "rate") if key not in values
     )
     return swap_settings(**values)
 
@@ -198,12 +199,12 @@ def settings_values(name: str, base: Path | None = None, where: Place = NOWHERE)
 def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
     """What is wrong with settings, each value by itself being right."""
     if not 0 <= settings.rate <= 1:
-        yield _wrong("rate", "the swap rate is no share", str(settings.rate), 'a share such as "0.05"')
+        yield Finding.of("swapping-rate/swap", where=Place(path="swapping.rate"), found=str(settings.rate))
     elif settings.variant == "permutation" and settings.rate in (0, 1):
         expected = 'a probability above zero and below one, such as "0.1"'
-        yield _wrong("rate", "a probability of zero or one hides nothing", str(settings.rate), expected)
+        yield Finding.of("swapping-rate/probability", where=Place(path="swapping.rate"), found=str(settings.rate))
     elif not settings.rate and settings.k_anonymity < 2:
-        yield _wrong("rate", "nobody would be swapped", "a rate of zero", "a rate, or k_anonymity of 2 or more")
+        yield Finding.of("swapping-rate/swapped", where=Place(path="swapping.rate"))
     for name, number in (("key_noise", len(NOISE)), ("groups", None)):
         shares: Sequence[Fraction] = getattr(settings, name)
         if min(shares, default=Fraction(-1)) < 0 or sum(shares) != 1 or number not in (None, len(shares)):
@@ -211,23 +212,27 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
             expected = "probabilities of -1, 0 and 1 with the sum one" if number else "probabilities with the sum one"
             yield _wrong(name, f"{name} is no list of probabilities", found, expected)
     if settings.k_anonymity < 0:
-        yield _wrong("k_anonymity", "k_anonymity is negative", str(settings.k_anonymity), "0 for none, or a threshold")
+        yield Finding.of(
+            "swapping-k_anonymity", where=Place(path="swapping.k_anonymity"), found=str(settings.k_anonymity)
+        )
     if settings.variant == "targeted":
         if not settings.profiles or not all(settings.profiles):
-            yield _wrong("profiles", "a profile is empty, or there is none", "nothing", '[["size", "adults"]]')
+            yield Finding.of("swapping-profiles", where=Place(path="swapping.profiles"))
         if not settings.risk:
-            yield _wrong("risk", "no variable says who is at risk", "none", "at least one variable")
+            yield Finding.of("swapping-risk/variable", where=Place(path="swapping.risk"))
         for name in (name for name in settings.risk if name in (SIZE, ADULTS)):
-            what = f"{name!r} says something of a household, and not of a person"
-            yield _wrong("risk", what, name, "variables of the schema; a recode of an attribute that is named so")
+            yield Finding.of("swapping-risk/something", where=Place(path="swapping.risk"), found=name, name=name)
     if settings.variant == "permutation" and not 2 <= settings.largest_stratum <= MOST_IN_STRATUM:
         found = str(settings.largest_stratum) if settings.largest_stratum else "nothing"
         expected = "the most households that a stratum may have, from 2 on: the loss is stated for that"
-        yield _wrong("largest_stratum", "the loss cannot be stated", found, expected)
+        yield Finding.of(
+            "swapping-largest_stratum",
+            where=Place(path="swapping.largest_stratum"),
+            largest_stratum=settings.largest_stratum,
+        )
     carried = {name.split(":")[0] for name in settings.variables} & set(settings.carry)
     if carried:
-        what = f"{min(carried)!r} belongs to the place and cannot say which households are alike"
-        yield _wrong("carry", what, min(carried), "columns that neither risk, profiles nor match name")
+        yield Finding.of("swapping-carry", where=Place(path="swapping.carry"), found=min(carried), carried=min(carried))
 
 
 def _wrong(name: str, what: str, found: str, expected: str) -> Finding:

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from confide.documents import shipped
-from confide.errors import InputError, Place
+from confide.errors import InputError, ParameterError, Place
 from confide.exact import exact
 from confide.inputs.proposals import OfficeFiles
-from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of, unknown_name
+from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
 from confide.releases.spec import (
     DataPart,
     FilePath,
@@ -156,8 +156,7 @@ class SwappingOutput(TabularOutput):
     def problems(self, geography: GeographyPart) -> list[Problem]:
         problems = super().problems(geography)
         if {"dta", "sav"} & {*self.formats} and not self.microdata:
-            what, expected = "dta and sav are formats of records, which are not published", "microdata = true"
-            problems.append(Problem(("output", "formats"), "no-records", what, expected, "microdata = false"))
+            problems.append(Problem.of(("output", "formats"), "no-records/dta"))
         return problems
 
 
@@ -173,11 +172,16 @@ class SwappingSpec(Spec):
     def problems(self) -> list[Problem]:
         problems = super().problems()
         if not self.tables and not self.output.microdata:
-            what, expected = "the release would be empty", "a table, or microdata"
-            problems.append(Problem(("tables",), "no-tables", what, expected, "nothing", "add [[tables]]"))
+            problems.append(Problem.of(("tables",), "no-tables/release"))
         if self.swapping.method is not None and self.swapping.variant is not None:
-            what, found = "the variant stands twice", f"{self.swapping.variant} and {self.swapping.method}"
-            problems.append(Problem(("swapping", "method"), "swapping-variant", what, "variant, or method", found))
+            problems.append(
+                Problem.of(
+                    ("swapping", "method"),
+                    "swapping-variant/method",
+                    variant=self.swapping.variant,
+                    method=self.swapping.method,
+                )
+            )
         problems += self._column_names() if self.output.microdata else []
         known = [
             self.geography.smallest,
@@ -188,12 +192,13 @@ class SwappingSpec(Spec):
             for place, level in enumerate(table.levels):
                 path: KeyPath = ("tables", position, "levels", place)
                 if level not in known:
-                    what, expected = f"there is no level {level!r}", "one of " + ", ".join(known)
-                    problems.append(Problem(path, "unknown-level", what, expected, repr(level)))
-                elif level in table.levels[:place]:
                     problems.append(
-                        Problem(path, "repeated-level", f"{level!r} stands twice", "each level once", level)
+                        Problem.of(
+                            path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
+                        )
                     )
+                elif level in table.levels[:place]:
+                    problems.append(Problem.of(path, "repeated-level/stands-twice", found=level, level=level))
         return problems
 
     def _column_names(self) -> list[Problem]:
@@ -202,11 +207,11 @@ class SwappingSpec(Spec):
         named: list[tuple[KeyPath, str]] = [(("geography", "block"), geography.block)]
         named += [(("geography", "levels", i, "name"), level.name) for i, level in enumerate(geography.levels)]
         named += [(("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)]
-        ours, what = [HOUSEHOLD], "is the name of another column of the published records"
+        ours = [HOUSEHOLD]
         problems = []
         for path, name in named:
             if name in ours:
-                problems.append(Problem(path, "reserved-name", f"{name!r} {what}", "another name", repr(name)))
+                problems.append(Problem.of(path, "reserved-name/published", found=repr(name), name=name))
             ours.append(name)
         return problems
 
@@ -242,8 +247,7 @@ def draft_swapping(product: str | None, values: Mapping[str, str]) -> Draft:
     settings = "" if product is None else one_of("product", product, shipped("swapping"))
     method = values.get("method", "targeted")
     if settings and "method" in values:
-        what = "shipped settings have a variant of their own"
-        raise unknown_name("product", what, f"--product {product} --method {method}", "one of the two")
+        raise ParameterError("product/shipped", product=product, method=method)
     text = swapping_spec(SPEC, tables, **{"settings": settings, "method": method} | dict(values))
     return Draft(text, secret=method != "permutation")
 
@@ -252,12 +256,7 @@ def draft_swapping_from(office: OfficeFiles, folder: Path, values: Mapping[str, 
     """The same for an office's own files."""
     if office.household is None:
         raise InputError(
-            "no-household",
-            "no column of the records identifies households",
-            Place(file=office.records.source.file),
-            f"{len(office.records.columns)} columns, and none has the name of a household",
-            "a column with the same value for all members of a household",
-            "name it: --household COLUMN",
+            "no-household/column", where=Place(file=office.records.source.file), columns=len(office.records.columns)
         )
     named = office_values(office, folder, "swapping", values)
     named |= {"household": office.household, "age": None, "risk": [each.variable for each in office.attributes]}

@@ -45,7 +45,6 @@ from confide.releases.tabular import (
     check_area_codes,
     check_column_names,
     figure_column,
-    incomplete_recode,
     placed,
     plain_schema,
     read_observations,
@@ -147,7 +146,7 @@ def _query(part: TablePart, schema: Schema) -> Query:
     query = schema.ordered_query(part.variables)
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
-        raise incomplete_recode(incomplete[0], ", so a table and its margins would not agree")
+        raise ConfideError("incomplete-recode/add-group-rest", found=incomplete[0], name=incomplete[0])
     check_column_names((variable.attribute for variable in query.variables), (LEVEL, AREA, COUNT, NOISE_MARGIN))
     return query
 

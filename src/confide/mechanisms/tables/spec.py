@@ -130,22 +130,23 @@ class NoisePart(Part):
         problems = []
         law = self.law or LAWS[definition][0]
         if law not in LAWS[definition]:
-            what = f"{law} noise has no price in {definition}"
-            problems.append(Problem(("noise", "law"), "law-of-definition", what, " or ".join(LAWS[definition]), law))
+            problems.append(
+                Problem.of(
+                    ("noise", "law"),
+                    "law-of-definition",
+                    found=law,
+                    law=law,
+                    definition=definition,
+                    law_expected=" or ".join(LAWS[definition]),
+                )
+            )
         utility = self.variance is not None or self.margin is not None
         if self.variance is not None and self.margin is not None:
-            what = "the noise is given by its variance and by its margin"
-            problems.append(Problem(("noise", "margin"), "noise-twice", what, "one of the two", "both"))
+            problems.append(Problem.of(("noise", "margin"), "noise-twice"))
         if self.bound is not None and not law.startswith("truncated"):
-            what = f"{law} noise has no bound"
-            problems.append(
-                Problem(("noise", "bound"), "no-bound", what, "a truncated law, or no bound", str(self.bound))
-            )
+            problems.append(Problem.of(("noise", "bound"), "no-bound/noise", found=str(self.bound), law=law))
         if self.bound is None and utility and law.startswith("truncated"):
-            what = "the bound of the noise is missing"
-            problems.append(
-                Problem(("noise",), "no-bound", what, "a bound beside the variance or the margin", "none", "add bound")
-            )
+            problems.append(Problem.of(("noise",), "no-bound/missing"))
         return problems
 
 
@@ -170,32 +171,31 @@ class TablesSpec(Spec):
             for level, times in Counter(table.levels).items():
                 path = ("tables", position, "levels", table.levels.index(level))
                 if level not in known:
-                    what, expected = f"there is no level {level!r}", "one of " + ", ".join(known)
-                    problems.append(Problem(path, "unknown-level", what, expected, repr(level)))
-                if times > 1:
-                    what = f"{level!r} stands twice"
                     problems.append(
-                        Problem(path, "repeated-level", what, "each level once", f"{times} times {level!r}")
+                        Problem.of(
+                            path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
+                        )
                     )
+                if times > 1:
+                    problems.append(Problem.of(path, "repeated-level/times", level=level, times=times))
             problems += [
-                Problem(
+                Problem.of(
                     ("tables", position, "level_weights", level),
-                    "unknown-level",
-                    f"the table is not published for {level!r}",
-                    "one of " + ", ".join(table.levels),
-                    repr(level),
+                    "unknown-level/table",
+                    found=repr(level),
+                    level=level,
+                    levels=", ".join(table.levels),
                 )
                 for level in table.level_weights
                 if level not in table.levels
             ]
-        expected = "one of " + ", ".join(known)
         problems += [
-            Problem(
+            Problem.of(
                 ("programme", "level_weights", level),
-                "unknown-level",
-                f"there is no level {level!r}",
-                expected,
-                repr(level),
+                "unknown-level/correct-spec",
+                found=repr(level),
+                level=level,
+                known=", ".join(known),
             )
             for level in self.programme.level_weights
             if level not in known
@@ -258,13 +258,7 @@ class NoiseChoice:
     def check(self, loss: PrivacyLoss) -> None:
         """Refuse a price above the budget."""
         if not loss <= self._budget:
-            raise ParameterError(
-                "noise-too-small",
-                "this noise costs more than the budget of the release",
-                found=_numbers(loss),
-                expected=f"at most {_numbers(self._budget)}",
-                remedy="ask for more noise or a larger bound, decide on a larger budget, or publish fewer tables",
-            )
+            raise ParameterError("noise-too-small", found=_numbers(loss), budget=_numbers(self._budget))
 
     def _scales(self, squares: Fraction) -> tuple[PrivacyLoss, bool]:
         """The budget as a loss of the noise without its bound, and whether it composes by plain addition.

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from confide.answers import TypedAnswer
 from confide.engines.protocol import write_text
-from confide.errors import Finding, ParameterError, Place
+from confide.errors import Finding, ParameterError, Place, RunError
 from confide.exact import Exact, exact_text, positive
 from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, level_weight
@@ -34,7 +34,7 @@ from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
 from confide.releases.boards import LossClaim, TunedValues, prepared_without_records
 from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
-from confide.releases.draft import relocated_values, there_already, toml_text
+from confide.releases.draft import relocated_values, toml_text
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import Query
 from confide.utility.target_words import CHANCE, TargetWords, bad_target, meant, nearest, split_target
@@ -100,14 +100,7 @@ class TablesTuning(BudgetBoard):
         """As the spec has it."""
         spec = problem.spec
         if Definition(spec.privacy.definition) is Definition.APPROXIMATE or spec.noise.variance or spec.noise.margin:
-            raise ParameterError(
-                "not-tunable",
-                "the parts of this budget cannot be chosen one by one",
-                where=Place(path="privacy.definition"),
-                found="a budget in approximate differential privacy, or noise of a given size",
-                expected="definition zcdp or pure, and noise that the budget gives",
-                remedy="choose another definition, or edit the spec by hand",
-            )
+            raise ParameterError("not-tunable/parts", where=Place(path="privacy.definition"))
         whole_weight = sum((table.weight for table in problem.tables), Fraction(0))
         budgets: dict[RowName, Fraction] = {}
         for table in problem.tables:
@@ -343,9 +336,9 @@ def tune_tables(
     """
     loaded = load_spec(Path(spec), {"tables": TablesSpec})
     if out is not None and Path(out).exists():
-        raise there_already(Path(out), "a file of this name")
+        raise RunError("there-already/name", where=Place(file=str(Path(out))))
     if not targets:
-        raise _refused("no-target", "there is nothing to tune for", "no --target", "a target", "give --target")
+        raise ParameterError("no-target/nothing", where=Place(path="tune"))
     present = TablesTuning.of(prepared_without_records(Tables().prepare, loaded))
     wanted = _wanted(targets, present.programme)
     tuned, needed = _for_targets(present, wanted, None if total is None else positive(total, "total"))
@@ -369,24 +362,29 @@ def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[RowName, Tar
             kinds = tuple(meant(kind, levels) for kind in words.kinds)
             words = replace(words, statistic=meant(words.statistic, (MARGIN, *names)), kinds=kinds)
             if words.unit or words.least or words.limit.denominator != 1:
-                what, expected = "a noise margin is a whole number, and the same in all areas", "such as margin <= 10"
-                raise bad_target(text, what, words.amount, expected)
+                raise bad_target("bad-target/noise", text, found=words.amount)
             if words.statistic not in (MARGIN, *names):
-                expected = f"{MARGIN!r} for all tables, or one of " + ", ".join(names)
                 near = nearest(words.statistic, (MARGIN, *names))
-                raise bad_target(text, "there is no such table", words.statistic, expected, near)
+                raise bad_target(
+                    "bad-target/table", text, found=words.statistic, margin=MARGIN, names=", ".join(names), remedy=near
+                )
             for kind in words.kinds:
                 if kind not in levels:
-                    expected = "one of " + ", ".join(levels)
-                    raise bad_target(text, f"no table has the level {kind!r}", kind, expected, nearest(kind, levels))
+                    raise bad_target(
+                        "bad-target/level",
+                        text,
+                        found=kind,
+                        kind=kind,
+                        levels=", ".join(levels),
+                        remedy=nearest(kind, levels),
+                    )
                 rows = [
                     (table.name, kind)
                     for table in problem.tables
                     if words.statistic in (MARGIN, table.name) and kind in [level.name for level in table.levels]
                 ]
                 if not rows:
-                    what = f"the table {words.statistic!r} is not published for {kind!r}"
-                    raise bad_target(text, what, kind, "a level of the table")
+                    raise bad_target("bad-target/published", text, found=kind, statistic=words.statistic, kind=kind)
                 for row in rows:
                     if row not in result or _loss(problem, words) > _loss(problem, result[row]):
                         result[row] = words
@@ -418,12 +416,14 @@ def _for_targets(
     open_parts = sum(others.values(), Fraction(0))
     spent = needed + open_parts if total is None else total
     if needed > spent or (needed == spent and others):
-        raise _refused(
+        raise ParameterError(
             "targets-too-dear",
-            "the targets need more than the total" if needed > spent else "the targets leave nothing for other tables",
-            f"{float(needed):.6g} for tables and levels with a target",
-            f"less than {spent} ({float(spent):.6g})" if others else f"at most {spent}",
-            "give a larger --total, or wider margins",
+            where=Place(path="tune"),
+            more=needed > spent,
+            needed=float(needed),
+            spent=spent,
+            spent_expected=float(spent) if others else None,
+            others=others,
         )
     if others:
         parts = need | {row: (spent - needed) * part / open_parts for row, part in others.items()}
@@ -442,7 +442,3 @@ def _share(present: TablesTuning, tuned: TablesTuning, row: RowName, words: Targ
     return TableShare(
         table, level, words, measured, now, part / tuned.total, part / measured, tuned.margin(row, chance)
     )
-
-
-def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> ParameterError:
-    return ParameterError(code, what, Place(path="tune"), found, expected, remedy)

@@ -100,15 +100,7 @@ def residuals(
     published = problem.spec.output.measurements
     drawn = None if noise is None else DrawnEvidence(problem, job.plan, noise, job.workspace)
     if not published and drawn is None:
-        raise RunError(
-            "no-measurements",
-            "the measurements of this run do not exist any more: they were not published, and the key that could "
-            "draw them again is gone",
-            where=Place(file=str(job.workspace.root)),
-            found="a release without measurements, and no key",
-            expected="output.measurements = true, or a key that is not destroyed yet",
-            remedy="audit the noise of a run before its key is destroyed",
-        )
+        raise RunError("no-measurements/run", where=Place(file=str(job.workspace.root)))
     for level_strategy, level in problem.levels():
         if not level.measured.any():
             continue
@@ -172,11 +164,8 @@ def _published_measurements(
             times[number, at] += 1
     if (times != 1).any():
         raise ReleaseError(
-            "measurements",
-            f"{int((times != 1).sum()):,} measurements are missing or duplicated",
+            "measurements/missing",
             where=Place(file=str(workspace.release / FOLDER / level_folder(level.name))),
-            found="other rows",
-            expected="every query once in every measured unit",
-            remedy="`confide verify` says what is wrong; `confide replay` makes the release again",
+            several=int((times != 1).sum()),
         )
     return measured

@@ -60,13 +60,7 @@ class TopDownBoard(BudgetBoard):
         """As the spec has it."""
         strategy = problem.strategy
         if not all(strategy.parts.values()):
-            raise ParameterError(
-                "not-tunable",
-                "a level of this strategy has no share, so its queries have none to choose",
-                found="a share of zero",
-                expected="a share above zero for every level",
-                remedy="take the level out of the strategy, or edit the shares by hand",
-            )
+            raise ParameterError("not-tunable/level")
         noise, kinds = TopDownNoise(problem), areas_there(problem.spine)
         return cls(budgets=strategy.parts, noise=noise, kinds=kinds, delta=problem.spec.privacy.delta)
 

@@ -74,13 +74,7 @@ def parse_strong_mcd_states(document: Mapping[str, Any]) -> frozenset[str]:
     """The codes of the States where minor civil divisions go before places, from the values of their TOML file."""
     states = document.get("states")
     if not isinstance(states, list) or not all(isinstance(code, str) for code in states):
-        raise SpecError(
-            "bad-strong-mcd-states",
-            "the list of States with strong minor civil divisions cannot be used",
-            where=Place(path="states"),
-            expected='states = ["09", ...], codes as text',
-            remedy="correct the list",
-        )
+        raise SpecError("bad-strong-mcd-states", where=Place(path="states"))
     return frozenset(states)
 
 
@@ -207,7 +201,7 @@ class AreaTypes:
 def parse_area_types(document: Mapping[str, Any]) -> AreaTypes:
     """The types from the plain values of their TOML file. Raises a :class:`SpecError` with every problem."""
     findings = [
-        _malformed(f"the list of area types has no {key}", key, f'{key} = "..."')
+        Finding.of("bad-area-types/list", where=Place(path=key), key=key)
         for key in ("id", "provenance", "none")
         if not isinstance(document.get(key), str)
     ]
@@ -217,13 +211,12 @@ def parse_area_types(document: Mapping[str, Any]) -> AreaTypes:
         if isinstance(row, dict) and _sound(row):
             types.append(AreaType(**row))
         else:
-            expected = "name, first and last (text of one width, in order) and split (true or false)"
-            findings.append(_malformed("an area type is not as it should be", f"types[{number}]", expected))
+            findings.append(Finding.of("bad-area-types/type", where=Place(path=f"types[{number}]")))
     if not types:
-        findings.append(_malformed("the list has no area types", "types", "[[types]] with name, first, last, split"))
+        findings.append(Finding.of("bad-area-types/name-first-last", where=Place(path="types")))
     types.sort(key=lambda kind: kind.first)
     findings += [
-        _malformed(f"{one.name!r} and {other.name!r} have codes in common", "types", "ranges that do not overlap")
+        Finding.of("bad-area-types/codes", where=Place(path="types"), one=one.name, other=other.name)
         for one, other in pairwise(types)
         if other.first <= one.last
     ]
@@ -244,11 +237,12 @@ def aian_flags(areas: Geolevel, types: AreaTypes, *, file: str | None = None) ->
         first = int(np.flatnonzero(areas.unit_of_block == areas.codes.index(unknown[0]))[0])
         raise InputError(
             "unknown-area-type",
-            f"a code of {areas.name!r} is of no known type of area",
             where=Place(file=file, row=first + 1),
-            found=f"{len(unknown):,} such codes, the first {unknown[0]!r}",
-            expected=f"{types.none!r} for no area, or a code in a range of {types.id}",
-            remedy="correct the code, or give a list of area types that has it",
+            areas=areas.name,
+            unknown=len(unknown),
+            unknown_found=unknown[0],
+            none=types.none,
+            types=types.id,
         )
     # One entry more, at the end, is what OUTSIDE (-1) finds.
     assert OUTSIDE == -1
@@ -265,16 +259,6 @@ def _sound(row: dict[str, Any]) -> bool:
         return False
     _, first, last = texts
     return len(first) == len(last) and first <= last
-
-
-def _malformed(what: str, path: str, expected: str) -> Finding:
-    return Finding(
-        code="bad-area-types",
-        what=what,
-        where=Place(path=path),
-        expected=expected,
-        remedy="correct the list of area types",
-    )
 
 
 # Optimised block groups, and tract groups where a spine has them.
@@ -505,18 +489,10 @@ def build_topdown_spine(
     entities = None if optimise is None else optimise.entities.string_of_block
     for name, values in (("with_units", with_units), ("split", split), ("optimise.entities", entities)):
         if values is not None and values.shape != (blocks,):
-            raise ParameterError(
-                _finding("bad-length", f"{name} does not fit the frame", str(values.shape), f"({blocks},)")
-            )
+            raise ParameterError("bad-length", found=str(values.shape), name=name, blocks=blocks)
     rows = np.arange(blocks) if with_units is None else np.flatnonzero(with_units)
     if not len(rows):
-        raise InputError(
-            "no-units",
-            "no block has a housing unit or a group quarters facility",
-            found=f"{blocks:,} blocks without any",
-            expected="at least one block with units",
-            remedy="check the columns of housing units and group quarters of the block table",
-        )
+        raise InputError("no-units/housing", blocks=blocks)
     partitions = _nested(frame, list(shares), rows, split, optimise)
     order = np.argsort(partitions[-1], kind="stable")
     rows = rows[order]
@@ -605,28 +581,27 @@ def _checked(frame: Spine, shares: Mapping[str, Exact], optimise: Optimisation |
     official = [level.name for level in frame.levels]
     taken = [name for name in names if name not in made_levels]
     if [name for name in official if name in taken] != taken or not names or names[-1] != official[-1]:
-        expected = f"levels of the frame in their order ({', '.join(official)}), the blocks last"
-        findings.append(_finding("bad-levels", "the levels are not those of the frame", ", ".join(names), expected))
+        findings.append(Finding.of("bad-levels/frame", found=", ".join(names), official=", ".join(official)))
     elif names[0] in made_levels or frame.level(names[0]).units != 1:
         found = f"{names[0]!r}" + ("" if names[0] in made_levels else f" with {frame.level(names[0]).units:,} units")
-        findings.append(_finding("no-root", "the first level is not a root", found, "a level of one unit"))
+        findings.append(
+            Finding.of(
+                "no-root",
+                name=names[0],
+                units=None if names[0] in made_levels else frame.level(names[0]).units,
+                name_known=names[0] in made_levels,
+            )
+        )
     if optimise is not None:
         places = [names[-2:-1] == [optimise.block_groups]]
         if optimise.tract_groups is not None:
             places.append(names[-4:-3] == [optimise.tract_groups])
         if not all(places):
-            expected = "block groups next to the blocks, and tract groups, if any, two levels above them"
-            findings.append(_finding("bad-levels", "a made level is out of place", ", ".join(names), expected))
+            findings.append(Finding.of("bad-levels/made", found=", ".join(names)))
     values = [exact(share, f"the share of {name}") for name, share in shares.items()]
     if any(value < 0 for value in values) or sum(values) != 1:
         found = " + ".join(map(str, values)) + f" = {sum(values)}"
-        findings.append(
-            _finding("bad-shares", "the shares of the levels are wrong", found, "not negative, sum exactly 1")
-        )
+        findings.append(Finding.of("bad-shares/wrong", found=found))
     if findings:
         raise ParameterError(findings)
     return values
-
-
-def _finding(code: str, what: str, found: str, expected: str) -> Finding:
-    return Finding(code=code, what=what, found=found, expected=expected, remedy="correct the levels and their shares")

@@ -180,14 +180,20 @@ class Constraints:
             for group, column in least.frame.items():
                 label = least.variable.labels[group]
                 if empty[least.variable.assignment == group].all():
-                    what = f"{least.name!r} asks for records of {label!r}, and structural zeros forbid every one"
                     names = ", ".join(repr(z.name) for z in self.zeros if least.variable.attribute.name in z.where)
-                    yield _clash(what, f"{least.name!r} against {names}")
+                    yield Finding.of("constraints-clash/records", least=least.name, label=label, names=names)
                 for most in upper:
                     same = most.variable.name == least.variable.name and most.frame.get(group) == column
                     if same and most.per_unit < least.per_unit:
-                        found = f"at least {least.per_unit} and at most {most.per_unit} per {column}"
-                        yield _clash(f"{least.name!r} and {most.name!r} clash for {label!r}", found)
+                        yield Finding.of(
+                            "constraints-clash/least",
+                            least=least.name,
+                            most=most.name,
+                            label=label,
+                            per_unit=least.per_unit,
+                            most_per_unit=most.per_unit,
+                            column=column,
+                        )
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -231,27 +237,16 @@ def check_sizes(constraints: Constraints, columns: Mapping[str, NDArray[np.int64
         units |= {column: max(units[column], bound.per_unit) for column in bound.frame.values()}
     sums = {column: units.get(column, 1) * sum(values.tolist()) for column, values in columns.items()}
     return [
-        Finding(
-            code="bad-count",
-            what=f"the counts of {column!r} are far too large",
+        Finding.of(
+            "bad-count/counts",
             where=Place(file=file, column=column),
-            found=f"{limit:,} records at most in all blocks",
-            expected=f"at most {LARGEST_LIMIT:,}",
-            remedy="correct the block table; where there is no limit, leave the group out of the bound",
+            column=column,
+            limit=limit,
+            largest_limit=LARGEST_LIMIT,
         )
         for column, limit in sums.items()
         if limit > LARGEST_LIMIT
     ]
-
-
-def _clash(what: str, found: str) -> Finding:
-    return Finding(
-        code="constraints-clash",
-        what=what,
-        found=found,
-        expected="constraints that some table keeps",
-        remedy="drop or loosen one of them",
-    )
 
 
 # Numbers of records that are published as they are, on the spine: which units they fix, alone or together.
@@ -367,13 +362,4 @@ def check_invariant_level(strategy: Strategy, spine: TopDownSpine, where: Place)
         )
     else:
         return []
-    return [
-        Finding(
-            code="invariant-level",
-            what=f"the number of records is an invariant on {lowest!r}, and this spine cannot keep it",
-            where=where,
-            found=found,
-            expected="official units, whole or in parts that are children of one unit",
-            remedy=f"put the invariant on another level, or {remedy} under [topdown]",
-        )
-    ]
+    return [Finding.of("invariant-level", where=where, found=found, lowest=lowest, remedy=remedy)]

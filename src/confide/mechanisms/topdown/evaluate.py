@@ -373,14 +373,7 @@ def _records(workspace: Workspace) -> Source:
     for format_ in formats:
         for file in sorted((workspace.release / "tables").glob(f"{RECORDS}.*{format_}")):
             return Source(file, format_)
-    raise ReleaseError(
-        "no-records",
-        "the release has no records to compare with the true ones",
-        where=Place(file=str(workspace.release)),
-        found=f"no file tables/{RECORDS}.*",
-        expected="the release as it was sealed",
-        remedy="`confide verify` says what is missing; `confide replay` makes it again",
-    )
+    raise ReleaseError("no-records/compare", where=Place(file=str(workspace.release)), records=RECORDS)
 
 
 def _counts(engine: Engine, pairs: Path, places: Path, number: int, geography: EvaluationGeography) -> _Counts:

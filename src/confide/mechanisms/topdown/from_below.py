@@ -79,25 +79,24 @@ def levels_used(strategy: Strategy, spine: TopDownSpine) -> tuple[str, ...]:
     try:
         sectors, _ = sectors_of(strategy)
     except ParameterError as error:
-        raise _too_large(error.findings[0].found, f"at most {MOST_CORE_CELLS:,}") from None
+        raise ParameterError(
+            "too-many-cells/histogram-alike-tree",
+            where=Place(path="evidence"),
+            seen=error.findings[0].found,
+            most_core_cells=MOST_CORE_CELLS,
+        ) from None
     names = tuple(level.name for level in spine.levels)
     used = names if worth_of_blocks(strategy, spine) > WORTHWHILE else names[:-1]
     # Every unit above the last level that takes part may be unlike all others, and has matrices of its own then.
     matrices = sum(level.units for level in spine.levels[: len(used) - 1]) * len(sectors.sectors) * sectors.size**2
     if 8 * matrices > MOST_BYTES:
-        raise _too_large(f"{8 * matrices / 2**30:,.1f} GiB of matrices", f"at most {MOST_BYTES / 2**30:,.0f} GiB")
+        raise ParameterError(
+            "too-many-cells/gib",
+            where=Place(path="evidence"),
+            matrices=8 * matrices / 2**30,
+            most_bytes=MOST_BYTES / 2**30,
+        )
     return used
-
-
-def _too_large(found: str | None, expected: str) -> ParameterError:
-    return ParameterError(
-        "too-many-cells",
-        "the histogram has too many cells that are not alike for tree evidence",
-        where=Place(path="evidence"),
-        found=found or "too many",
-        expected=expected,
-        remedy='write evidence = "own" in the strategy, or leave out recodes of attributes with many levels',
-    )
 
 
 def worth_of_blocks(strategy: Strategy, spine: TopDownSpine) -> float:

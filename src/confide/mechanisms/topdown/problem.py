@@ -345,14 +345,7 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
             names.insert(strategy.level_names.index(level_name), level_name)
         if STATE not in names or BLOCK_GROUP not in names:
             return [
-                Finding(
-                    code="spine-levels",
-                    what="an optimised spine makes block groups around places or divisions, State by State",
-                    where=place,
-                    found=" > ".join(names) or "no levels",
-                    expected=f"levels {STATE!r} and {BLOCK_GROUP!r}",
-                    remedy='take spine = "plain" under [topdown]',
-                )
+                Finding.of("spine-levels", where=place, names=" > ".join(names), state=STATE, block_group=BLOCK_GROUP)
             ]
     return [replace(finding, where=place) for finding in check_levels(strategy, [*names, spec.geography.smallest])]
 
@@ -366,13 +359,11 @@ def check_kinds(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> It
         wrong = [name for name, code in part.where.items() if code not in getattr(attributes.get(name), "index", {})]
         lacking = [name for name in attributes if name not in part.where]
         if wrong or lacking or part.where in seen:
-            yield Finding(
-                code="counted-kind",
-                what="this is not one kind of record, or it is counted twice",
+            yield Finding.of(
+                "counted-kind",
                 where=loaded.place(*at),
-                found=", ".join(f"{name} = {code!r}" for name, code in part.where.items()) or "nothing",
-                expected="a code for each of " + ", ".join(attributes) + ", and each combination at most once",
-                remedy="correct the kinds under [data] counted",
+                place=", ".join((f"{name} = {code!r}" for name, code in part.where.items())),
+                attributes=", ".join(attributes),
             )
         seen.append(part.where)
 
@@ -394,13 +385,12 @@ def _column_names(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> 
 def _around(loaded: LoadedSpec, spec: TopDownSpec) -> list[Finding]:
     names = [level.name for level in spec.geography.levels] + [area.name for area in spec.geography.areas]
     return [
-        Finding(
-            code="unknown-area",
-            what=f"block groups cannot be made around {name!r}",
+        Finding.of(
+            "unknown-area/block",
             where=loaded.place("topdown", "around", position),
             found=repr(name),
-            expected="one of " + (", ".join(names) or "the levels and areas under [geography]"),
-            remedy="declare the level or the area, or leave it out",
+            name=name,
+            names=", ".join(names),
         )
         for position, name in enumerate(spec.topdown.around or [])
         if name not in names
@@ -414,17 +404,15 @@ def absent_areas(problem: TopDownProblem) -> list[Finding]:
     if not absent:
         return []
     around = [area.name for area in absent if area.name in (problem.spec.topdown.around or ())]
-    follow = f"; no block groups are made around {', '.join(around)}" if around else ""
     columns = {**problem.spec.data.columns, **problem.spec.data.block_columns}
     return [
-        Finding(
-            code="absent-area",
-            what=f"optional areas have no column in the block table, and are left out{follow}",
+        Finding.of(
+            "absent-area",
             where=Place(file=problem.blocks_file),
-            found="no column " + ", ".join(repr(columns.get(area.column, area.column)) for area in absent),
-            expected="a column for each of " + ", ".join(area.name for area in absent),
-            remedy="correct the name of the column if it is there under another; otherwise nothing need be done",
             severity="warning",
+            around=", ".join(around) if around else None,
+            absent=", ".join(repr(columns.get(area.column, area.column)) for area in absent),
+            absent_expected=", ".join(area.name for area in absent),
         )
     ]
 
@@ -432,13 +420,12 @@ def absent_areas(problem: TopDownProblem) -> list[Finding]:
 def _presence(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
     columns = strategy.frame_columns
     return [
-        Finding(
-            code="unknown-column",
-            what=f"the strategy uses no column {name!r} of the block table",
+        Finding.of(
+            "unknown-column",
             where=loaded.place("data", "presence", position),
             found=repr(name),
-            expected="one of " + ", ".join(columns),
-            remedy="correct the name",
+            name=name,
+            columns=", ".join(columns),
         )
         for position, name in enumerate(spec.data.presence)
         if name not in columns

@@ -75,7 +75,16 @@ def check_counted(engine: Engine, source: Source, spec: TopDownSpec, frame: Path
     for condition, (what, column, expected) in rules.items():
         rows = engine.first_rows(source, condition, ROWS_NAMED, frame=frame, records=source)
         if rows:
-            findings.append(_bad_rows(source, column, what, expected, rows))
+            findings.append(
+                Finding.of(
+                    "bad-record/frame",
+                    where=Place(file=source.file, column=source.theirs(column), row=rows[0]),
+                    found=CONFIDENTIAL,
+                    what=what,
+                    row_list=", ".join(f"{row:,}" for row in rows),
+                    expected=expected,
+                )
+            )
     return findings
 
 
@@ -101,26 +110,7 @@ def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[F
     kinds = engine.kinds(source)
     for name in names:
         if kinds[source.theirs(name)] == "other":
-            yield Finding(
-                code="column-type",
-                what="the column has the wrong type for counts",
-                where=Place(file=source.file, column=source.theirs(name)),
-                found="floating-point numbers, or another type that is not a whole number",
-                expected="whole numbers",
-                remedy="write the column with the right type",
-            )
-
-
-def _bad_rows(source: Source, name: str, what: str, expected: str, rows: list[int]) -> Finding:
-    row_list = ", ".join(f"{row:,}" for row in rows)
-    return Finding(
-        code="bad-record",
-        what=f"{what} (the first such rows: {row_list})",
-        where=Place(file=source.file, column=source.theirs(name), row=rows[0]),
-        found=CONFIDENTIAL,
-        expected=expected,
-        remedy="correct the records, or the frame if that is wrong",
-    )
+            yield Finding.of("column-type/counts", where=Place(file=source.file, column=source.theirs(name)))
 
 
 # Records that contradict what is publicly known: of a kind that their block cannot have, or that nobody can be.
@@ -140,7 +130,16 @@ def contradictions(problem: TopDownProblem, engine: Engine, units: Path) -> list
     for name, condition in conditions.items():
         rows = engine.first_rows(problem.records, condition, ROWS_NAMED, units=units)
         if rows:
-            findings.append(_finding(problem, name, rows))
+            findings.append(
+                Finding.of(
+                    "record-against-frame",
+                    where=Place(file=problem.records.file, row=rows[0]),
+                    found=CONFIDENTIAL,
+                    severity="warning",
+                    name=name,
+                    row_list=", ".join(f"{row:,}" for row in rows),
+                )
+            )
     return findings
 
 
@@ -157,19 +156,6 @@ def _without_units(bound: FrameBound, read: dict[str, str], block: str) -> str:
         nothing = f"SELECT {identifier(block)} FROM units WHERE {identifier(column)} = 0"
         cases.append(f"({attribute} IN ({codes}) AND {read[block]} IN ({nothing}))")
     return " OR ".join(cases)
-
-
-def _finding(problem: TopDownProblem, name: str, rows: list[int]) -> Finding:
-    row_list = ", ".join(f"{row:,}" for row in rows)
-    return Finding(
-        code="record-against-frame",
-        what=f"{name!r} rules out a record of this kind in its block (the first such rows: {row_list})",
-        where=Place(file=problem.records.file, row=rows[0]),
-        found=CONFIDENTIAL,
-        expected="records that keep the constraints of the strategy",
-        remedy="correct the records or the block table; otherwise the estimate counts such records as others",
-        severity="warning",
-    )
 
 
 # Whether anything can keep all constraints: looked at before a run, so that nothing is spent on settings that clash.
@@ -216,27 +202,28 @@ def clashes_with_totals(problem: TopDownProblem, totals: Integers) -> Iterator[F
         np.add.at(high, official, np.where(largest == NO_LIMIT, np.inf, largest).sum(axis=1))
         wrong = int(((totals < low) | (totals > high)).sum())
         if wrong:
-            yield Finding(
-                code="constraints-clash",
-                what=f"{names} and {problem.strategy.constraints.named(name)} cannot be kept together",
+            yield Finding.of(
+                "constraints-clash/together",
                 where=Place(file=problem.records.file),
-                found=f"{wrong:,} of {len(totals):,} units of {lowest!r} with fewer or more records than the limits of "
-                f"their blocks allow: {CONFIDENTIAL}",
-                expected="as many records as the frame has room for",
-                remedy="correct the records or the block table, or loosen one of the constraints",
+                names=names,
+                name=problem.strategy.constraints.named(name),
+                wrong=wrong,
+                totals=len(totals),
+                lowest=lowest,
+                confidential=CONFIDENTIAL,
             )
 
 
 def _finding_feasible(problem: TopDownProblem, blocks: Integers, names: str, asked: str) -> Finding:
     rows = np.sort(problem.spine.rows[blocks]) + 1
     row_list = ", ".join(f"{row:,}" for row in rows[:ROWS_NAMED].tolist())
-    return Finding(
-        code="constraints-clash",
-        what=f"{names} cannot be kept in {_places(problem, len(blocks))} (the first such rows: {row_list})",
+    return Finding.of(
+        "constraints-clash/first",
         where=Place(file=problem.blocks_file, row=int(rows[0])),
         found=asked,
-        expected="constraints that some table keeps",
-        remedy="correct the block table, or drop or loosen one of the constraints",
+        names=names,
+        problem=_places(problem, len(blocks)),
+        row_list=row_list,
     )
 
 
@@ -272,7 +259,19 @@ def check_input(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]
         outside = f"{read} IN (SELECT code FROM frame WHERE unit_block < 0)"
         rows = engine.first_rows(problem.records, outside, 5, frame=frame)
         if rows:
-            return [_nowhere_to_live(problem, rows)]
+            return [
+                Finding.of(
+                    "bad-record/housing",
+                    where=Place(
+                        file=problem.records.file,
+                        column=problem.records.theirs(problem.spec.geography.block),
+                        row=rows[0],
+                    ),
+                    found=CONFIDENTIAL,
+                    smallest=problem.spec.geography.smallest,
+                    row_list=", ".join(f"{row:,}" for row in rows),
+                )
+            ]
         units = job.workspace.scratch / "units.parquet"
         write_parquet(units_table(problem), units)
         findings = contradictions(problem, engine, units)
@@ -322,7 +321,16 @@ def _against_counts(problem: TopDownProblem, job: Job, frame: Path) -> list[Find
         np.add.at(record_counts, (unit, problem.groups(invariant.query)[cell]), count)
         broken = int((record_counts[:-1] != frame_counts).any(axis=1).sum()) + int(record_counts[-1].any())
         if broken:
-            findings.append(_broken_invariant(problem, invariant.name, invariant.frame, broken))
+            findings.append(
+                Finding.of(
+                    "invariant-broken",
+                    where=Place(file=problem.records.file),
+                    found=CONFIDENTIAL,
+                    problem=_places(problem, broken),
+                    name=invariant.name,
+                    columns=", ".join(invariant.frame),
+                )
+            )
     if lowest is not None:
         official = problem.spine.official_of_block(lowest)
         totals = np.zeros(problem.frame.spine.level(lowest).units, np.int64)
@@ -344,30 +352,6 @@ def _histogram_of_check(problem: TopDownProblem, job: Job) -> Path:
     if not histogram.exists():
         write_histogram(problem, job.engine, histogram)
     return histogram
-
-
-def _nowhere_to_live(problem: TopDownProblem, rows: list[int]) -> Finding:
-    row_list = ", ".join(f"{row:,}" for row in rows)
-    block, smallest = problem.spec.geography.block, problem.spec.geography.smallest
-    return Finding(
-        code="bad-record",
-        what=f"a record is in a {smallest} without housing units and facilities (the first such rows: {row_list})",
-        where=Place(file=problem.records.file, column=problem.records.theirs(block), row=rows[0]),
-        found=CONFIDENTIAL,
-        expected=f"a {smallest} of the spine: with a housing unit or a group quarters facility",
-        remedy="correct the records, or the counts of units in the block table",
-    )
-
-
-def _broken_invariant(problem: TopDownProblem, name: str, columns: tuple[str, ...], blocks: int) -> Finding:
-    return Finding(
-        code="invariant-broken",
-        what=f"the records of {_places(problem, blocks)} are not as many as {name!r} says",
-        where=Place(file=problem.records.file),
-        found=CONFIDENTIAL,
-        expected="as many records as the block table says: " + ", ".join(columns),
-        remedy="correct the records or the block table",
-    )
 
 
 # Columns of the block table that are no public knowledge: they count the records.
@@ -433,7 +417,17 @@ def frame_columns_that_tell(problem: TopDownProblem, job: Job, frame: Path) -> l
             if query not in counted:
                 counted[query] = _records_by_block(problem, job, frame, query)
             if agrees_nearly_everywhere(problem.columns[column], counted[query][:, group]):
-                findings[column] = _telling(problem, column, label)
+                findings[column] = Finding.of(
+                    "frame-tells-records",
+                    where=Place(
+                        file=problem.blocks_file,
+                        column=(problem.spec.data.columns | problem.spec.data.block_columns).get(column, column),
+                    ),
+                    found=CONFIDENTIAL,
+                    label=label,
+                    smallest=problem.spec.geography.smallest,
+                    column=column,
+                )
     return list(findings.values())
 
 
@@ -454,18 +448,3 @@ def _records_by_block(problem: TopDownProblem, job: Job, frame: Path, query: str
     result = np.zeros((len(problem.spine.rows), problem.strategy.query(query).cells), np.int64)
     result[unit, number] = count
     return result
-
-
-def _telling(problem: TopDownProblem, column: str, label: str) -> Finding:
-    whose = f"of {label!r}" if label else "of all kinds"
-    named, smallest = problem.spec.data.columns | problem.spec.data.block_columns, problem.spec.geography.smallest
-    return Finding(
-        code="frame-tells-records",
-        what=f"the column agrees nearly everywhere with the number of records {whose} in the {smallest}, and would be "
-        "published as it is, without noise",
-        where=Place(file=problem.blocks_file, column=named.get(column, column)),
-        found=CONFIDENTIAL,
-        expected=f"what is publicly known of a {smallest}, such as the number of its facilities or their capacity",
-        remedy=f"write presence = ['{column}'] under [data], so that only whether a {smallest} has any is used and "
-        f"published; or give a column with the capacity of the {smallest}",
-    )

@@ -223,7 +223,9 @@ class ReleasedPlan(SealedRelease):
             texts = [block, *self.facts["output"]["codes"]]
             table = released_table(self, f"tables/{RECORDS}", texts)
         except (OSError, pa.ArrowException):
-            raise _cannot(self.folder, f"the table {RECORDS!r} cannot be read", "no readable file") from None
+            raise ReleaseError(
+                "no-release-risk/table-read", where=Place(file=str(self.folder)), records=RECORDS
+            ) from None
         codes = self.spine.frame.blocks.codes
         row_of_unit = np.empty(len(codes), np.int64)
         row_of_unit[self.spine.frame.blocks.unit_of_block] = np.arange(len(codes))
@@ -236,9 +238,7 @@ class ReleasedPlan(SealedRelease):
             valid &= pc.is_valid(index).to_numpy()
             cell = cell * len(listed) + pc.fill_null(index, 0).to_numpy().astype(np.int64)
         if not valid.all():
-            raise _cannot(
-                self.folder, "the records do not fit the plan", f"{int((~valid).sum()):,} records that do not"
-            )
+            raise ReleaseError("no-release-risk/records", where=Place(file=str(self.folder)), valid=int((~valid).sum()))
         return row_of_unit[place.to_numpy().astype(np.int64)], cell
 
 
@@ -251,21 +251,12 @@ def released_plan(given: Path | SealedRelease) -> ReleasedPlan:
     release = given if isinstance(given, SealedRelease) else SealedRelease.of(given)
     folder, plan = release.folder, release.plan
     if not plan.measures or not set(NEEDED) <= plan.question.keys():
-        raise _cannot(folder, "this is not a release of the TopDown algorithm", release.manifest["mechanism"])
+        raise ReleaseError(
+            "no-release-risk/topdown", where=Place(file=str(folder)), found=release.manifest["mechanism"]
+        )
     try:
         return ReleasedPlan(folder, release.manifest, released_problem(release))
     except (OSError, pa.ArrowException):
-        raise _cannot(folder, f"the table {UNITS!r} cannot be read", "no readable file") from None
+        raise ReleaseError("no-release-risk/readable-file", where=Place(file=str(folder)), units=UNITS) from None
     except (KeyError, TypeError, ValueError):
-        raise _cannot(folder, "the release does not say how it was made", "another form of the plan") from None
-
-
-def _cannot(folder: Path, what: str, found: str) -> ReleaseError:
-    return ReleaseError(
-        "no-release-risk",
-        what,
-        where=Place(file=str(folder)),
-        found=found,
-        expected="a sealed release whose plan has a strategy and a spine, as those of the TopDown algorithm have",
-        remedy="check the folder with `confide verify`",
-    )
+        raise ReleaseError("no-release-risk/say", where=Place(file=str(folder))) from None

@@ -161,18 +161,16 @@ class TopDownSpec(Spec):
 
     def problems(self) -> list[Problem]:
         problems = super().problems()
-        what = "a TopDown release is accounted in zcdp, for neighbours that change one record"
         for key, value, required in (
             ("definition", self.privacy.definition, "zcdp"),
             ("neighbours", self.privacy.neighbours, "change-one"),
         ):
             if value != required:
                 problems.append(
-                    Problem(("privacy", key), "topdown-definition", what, f'{key} = "{required}"', repr(value))
+                    Problem.of(("privacy", key), "topdown-definition", found=repr(value), key=key, required=required)
                 )
         if self.output.microdata is not None and "records" not in self.output.microdata:
-            what, expected = "the records are not asked for, and everything else is checked against them", '"records"'
-            problems.append(Problem(("output", "microdata"), "no-records", what, expected, "not in the list"))
+            problems.append(Problem.of(("output", "microdata"), "no-records/asked"))
         return problems + self._table_levels()
 
     def _table_levels(self) -> list[Problem]:
@@ -183,12 +181,12 @@ class TopDownSpec(Spec):
             *(area.name for area in geography.areas),
         ]
         return [
-            Problem(
+            Problem.of(
                 ("output", "table_levels", position),
-                "unknown-level",
-                f"there is no level {name!r}",
-                "one of " + ", ".join(names),
-                repr(name),
+                "unknown-level/level",
+                found=repr(name),
+                name=name,
+                names=", ".join(names),
             )
             for position, name in enumerate(self.output.table_levels or [])
             if name not in names

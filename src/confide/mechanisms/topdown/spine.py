@@ -123,13 +123,7 @@ def check_path_sums(shares: Sequence[Shares], parents: Sequence[NDArray[np.int64
     wrong = [value for value in sums.table if value != 1]
     if wrong:
         paths = int(np.isin(sums.index, [sums.table.index(value) for value in wrong]).sum())
-        raise ParameterError(
-            "path-sum",
-            "the shares on a path from the root to a block do not sum to one",
-            found=f"{paths:,} paths, the first sum {wrong[0]}",
-            expected="exactly 1 on every path",
-            remedy="correct the shares of the levels; if they sum to one, this is a defect of Confide: report it",
-        )
+        raise ParameterError("path-sum", paths=paths, wrong=wrong[0])
 
 
 def _shares(values: Sequence[Fraction], place: NDArray[np.int64]) -> Shares:
@@ -328,12 +322,7 @@ class TopDownSpine:
         of_block = self.official_of_block(official)
         result = of_block[self.level(name).first_block[:-1]]
         if (np.repeat(result, np.diff(self.level(name).first_block)) != of_block).any():
-            raise ParameterError(
-                "not-nested",
-                f"units of {name!r} lie in more than one unit of {official!r}",
-                expected=f"a level or area that no unit of {name!r} is cut by",
-                remedy="ask by block instead",
-            )
+            raise ParameterError("not-nested/units", name=name, official=official)
         return result
 
     def fingerprint(self) -> str:

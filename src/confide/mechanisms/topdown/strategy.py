@@ -355,13 +355,7 @@ def cut(strategy: Strategy, name: str, top: str, estimation: Estimation, *, reno
     measured = [a for a in first.queries if not any(same_cells(a.query, query) for query in invariants)]
     measured_share = sum((a.share for a in measured), Fraction(0))
     if not measured_share:
-        raise ParameterError(
-            "nothing-measured",
-            f"the level {top!r} cannot be the root: the invariants already give everything that it would measure",
-            found=", ".join(a.name for a in first.queries),
-            expected="a query that no invariant answers",
-            remedy=f"measure a finer query on {top!r}, or cut at another level",
-        )
+        raise ParameterError("nothing-measured", found=", ".join(a.name for a in first.queries), top=top)
     queries = tuple(replace(a, share=a.share / measured_share) for a in measured)
     weights = [first.share * measured_share, *(level.share for level in below)]
     total = sum(weights, Fraction(0))
@@ -377,13 +371,13 @@ def check_levels(strategy: Strategy, spine: Iterable[str]) -> list[Finding]:
     if names == strategy.level_names:
         return []
     return [
-        Finding(
-            code="strategy-levels",
-            what=f"the strategy {strategy.id!r} for the root {strategy.root!r} is not made for this spine",
+        Finding.of(
+            "strategy-levels",
             where=Place(path="geography.levels"),
             found=" > ".join(names),
-            expected=" > ".join(strategy.level_names),
-            remedy="choose another root of the strategy, or give the spine the levels of the strategy",
+            strategy=strategy.id,
+            root=strategy.root,
+            level_names=" > ".join(strategy.level_names),
         )
     ]
 
@@ -477,13 +471,7 @@ def unit_shares(strategy: Strategy, level: LevelStrategy, share: Fraction) -> di
             result[into] += below.share * query.share
         if total == share:
             return result
-    raise ParameterError(
-        "bad-shares",
-        f"no run of levels from {level.name!r} downwards has this share",
-        found=str(share),
-        expected="the sum of the shares of a level and of some that follow it",
-        remedy="this is a defect of Confide: report it",
-    )
+    raise ParameterError("bad-shares/run", found=str(share), level=level.name)
 
 
 def law_of(

@@ -586,11 +586,11 @@ def load_strategy(
     if chosen not in strategies:
         raise ParameterError(
             "unknown-root",
-            f"the strategy {name!r} has no root {chosen!r}",
             where=Place(path="root"),
             found=repr(chosen),
-            expected="one of " + ", ".join(strategies),
-            remedy="name one of these roots",
+            name=name,
+            chosen=chosen,
+            strategies=", ".join(strategies),
         )
     strategy = strategies[chosen]
     return strategy if budget is None else strategy.with_budget(budget)

@@ -126,18 +126,16 @@ def parse_target(text: str, strategy: Strategy, kinds: Sequence[str]) -> Target:
     statistic, of_points = words.statistic, words.unit == "points"
     largest = _LARGEST.fullmatch(statistic) or _SHORT.fullmatch(statistic)
     if largest is None and statistic.lower().startswith("share"):
-        expected = "share of the largest QUERY group, such as share of the largest hispanic*cenrace group"
-        raise bad_target(text, "this is not a share", statistic, expected)
+        raise bad_target("bad-target/share", text, found=statistic)
     query = _query(text, strategy, statistic if largest is None else largest.group(1))
     if largest is not None and query == TOTAL:
-        raise bad_target(text, "everybody is the only group of the total", largest.group(1), "a query with groups")
+        raise bad_target("bad-target/everybody", text, found=largest.group(1))
     if largest is not None and not of_points:
-        raise bad_target(text, "the limit of a share is in points", words.amount, f"{words.limit}pp")
+        raise bad_target("bad-target/limit-share-points", text, found=words.amount, limit=words.limit)
     if largest is None and of_points:
-        expected = f"{words.limit} without a unit, or share of the largest … group"
-        raise bad_target(text, "points are for shares", words.amount, expected)
+        raise bad_target("bad-target/shares", text, found=words.amount, limit=words.limit)
     if words.unit == "%" and query != TOTAL:
-        raise bad_target(text, "a limit in per cent is for totals", words.amount, "a number of records, or a total")
+        raise bad_target("bad-target/totals", text, found=words.amount)
     return Target(
         words.text,
         query,
@@ -156,8 +154,14 @@ def _query(text: str, strategy: Strategy, name: str) -> str:
     try:
         asked = strategy.query(query)
     except ConfideError as error:
-        expected = "a query of the schema: " + ", ".join(names) + ", or several with *"
-        raise bad_target(text, error.findings[0].what, name, expected, nearest(query, names)) from None
+        raise bad_target(
+            "bad-target/schema",
+            text,
+            found=name,
+            what=error.findings[0].what,
+            names=", ".join(names),
+            remedy=nearest(query, names),
+        ) from None
     return DETAILED if query == DETAILED else asked.name
 
 
@@ -170,7 +174,7 @@ def _kind(text: str, name: str, kinds: Sequence[str]) -> str:
     if made_kind in kinds:
         return made_kind
     raise bad_target(
-        text, f"there is no kind of area {name!r}", name, "one of " + ", ".join(kinds), nearest(name, kinds)
+        "bad-target/kind-area", text, found=name, name=name, kinds=", ".join(kinds), remedy=nearest(name, kinds)
     )
 
 
@@ -255,15 +259,7 @@ def limited_counts(
         for kind in target.kinds:
             limited = _limited(problem, design, target, known[kind], people)
             if limited is None:
-                raise bad_target(
-                    target.text,
-                    f"no {kind} counts for the target",
-                    "no area",
-                    f"areas of {kind} with at least {target.least:,} people"
-                    if target.least
-                    else f"areas of {kind} with blocks on the spine",
-                    "take a smaller number after >=, or other areas",
-                )
+                raise bad_target("bad-target/counts", target.text, kind=kind, least=target.least)
             result.append(limited)
     return result
 

@@ -179,44 +179,46 @@ def _findings(settings: PTableSettings) -> Iterator[Finding]:
     if not 1 <= bound <= LARGEST_BOUND:
         return
     if not 0 <= js < bound:
-        remedy = f"take a D of at least {js + 1}, or a smaller js" if js > 0 else "give a js of zero or more"
-        expected = "a whole number of at least zero and below D; otherwise a count of js + 1 could never get noise"
-        yield _finding("--js", "js is out of range", f"js = {js} with D = {bound}", expected, remedy)
+        yield Finding.of(
+            "bad-ptable-setting/js",
+            where=Place(path="--js"),
+            js=js,
+            bound=bound,
+            js_remedy=js + 1,
+            more=js > 0,
+            value=f"take a D of at least {js + 1}, or a smaller js" if js > 0 else "give a js of zero or more",
+        )
         return
     if settings.icat is not None:
         yield from _magnitude_findings(settings, settings.icat)
     elif settings.step != 1 or settings.kind != "all":
-        yield _finding("--step", "a table for counts has whole noise", settings.step, "step 1 and type all")
+        yield Finding.of("bad-ptable-setting/counts", where=Place(path="--step"), found=str(settings.step))
     rows = len(settings.counts) - 1
     for option, values in (("--pstay", settings.p_stay or (Fraction(1, 2),)), ("--mono", settings.monotone)):
         if len(values) not in (1, rows):
-            expected = f"one, or one for each of the {rows} rows above zero"
-            yield _finding(option, "the number of values does not fit the rows", len(values), expected)
+            yield Finding.of(
+                "bad-ptable-setting/number", where=Place(path=option), found=str(len(values)), rows=rows, option=option
+            )
     for value in settings.p_stay or ():
         if not 0 < value < 1:
-            yield _finding(
-                "--pstay", "a probability to stay is out of range", value, "more than zero and less than one"
-            )
+            yield Finding.of("bad-ptable-setting/probability", where=Place(path="--pstay"), found=str(value))
 
 
 def _magnitude_findings(settings: PTableSettings, icat: tuple[int, ...]) -> Iterator[Finding]:
     bound = settings.bound
     ascending = all(a < b for a, b in pairwise(icat))
     if not icat or icat[0] != 1 or icat[-1] != bound or not ascending:
-        expected = f"ascending whole numbers, the first 1 and the last D = {bound}"
-        yield _finding("--icat", "the rows of a table for magnitudes are wrong", ", ".join(map(str, icat)), expected)
+        yield Finding.of(
+            "bad-ptable-setting/wrong", where=Place(path="--icat"), found=", ".join(map(str, icat)), bound=bound
+        )
     if settings.step < 1 or bound * settings.step >= MOST_STEPS:
-        expected = f"a whole number of at least 1 with D times step below {MOST_STEPS}"
-        yield _finding("--step", "the step is out of range", settings.step, expected)
+        yield Finding.of(
+            "bad-ptable-setting/step", where=Place(path="--step"), found=str(settings.step), most_steps=MOST_STEPS
+        )
     if settings.kind not in TYPES:
-        yield _finding("--type", "there is no such type of table", settings.kind[:20], "all, even or odd")
+        yield Finding.of("bad-ptable-setting/type", where=Place(path="--type"), found=str(settings.kind[:20]))
     if settings.js or settings.p_stay is not None:
-        found = "js" if settings.js else "pstay"
-        yield _finding("--icat", f"{found} has no role in a table for magnitudes", found, "neither js nor pstay")
-
-
-def _finding(option: str, what: str, found: object, expected: str, remedy: str | None = None) -> Finding:
-    return Finding("bad-ptable-setting", what, Place(path=option), str(found), expected, remedy or f"correct {option}")
+        yield Finding.of("bad-ptable-setting/role", where=Place(path="--icat"), js=settings.js)
 
 
 # Which variances a row can have at all: exactly, by a linear program with three rows.
@@ -419,24 +421,23 @@ class Design:
         limit = float(self.settings.variance)
         for row in self.rows:
             if row.attained is False:
-                yield Finding(
-                    code="variance-not-attained",
-                    what=f"the noise of count {row.i} has a smaller variance than V",
+                yield Finding.of(
+                    "variance-not-attained",
                     where=Place(path=f"row {row.i}"),
-                    found=f"{row.variance:.6g}",
-                    expected=f"V = {limit:g}; with these conditions the row has {row.largest_variance:.6g} at most",
-                    remedy=_remedy(row),
                     severity="warning",
+                    i=row.i,
+                    variance=row.variance,
+                    limit=limit,
+                    largest_variance=row.largest_variance,
+                    row=_remedy(row),
                 )
             elif row.on_the_boundary:
-                yield Finding(
-                    code="variance-on-the-boundary",
-                    what=f"V is the smallest that count {row.i} can have, which leaves two noise values",
+                yield Finding.of(
+                    "variance-on-the-boundary",
                     where=Place(path=f"row {row.i}"),
-                    found=f"V = {limit:g}",
-                    expected=f"a V greater than {limit:g}, if every value is to be possible",
-                    remedy="take a larger V or a smaller js",
                     severity="warning",
+                    i=row.i,
+                    limit=limit,
                 )
 
     def as_dict(self) -> dict[str, object]:
@@ -494,33 +495,40 @@ def feasible(settings: PTableSettings) -> tuple[VarianceRange, ...]:
     first, last = settings.counts[needs + 1], settings.counts[allows + 1]
     if settings.equality and low >= high:
         raise ParameterError(
-            _infeasible(
-                f"no V is feasible as an equality: count {first} needs more than count {last} can have",
-                settings,
-                f"at least {_text(low)} for count {first}, but less than {_text(high)} for count {last}",
-                "let the variance be a bound, or change D, js, pstay or the monotonicity",
-            )
+            "ptable-infeasible/feasible",
+            where=Place(path="-V"),
+            first=first,
+            last=last,
+            bound=settings.bound,
+            variance=_text(settings.variance),
+            js=settings.js,
+            low=_text(low),
+            high=_text(high),
         )
     if limit < low:
         raise ParameterError(
-            _infeasible(
-                f"no noise for count {first} has mean zero and a variance of V or less",
-                settings,
-                f"the smallest feasible V is {_text(low)}; count {first} needs it",
-                f"take V = {_text(low)} or more" + (f", or a js below {settings.js}" if settings.js else ""),
-            )
+            "ptable-infeasible/mean",
+            where=Place(path="-V"),
+            first=first,
+            bound=settings.bound,
+            variance=_text(settings.variance),
+            js=settings.js,
+            low=_text(low),
         )
     if settings.equality and limit >= high:
-        below = f"V below {_text(high)}, which count {last} cannot reach"
-        expected = f"{below}; the smallest feasible V is {_text(low)}" if low else below
-        what = f"no noise for count {last} keeps the conditions and has a variance of V"
-        raise ParameterError(_infeasible(what, settings, expected, "take a smaller V, or let the variance be a bound"))
+        raise ParameterError(
+            "ptable-infeasible/conditions",
+            where=Place(path="-V"),
+            last=last,
+            bound=settings.bound,
+            variance=_text(settings.variance),
+            js=settings.js,
+            high=_text(high) if low else None,
+            low=_text(low) if low else None,
+            high_expected=None if low else _text(high),
+            low_expected=low,
+        )
     return tuple(ranges)
-
-
-def _infeasible(what: str, settings: PTableSettings, expected: str, remedy: str) -> Finding:
-    found = f"D = {settings.bound}, V = {_text(settings.variance)}, js = {settings.js}"
-    return Finding("ptable-infeasible", what, Place(path="-V"), found, expected, remedy)
 
 
 def _remedy(row: DesignedRow) -> str:

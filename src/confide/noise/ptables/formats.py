@@ -49,11 +49,13 @@ def export_ons(table: PTable) -> str:
     if not fits or (table.cycle == CYCLE and table.top != ROWS):
         raise ParameterError(
             "not-ons",
-            "this table has no form with a line for each count and key",
             where=Place(path="--format"),
-            found=f"{table.modulus} keys, rows up to {table.top}, noise in steps of 1/{table.step}",
-            expected=f"counts, at most {MOST_KEYS} keys and {ROWS} rows",
-            remedy=f"make the table for counts with --keys {KEYS} or --keys {MOST_KEYS}",
+            modulus=table.modulus,
+            top=table.top,
+            step=table.step,
+            most_keys=MOST_KEYS,
+            rows=ROWS,
+            keys=KEYS,
         )
     keys = np.arange(table.modulus)
     parts = [",".join(COLUMNS) + "\n"]
@@ -80,9 +82,14 @@ def read_ons(text: str, file: str) -> tuple[PTable, tuple[Finding, ...]]:
         raise _problems("twice", "count and key occur more than once", file, numbers, lines, bad, expected)
     if times.min() == 0:
         missing = divmod(int(np.argmin(times)), modulus)
-        found = f"no line for {missing[0] + 1}, {missing[1]}"
         expected = f"every count from 1 to {top} with every key from 0 to {modulus - 1}"
-        raise InputError(_finding("missing-key", "a count has no noise for a key", file, 1, found, expected))
+        raise InputError(
+            "missing-key/count",
+            where=Place(file=file, line=1),
+            found=f"no line for {missing[0] + 1}, {missing[1]}"[:40],
+            top=top,
+            modulus=modulus - 1,
+        )
     order = np.argsort(places, kind="stable")
     noise, line_of = pvalue[order].reshape(top, modulus), lines[order].reshape(top, modulus)
     rows = [LookupRow(0, (0,), (modulus,)), *(_row(k + 1, noise[k]) for k in range(top))]
@@ -106,8 +113,7 @@ def _numbers(text: str, file: str) -> tuple[Integers, Integers]:
     header, _, body = text.partition("\n")
     names = [name.strip().strip('"').lower() for name in header.split(",")]
     if not body.strip():
-        expected = "a line for each count and key"
-        raise InputError(_finding("no-rows", "the file has no rows", file, 1, "a header alone", expected))
+        raise InputError("no-rows/file", where=Place(file=file, line=1))
     try:
         read = pacsv.read_csv(
             pa.py_buffer(body.encode()),
@@ -132,8 +138,15 @@ def _slowly(body: str, names: list[str], file: str) -> tuple[Integers, Integers]
         cells = [cell.strip() for cell in line.split(",")]
         values = [cells[place] for place in places] if len(cells) == len(names) else []
         if not values or not all(_INTEGER.fullmatch(cell) for cell in values):
-            expected = f"{len(names)} values, those of {', '.join(COLUMNS)} whole numbers"
-            findings.append(_finding("not-a-number", "a value is not a whole number", file, number, line, expected))
+            findings.append(
+                Finding.of(
+                    "not-a-number/whole",
+                    where=Place(file=file, line=number),
+                    found=line[:40],
+                    names=len(names),
+                    columns=", ".join(COLUMNS),
+                )
+            )
             if len(findings) == MOST_FINDINGS:
                 break
             continue
@@ -193,16 +206,16 @@ def read_table(path: Path | str, kind: str | None = None) -> PTableFile:
     path = Path(path)
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise InputError(_unreadable(path, "the file is too large", "at most 256 MiB"))
+            raise InputError("unreadable-ptable/large", where=Place(file=str(path)))
         if path.is_fifo():
-            raise InputError(_unreadable(path, "this is a pipe, and nobody may ever write to it", "a file"))
+            raise InputError("unreadable-ptable/pipe", where=Place(file=str(path)))
         # newline="" keeps the line ends, which are part of the layout.
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except OSError as problem:
-        raise InputError(_unreadable(path, problem.strerror or "the file cannot be read", "a readable file")) from None
+        raise InputError("unreadable-ptable/readable", where=Place(file=str(path)), strerror=problem.strerror) from None
     except UnicodeDecodeError:
-        raise InputError(_unreadable(path, "the file is not text", "UTF-8 text")) from None
+        raise InputError("unreadable-ptable/text", where=Place(file=str(path))) from None
     header = [name.strip().strip('"').lower() for name in text.partition("\n")[0].strip().split(",")]
     if set(COLUMNS) <= set(header):
         table, warnings = read_ons(text, str(path))
@@ -234,23 +247,9 @@ def export_text(table: PTable, form: Form = "tau-argus") -> str:
         "csv": PTableLayout(("i", "j", "v", "p", "key_from", "key_below", "keys", "type"), ","),
     }
     if form != "csv" and (10 ** (len(str(table.modulus)) - 1) != table.modulus or table.modulus > 10**MOST_DECIMALS):
-        raise ParameterError(
-            "not-decimal",
-            "the bounds of this table are not decimals",
-            where=Place(path="--format"),
-            found=f"{table.modulus} keys",
-            expected="10, 100, ... or 10**15 keys",
-            remedy="make the table with 100000000 keys, or use the csv form, which has whole numbers",
-        )
+        raise ParameterError("not-decimal", where=Place(path="--format"), modulus=table.modulus)
     if table.cycle != 1:
-        raise ParameterError(
-            "no-such-rule",
-            "this form has no rule for large counts that use several rows in turn",
-            where=Place(path="--format"),
-            found=f"the last {table.cycle} rows in turn",
-            expected="one last row for all larger counts",
-            remedy="use the ons form",
-        )
+        raise ParameterError("no-such-rule", where=Place(path="--format"), cycle=table.cycle)
     return _written(table, layouts[form], None)
 
 
@@ -324,7 +323,3 @@ def _noise(units: int, step: int) -> str:
 
 def _trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _unreadable(path: Path, what: str, expected: str) -> Finding:
-    return Finding("unreadable-ptable", what, Place(file=str(path)), None, expected, "check the path and the file")

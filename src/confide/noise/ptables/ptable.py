@@ -73,61 +73,54 @@ def in_table(row: int, interval: int) -> Place:
 def table_findings(table: PTableLike, where: Where = in_table) -> Iterator[Finding]:
     """Everything that is wrong with a table as a whole, then row by row."""
     if not 1 <= table.modulus <= LARGEST_WHOLE or table.modulus * (len(table.rows) + 1) >= 1 << 63:
-        yield _finding(
-            "bad-whole", "the number of keys is out of range", str(table.modulus), "from 1 to 2**53", Place()
-        )
+        yield Finding.of("bad-whole/number", found=str(table.modulus))
     if not 1 <= table.step <= 1_000 or table.kind not in TYPES:
-        expected = "a step from 1 to 1,000 and the type all, even or odd"
-        yield _finding("bad-step", "step or type is wrong", f"{table.step}, {table.kind[:20]}", expected, Place())
+        yield Finding.of("bad-step/type", step=table.step, kind=table.kind[:20])
     if not table.rows or table.rows[0].i != 0 or any(a.i >= b.i for a, b in pairwise(table.rows)):
-        found = ", ".join(str(row.i) for row in table.rows[:8]) or "no rows"
-        expected = "row 0, then rows of ascending counts"
-        yield _finding("bad-rows", "the rows of the table are not in order", found, expected, where(0, 0))
+        yield Finding.of("bad-rows/table", where=where(0, 0), rows=", ".join(str(row.i) for row in table.rows[:8]))
         return
     if not 1 <= table.cycle <= max(1, len(table.rows) - 1):
-        expected = "between one and the number of rows above zero"
-        yield _finding("bad-cycle", "counts above the last row use no row", str(table.cycle), expected, Place())
+        yield Finding.of("bad-cycle/counts", found=str(table.cycle))
     for number, row in enumerate(table.rows):
         yield from _row_findings(table, number, row, where)
 
 
 def _row_findings(table: PTableLike, number: int, row: PTableRowLike, where: Where) -> Iterator[Finding]:
     if not row.noise or len(row.noise) != len(row.bounds):
-        yield _finding("bad-row", f"row {row.i} has no intervals", str(len(row.noise)), "one or more", where(number, 0))
+        yield Finding.of("bad-row/intervals", where=where(number, 0), found=str(len(row.noise)), i=row.i)
         return
     before = 0
     for k, (value, bound) in enumerate(zip(row.noise, row.bounds, strict=True)):
         if bound < before:
-            what = f"the upper bounds of row {row.i} do not increase"
             found = f"{_share(bound, table)} after {_share(before, table)}"
-            yield _finding(
-                "bounds-not-increasing", what, found, "an upper bound not below the one before", where(number, k)
+            yield Finding.of(
+                "bounds-not-increasing/upper",
+                where=where(number, k),
+                i=row.i,
+                bound=_share(bound, table),
+                before=_share(before, table),
             )
         if value < -row.i * table.step:
-            what = f"noise of row {row.i} makes a negative result"
             found = _signed(value, table)
-            yield _finding("negative-result", what, found, f"noise of at least {-row.i}", where(number, k))
+            yield Finding.of("negative-result/noise", where=where(number, k), found=found, i=row.i, i_expected=-row.i)
         before = bound
     if row.bounds[-1] != table.modulus:
-        what = f"the probabilities of row {row.i} do not sum to one"
         found = _share(row.bounds[-1], table)
-        yield _finding("not-one", what, found, "a last upper bound of exactly 1", where(number, len(row.bounds) - 1))
+        yield Finding.of("not-one/probabilities", where=where(number, len(row.bounds) - 1), found=found, i=row.i)
         return
     if row.i == 0:
         if any(value for value, keys in zip(row.noise, row.lengths, strict=True) if keys):
-            yield _finding("zero-perturbed", "a count of zero gets noise", "noise in row 0", "none", where(number, 0))
+            yield Finding.of("zero-perturbed/count", where=where(number, 0))
         return
     bias = sum(value * keys for value, keys in zip(row.noise, row.lengths, strict=True))
     # Each inner bound was rounded by at most a half and moves the mean by that times the step between its neighbours.
     if 2 * abs(bias) > sum(abs(b - a) for a, b in pairwise(row.noise)):
-        yield Finding(
-            code="biased-row",
-            what=f"the noise of row {row.i} has a mean that rounding does not explain",
+        yield Finding.of(
+            "biased-row",
             where=where(number, 0),
-            found=f"a mean of {float(Fraction(bias, table.modulus * table.step)):.6g}",
-            expected="a mean of zero",
-            remedy="expect totals over many small cells to be biased, or make a new table",
             severity="warning",
+            i=row.i,
+            bias=float(Fraction(bias, table.modulus * table.step)),
         )
 
 
@@ -137,12 +130,6 @@ def _share(bound: int, table: PTableLike) -> str:
 
 def _signed(value: int, table: PTableLike) -> str:
     return f"{float(Fraction(value, table.step)):+g}"
-
-
-def _finding(code: str, what: str, found: str, expected: str, where: Place) -> Finding:
-    return Finding(
-        code, what, where, found, expected, "correct the table, or make a new one with confide cellkey ptable"
-    )
 
 
 DECIMAL = 10**8
@@ -247,13 +234,7 @@ class PTable:
     def row_of(self, counts: npt.ArrayLike) -> Integers:
         """The places of the rows that counts of zero or more use."""
         if not self.for_counts:
-            raise ParameterError(
-                "not-for-counts",
-                "this perturbation table has no row for every count",
-                found=f"rows {', '.join(str(row.i) for row in self.rows[:8])}, noise in steps of 1/{self.step}",
-                expected="rows 0, 1, 2, ... and whole noise",
-                remedy="use a table for counts, or give the rows yourself to lookup_rows",
-            )
+            raise ParameterError("not-for-counts", rows=", ".join(str(row.i) for row in self.rows[:8]), step=self.step)
         integers = _whole_numbers(counts)
         _check_range(integers, None, "a count is negative")
         return np.where(integers <= self.top, integers, (integers - 1) % self.cycle + self.top - self.cycle + 1)
@@ -335,24 +316,14 @@ def _merged(row: LookupRow) -> LookupRow:
 def _whole_numbers(values: npt.ArrayLike) -> Integers:
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
-        raise ParameterError(
-            "not-whole-numbers",
-            "counts and cell keys are whole numbers",
-            found=f"an array of type {array.dtype}",
-            expected="integers",
-            remedy="scale keys to whole numbers; never convert them through floating point",
-        )
+        raise ParameterError("not-whole-numbers", dtype=array.dtype)
     return array.astype(np.int64, copy=False)
 
 
 def _check_range(values: Integers, end: int | None, what: str) -> None:
     if values.size and (int(values.min()) < 0 or (end is not None and int(values.max()) >= end)):
         raise ParameterError(
-            "out-of-range",
-            what,
-            found=CONFIDENTIAL,
-            expected="a number of at least zero" + ("" if end is None else f" and below {end}"),
-            remedy="check how counts and keys were made; keys are taken modulo the table's number of keys",
+            "out-of-range/number-least", found=CONFIDENTIAL, what=what, end=end, with_end=end is not None
         )
 
 
@@ -387,13 +358,11 @@ def modify(table: PTable, threshold: Exact, key: ReleaseKey) -> PTable:
     share = exact(threshold, "threshold")
     piece = share * table.modulus
     if not 0 < share < 1 or piece < 1:
-        raise _refused("the threshold is out of range", str(threshold), f"at least 1/{table.modulus} and below one")
-    if piece.denominator != 1:
-        raise _refused(
-            "the threshold does not divide the keys into whole pieces",
-            f"{share} of {table.modulus} keys",
-            "a threshold that is a whole number of keys",
+        raise ParameterError(
+            "bad-threshold/out", where=Place(path="--modify"), found=str(threshold), modulus=table.modulus
         )
+    if piece.denominator != 1:
+        raise ParameterError("bad-threshold/divide", where=Place(path="--modify"), share=share, modulus=table.modulus)
     rows = []
     for row in table.rows:
         stream = derive_stream(
@@ -442,10 +411,6 @@ def _uniform(below: int, coordinate: int, stream: NoiseStream) -> int:
         if drawn < below:
             return drawn
         number += 1
-
-
-def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("bad-threshold", what, Place(path="--modify"), found, expected, "correct --modify")
 
 
 def same_distribution(one: PTable, other: PTable) -> bool:

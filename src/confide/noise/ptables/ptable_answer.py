@@ -176,12 +176,12 @@ def _finished(
 ) -> PTableAnswer:
     """The answer with its intervals shuffled and its text written, as far as that is asked for."""
     if seed is not None and threshold is None:
-        raise bad_option("--seed", "a seed has a role only where intervals are shuffled", "--modify with --seed")
+        raise ParameterError("bad-option/intervals", where=Place(path="--seed"))
     if threshold is not None:
         answer = replace(answer, table=modify(answer.table, threshold, key_of(seed)))
     if form is None:
         if out is not None:
-            raise bad_option("--out", "it is not said in which form to write", "--format tau-argus, sas, ons or csv")
+            raise ParameterError("bad-option/write", where=Place(path="--out"))
         return answer
     table = answer.table
     text = export_ons(table) if form is PTableFormat.ONS else export_text(table, _TEXT_FORMS[form])
@@ -204,11 +204,11 @@ def _settings(
 ) -> PTableSettings:
     if icat is not None:
         if js or pstay is not None:
-            raise bad_option("--icat", "js and pstay have no role in a table for magnitudes", "--icat and --step alone")
+            raise ParameterError("bad-option/js", where=Place(path="--icat"))
         rows = _monotone(mono, no_mono_rows, tuple(icat))
         return magnitude_settings(D, V, step=step, icat=icat, kind=kind or "all", mono=rows, equality=equality)
     if step != 1 or kind not in (None, "all"):
-        raise bad_option("--step", "steps and types belong to tables for magnitudes", "--icat with --step and --type")
+        raise ParameterError("bad-option/steps", where=Place(path="--step"))
     counts = count_settings(D, V, js).counts[1:]
     rows = _monotone(mono, no_mono_rows, counts)
     return count_settings(D, V, js, pstay=pstay, mono=rows, equality=equality)
@@ -219,8 +219,13 @@ def _monotone(monotone: bool, lifted: tuple[int, ...], counts: tuple[int, ...]) 
         return monotone
     for row in lifted:
         if row not in counts:
-            expected = f"rows of the table, from {counts[0]} to {counts[-1]}"
-            raise bad_option("--no-mono-rows", "there is no such row", expected, str(row))
+            raise ParameterError(
+                "bad-option/row",
+                where=Place(path="--no-mono-rows"),
+                found=str(row)[:40],
+                count=counts[0],
+                count_expected=counts[-1],
+            )
     return [monotone and i not in lifted for i in counts]
 
 
@@ -228,19 +233,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8", newline="")
     except OSError as problem:
-        raise ParameterError(
-            "cannot-write",
-            f"the file cannot be written: {problem.strerror}",
-            where=Place(file=str(path)),
-            expected="a folder that exists and may be written to",
-            remedy="correct --out",
-        ) from None
-
-
-def bad_option(option: str, what: str, expected: str, found: str | None = None) -> ParameterError:
-    """The error of a setting that has no role, or that is not what it can be."""
-    where, remedy = Place(path=option), f"correct {option}"
-    return ParameterError("bad-option", what, where, None if found is None else found[:40], expected, remedy)
+        raise ParameterError("cannot-write/file", where=Place(file=str(path)), strerror=problem.strerror) from None
 
 
 # The (epsilon, delta) reading of a table: how well two counts that differ by one can be told apart from one result.
@@ -308,7 +301,7 @@ class EpsilonDeltaReading:
     def delta(self, epsilon: float) -> float:
         """The largest delta at an epsilon over all pairs."""
         if not epsilon >= 0:
-            raise ParameterError("bad-epsilon", "epsilon is negative", found=repr(epsilon), expected="zero or more")
+            raise ParameterError("bad-epsilon", found=repr(epsilon))
         return max(pair.delta(epsilon) for pair in self.pairs)
 
     def curve(self, epsilons: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)) -> list[dict[str, float]]:
@@ -353,12 +346,7 @@ def epsilon_delta_reading(source: Design | PTable) -> EpsilonDeltaReading:
         rows = [{v: p for v, p in zip(row.units, row.p, strict=True) if p > 0} for row in source.rows]
         counts, integer_noise = [row.i for row in source.rows], source.settings.step == 1
     if not integer_noise or counts != list(range(len(counts))):
-        raise ParameterError(
-            "no-reading",
-            "only a table with a row for every count has an (epsilon, delta) reading",
-            expected="a table for counts",
-            remedy="leave the reading out",
-        )
+        raise ParameterError("no-reading")
     results = [{i + v: p for v, p in row.items()} for i, row in enumerate((*rows, rows[-1]))]
     pairs = [NeighbouringCounts(i, results[i], results[i + 1]) for i in range(len(results) - 1)]
     return EpsilonDeltaReading(tuple(pairs))

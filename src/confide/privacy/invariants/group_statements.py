@@ -153,13 +153,7 @@ def _precision(plan: SpineMeasurements, number: int) -> Fraction:
 
 
 def _not_on_a_spine(found: str) -> ParameterError:
-    return ParameterError(
-        "not-on-a-spine",
-        "the cost of a modification is worked out for Gaussian measurements on the levels of a spine",
-        found=found,
-        expected="discrete Gaussian noise, on a level that nests",
-        remedy="use the worst case, k² times the loss",
-    )
+    return ParameterError("not-on-a-spine", found=found)
 
 
 DELTA = "1e-10"

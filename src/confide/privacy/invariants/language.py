@@ -136,13 +136,7 @@ class World:
         self.records = invariants.records
         self.atoms = tuple(self._atoms(attribute) for attribute in self.records.attributes)
         if (number := prod(len(atoms) for atoms in self.atoms)) > MOST_KINDS:
-            raise ParameterError(
-                "too-many-kinds",
-                "the invariants tell too many kinds of records apart to be looked at pair by pair",
-                found=f"{number:,}",
-                expected=f"{MOST_KINDS:,} or fewer",
-                remedy="look at fewer invariants, or at coarser ones",
-            )
+            raise ParameterError("too-many-kinds", number=number, most_kinds=MOST_KINDS)
         every = product(*(range(len(atoms)) for atoms in self.atoms))
         self.kinds: tuple[Kind, ...] = tuple(
             kind for kind in every if not any(self._meets(kind, never.where) for never in invariants.never)

@@ -60,10 +60,15 @@ def geometry_findings(
     for level, file in loaded.spec.geography.outlines.items():
         where = loaded.place("geography")
         if codebook is None or level not in codebook.levels or not codebook.tables:
-            known = "none" if codebook is None else ", ".join(codebook.levels)
-            what = f"no table has figures for {level!r}, and outlines alone are no release"
-            expected, remedy = f"a level of the tables: {known}", "leave the geometry out, or add the level to a table"
-            findings.append(Finding("geometry-level", what, where, level, expected, remedy))
+            findings.append(
+                Finding.of(
+                    "geometry-level/table",
+                    where=where,
+                    found=level,
+                    level=level,
+                    levels=", ".join(codebook.levels) if codebook is not None else None,
+                )
+            )
             continue
         try:
             read_polygons(loaded.resolve(file), level, codes[level])

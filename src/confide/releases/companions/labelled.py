@@ -78,16 +78,7 @@ def absent(formats: Sequence[str], where: Place) -> list[Finding]:
     wanted = [PROGRAMS[format_] for format_ in LABELLED if format_ in formats]
     if not wanted or all(importlib.util.find_spec(name) is not None for name in ("pyreadstat", "pandas")):
         return []
-    return [
-        Finding(
-            "no-pyreadstat",
-            f"files for {' and '.join(wanted)} are written by pyreadstat and pandas, which are not installed",
-            where,
-            "no module of this name",
-            "the extra `formats`",
-            "pip install 'confide[formats]'; or leave dta and sav out of the formats",
-        )
-    ]
+    return [Finding.of("no-pyreadstat", where=where, wanted=" and ".join(wanted))]
 
 
 def labelled_columns(

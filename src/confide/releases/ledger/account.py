@@ -129,13 +129,7 @@ class Account:
         try:
             return self.runs[run_id]
         except KeyError:
-            raise LedgerError(
-                "ledger-unknown-run",
-                "the ledger has no such run",
-                found=repr(run_id),
-                expected="a run that was reserved",
-                remedy="reserve it first; if it was, this ledger is an older copy or another data set's: reconcile",
-            ) from None
+            raise LedgerError("ledger-unknown-run", found=repr(run_id)) from None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``--json``; numbers as exact fractions."""
@@ -184,9 +178,17 @@ def fold(entries: Iterable[Entry]) -> Account:
         try:
             account = apply(account, entry)
         except LedgerError as error:
-            raise LedgerError(_broken(entry, error.findings[0])) from None
+            raise LedgerError(
+                "ledger-broken/breaks",
+                where=Place(path=f"entry {entry.sequence}"),
+                found=error.findings[0].found,
+                sequence=entry.sequence,
+                kind=entry.kind,
+                problem=error.findings[0].what,
+                expected=error.findings[0].expected,
+            ) from None
     if account is None:
-        raise _refused("ledger-broken", "the ledger has no entries", "none", "an entry that opens it", "restore a copy")
+        raise LedgerError("ledger-broken/entries")
     return account
 
 
@@ -196,11 +198,9 @@ def apply(account: Account | None, entry: Entry) -> Account:
     if account is None:
         if isinstance(event, Opened):
             return _open(event, entry)
-        raise _refused("ledger-order", "the ledger is not open", event.kind, "open", "restore a copy")
+        raise LedgerError("ledger-order/open", found=event.kind)
     if isinstance(event, Opened):
-        raise _refused(
-            "ledger-order", "the ledger is open", event.kind, "one budget, for ever", "nothing is added to it"
-        )
+        raise LedgerError("ledger-order/budget", found=event.kind)
     changed = _reserve(account, event, entry) if isinstance(event, Reserved) else _advance(account, event, entry)
     return replace(account, runs=MappingProxyType({**account.runs, changed.run_id: changed}))
 
@@ -244,7 +244,21 @@ def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
     if (run := account.runs.get(event.run_id)) is not None:
         raise LedgerError(_taken(run, event))
     if not account.holds(event.cost, event.delta):
-        raise BudgetExceededError(_exceeded(account, event))
+        raise BudgetExceededError(
+            "budget-exceeded/fit",
+            release=event.release,
+            data_set=account.data_set,
+            cost=_both(event.cost, event.delta),
+            left=_both(account.left, account.left_delta),
+            spent=_both(account.spent, account.spent_delta),
+            budget=_both(account.budget, account.delta),
+            definition=account.definition,
+            neighbours=account.neighbours,
+            left_expected=_both(account.left, account.left_delta) if account.left else None,
+            account_left=account.left,
+            reserved=shown(account.reserved) if account.reserved else None,
+            account_reserved=account.reserved,
+        )
     return Reservation(
         run_id=event.run_id,
         release=event.release,
@@ -263,7 +277,7 @@ def _advance(account: Account, event: Measured | Sealed | Voided | KeyDestroyed,
     match event:
         case Measured():
             if run.key_commitment not in (None, event.key_commitment):
-                raise _other_key(run)
+                raise LedgerError("ledger-other-key", found=CONFIDENTIAL, run_id=run.run_id)
             _require(run, ("reserved",), "a run is measured once; if this one is void, start a new run")
             return replace(run, state="measured", key_commitment=event.key_commitment or None)
         case Sealed():
@@ -275,25 +289,16 @@ def _advance(account: Account, event: Measured | Sealed | Voided | KeyDestroyed,
         case KeyDestroyed():
             _require(run, ("sealed", "void"), "seal the run first: without its key it can never be finished")
             if run.key_destroyed:
-                raise _refused("ledger-state", "the key is destroyed", "a second time", "once", "nothing is to be done")
+                raise LedgerError("ledger-state/key")
             return replace(run, key_destroyed=True)
 
 
 def _require(run: Reservation, states: tuple[RunState, ...], remedy: str) -> None:
     if run.state not in states:
         wanted = " or ".join(states)
-        raise _refused("ledger-state", f"run {run.run_id!r} is {run.state}, not {wanted}", run.state, wanted, remedy)
-
-
-def _other_key(run: Reservation) -> LedgerError:
-    return LedgerError(
-        "ledger-other-key",
-        f"run {run.run_id!r} was measured with another key, so that its noise would be drawn a second time",
-        found=CONFIDENTIAL,
-        expected="the key that the run was measured with: one charge is for one noise",
-        remedy="go on in the folder whose key it is; this folder is a copy, or its key was exchanged: put it away, or "
-        "make a new release, with a new charge",
-    )
+        raise LedgerError(
+            "ledger-state/run", found=run.state, run_id=run.run_id, state=run.state, wanted=wanted, remedy=remedy
+        )
 
 
 def _differences(run: Reservation, event: Reserved) -> list[str]:
@@ -308,13 +313,13 @@ def _differences(run: Reservation, event: Reserved) -> list[str]:
 
 def _taken(run: Reservation, event: Reserved) -> Finding:
     differences = _differences(run, event)
-    how = f"with another {', '.join(differences)}" if differences else f"and is {run.state}"
-    return Finding(
-        code="ledger-run-differs" if differences else "ledger-run-exists",
-        what=f"run {run.run_id!r} is in the ledger already, {how}",
+    return Finding.of(
+        "ledger-run-differs" if differences else "ledger-run-exists",
         found=CONFIDENTIAL if differences == ["records"] else _described(event),
-        expected=f"{_described(run)}, over the same records",
-        remedy="changed inputs are a new release: start a new run, with a new run id, new noise and a new charge",
+        run_id=run.run_id,
+        differences=", ".join(differences) if differences else None,
+        state=run.state,
+        run=_described(run),
     )
 
 
@@ -324,34 +329,3 @@ def _described(what: Reservation | Reserved) -> str:
 
 def _both(cost: Fraction, delta: Fraction) -> str:
     return f"{shown(cost)} with delta {shown(delta)}" if delta else shown(cost)
-
-
-def _exceeded(account: Account, event: Reserved) -> Finding:
-    void = f", or void reserved runs that will not be made ({shown(account.reserved)})" if account.reserved else ""
-    return Finding(
-        code="budget-exceeded",
-        what=f"the cost of release {event.release!r} does not fit into the budget of {account.data_set!r}",
-        found=f"asked {_both(event.cost, event.delta)}; left {_both(account.left, account.left_delta)}; "
-        f"spent {_both(account.spent, account.spent_delta)}; "
-        f"total {_both(account.budget, account.delta)} ({account.definition}, {account.neighbours})",
-        expected=f"a cost of at most {_both(account.left, account.left_delta)}"
-        if account.left
-        else "nothing: the budget is used up",
-        remedy=f"plan a cheaper release{void}",
-    )
-
-
-def _broken(entry: Entry, why: Finding) -> Finding:
-    return Finding(
-        code="ledger-broken",
-        what=f"entry {entry.sequence} ({entry.kind}) breaks the rules of the ledger: {why.what}",
-        where=Place(path=f"entry {entry.sequence}"),
-        found=why.found,
-        expected=why.expected,
-        remedy="Confide did not write this entry: release nothing from this data set; restore the newest intact copy, "
-        "then reconcile it with the run folders",
-    )
-
-
-def _refused(code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:
-    return LedgerError(code, what, found=found, expected=expected, remedy=remedy)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
@@ -45,10 +46,6 @@ from confide.releases.ledger.entries import (
 # not in the chain proves that the ledger has forgotten; a folder that is further on than the ledger proves it too.
 
 
-_FORGOTTEN = (
-    "release nothing from this data set: the ledger is an older copy, was cut off, or is another data set's. Find the "
-    "copy that holds this run; if there is none, remember that its cost is spent all the same"
-)
 _STEPS: dict[RunState, int] = {"void": 0, "reserved": 1, "measured": 2, "sealed": 3}
 _IF_LOST: dict[RunState, str] = {
     "reserved": "look for the folder; if nothing was drawn and the run will not be made, void it to free its cost",
@@ -82,111 +79,73 @@ def compare(account: Account, records: Iterable[RunRecord]) -> tuple[Finding, ..
     folders: dict[str, Path] = {}
     for record in records:
         if record.run_id in folders:
-            findings.append(_twice(record, folders[record.run_id]))
+            findings.append(_finding("reconcile-twice", record, run_id=record.run_id, first=folders[record.run_id]))
         else:
             folders[record.run_id] = record.folder
         findings += _disagreements(record, account.runs.get(record.run_id))
     charged = (run for run in account.runs.values() if run.state != "void")
-    return tuple(findings + [_without_folder(run) for run in charged if run.run_id not in folders])
+    return tuple(
+        findings
+        + [
+            Finding.of(
+                "reconcile-no-folder",
+                where=Place(path=f"run {run.run_id}"),
+                severity="warning",
+                run_id=run.run_id,
+                release=run.release,
+                cost=shown(run.cost),
+                state=run.state,
+                if_lost=_IF_LOST[run.state],
+            )
+            for run in charged
+            if run.run_id not in folders
+        ]
+    )
 
 
 def _disagreements(record: RunRecord, run: Reservation | None) -> Iterator[Finding]:
     if run is None:
-        yield _finding(
-            record,
-            "reconcile-not-in-ledger",
-            "the run has a folder and is not in the ledger",
-            found=f"run {record.run_id!r}",
-            expected="a ledger that holds every run",
-            remedy=_FORGOTTEN,
-        )
+        yield _finding("reconcile-not-in-ledger", record, run_id=record.run_id)
         return
     if record.reservation_hash != run.reservation_hash:
         yield _finding(
-            record,
             "reconcile-other-reservation",
-            "the run was reserved by an entry that is not in the ledger",
-            found=f"reservation {record.reservation_hash[:16]}…",
-            expected=f"reservation {run.reservation_hash[:16]}…",
-            remedy=_FORGOTTEN,
+            record,
+            reservation_hash=record.reservation_hash[:16],
+            reservation_hash_expected=run.reservation_hash[:16],
         )
     if record.plan_hash != run.plan_hash:
         yield _finding(
-            record,
-            "reconcile-other-plan",
-            "the run folder holds another plan than the one that was charged",
-            found=f"plan {record.plan_hash[:16]}…",
-            expected=f"plan {run.plan_hash[:16]}…",
-            remedy="publish nothing from this folder; restore its plan, or start a new run with a new charge",
+            "reconcile-other-plan", record, plan_hash=record.plan_hash[:16], plan_hash_expected=run.plan_hash[:16]
         )
     if run.manifest_sha256 and record.manifest_sha256 and run.manifest_sha256 != record.manifest_sha256:
         yield _finding(
-            record,
             "reconcile-other-manifest",
-            "the manifest is not the one that was sealed",
-            found=f"manifest {record.manifest_sha256[:16]}…",
-            expected=f"manifest {run.manifest_sha256[:16]}…",
-            remedy="publish nothing from this folder; restore the sealed release from a copy",
+            record,
+            manifest_sha256=record.manifest_sha256[:16],
+            manifest_sha256_expected=run.manifest_sha256[:16],
         )
     if run.key_commitment and record.key_commitment and run.key_commitment != record.key_commitment:
-        yield _finding(
-            record,
-            "reconcile-other-key",
-            "the key in the folder is not the one that the run was measured with",
-            found=CONFIDENTIAL,
-            expected="the key whose commitment the ledger has",
-            remedy="publish nothing from this folder: its noise is a second one, for one charge; find the folder in "
-            "which the run was measured",
-        )
+        yield _finding("reconcile-other-key", record, found=CONFIDENTIAL)
     if record.state is not None and record.state != run.state:
         yield from _states(record, record.state, run.state)
 
 
 def _states(record: RunRecord, folder: RunState, ledger: RunState) -> Iterator[Finding]:
     """A folder may be behind its ledger, where each step is recorded first; only a release is sealed first."""
-    found, expected = f"the folder is {folder}", f"{ledger}, as in the ledger"
     if (folder, ledger) == ("reserved", "void"):
-        what, remedy = "the folder of a void run is still there", "remove it: a void run does not go on"
-        yield _finding(record, "reconcile-void", what, found, expected, remedy, "warning")
+        yield _finding("reconcile-void", record, "warning", folder=folder, ledger=ledger)
     elif (folder, ledger) == ("sealed", "measured"):
-        what, remedy = "the release is sealed and the ledger does not say so", "run it again, which records it"
-        yield _finding(record, "reconcile-not-recorded", what, found, expected, remedy, "warning")
+        yield _finding("reconcile-not-recorded", record, "warning", folder=folder, ledger=ledger)
     elif _STEPS[folder] > _STEPS[ledger]:
-        what = "the folder is further on than the ledger, which is written first"
-        yield _finding(record, "reconcile-ahead", what, found, expected, _FORGOTTEN)
+        yield _finding("reconcile-ahead", record, folder=folder, ledger=ledger)
     elif ledger == "sealed" or folder == "void":
-        what, remedy = "the folder is behind the ledger", "restore it from a copy, or run it again if its key is there"
-        yield _finding(record, "reconcile-behind", what, found, expected, remedy, "warning")
+        yield _finding("reconcile-behind", record, "warning", folder=folder, ledger=ledger)
 
 
-def _twice(record: RunRecord, first: Path) -> Finding:
-    return _finding(
-        record,
-        "reconcile-twice",
-        "two folders are the same run",
-        found=f"run {record.run_id!r} is also in {first}",
-        expected="one folder for each run",
-        remedy="keep the folder in which the run continues, and move the other one away",
-    )
-
-
-def _without_folder(run: Reservation) -> Finding:
-    return Finding(
-        code="reconcile-no-folder",
-        what=f"run {run.run_id!r} of release {run.release!r} has no folder; it stays charged with {shown(run.cost)}",
-        where=Place(path=f"run {run.run_id}"),
-        found=f"a run that is {run.state}",
-        expected="a run folder",
-        remedy=_IF_LOST[run.state],
-        severity="warning",
-    )
-
-
-def _finding(
-    record: RunRecord, code: str, what: str, found: str, expected: str, remedy: str, severity: Severity = "error"
-) -> Finding:
+def _finding(key: str, record: RunRecord, severity: Severity = "error", **facts: Any) -> Finding:
     place = Place(file=str(record.folder), path=f"run {record.run_id}")
-    return Finding(code, what, place, found=found, expected=expected, remedy=remedy, severity=severity)
+    return Finding.of(key, where=place, severity=severity, **facts)
 
 
 # Witnesses: what the folder of the records and other run folders say of the ledger of these records.
@@ -229,14 +188,7 @@ def read_witness(records: Path) -> tuple[Sighting, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, LookupError, TypeError):
-        raise LedgerError(
-            "ledger-witness",
-            "the witness file of the ledger, next to the records, cannot be read",
-            where=Place(file=str(file)),
-            found="another content",
-            expected="the file as Confide wrote it",
-            remedy="find out who changed it, and reconcile the ledger with all run folders; then remove the file",
-        ) from None
+        raise LedgerError("ledger-witness", where=Place(file=str(file))) from None
 
 
 def leave_witness(records: Path, sighting: Sighting) -> bool:
@@ -266,45 +218,26 @@ def _contradicted(
     for sighting in (one for one in witnesses if one.ledger_id == opened.ledger_id):
         known = chain if sighting.sequence is None else chain[sighting.sequence - 1 : sighting.sequence]
         if sighting.hash not in known:
-            yield Finding(
-                code="ledger-set-back",
-                what="the ledger has forgotten entries that a run over these records has seen: it is an older copy",
+            yield Finding.of(
+                "ledger-set-back",
                 where=Place(file=str(path), path=f"entry {len(chain)}"),
-                found=f"a chain of {len(chain)} entries without the one noted in {sighting.where}",
-                expected="a ledger with all its earlier entries",
-                remedy="release nothing from these records; find the newest copy of the ledger and reconcile it with "
-                f"all run folders. If this is the newest that is left, and what is missing is written off: {ACCEPT}",
+                chain=len(chain),
+                place=sighting.where,
+                accept=ACCEPT,
             )
             return
     for sighting in (one for one in witnesses if one.ledger_id != opened.ledger_id and one.hash not in chain):
         if {sighting.ledger_id, opened.ledger_id} <= accepted:
             continue
-        yield Finding(
-            code="ledger-second",
-            what="these records already have another ledger; the spending of two ledgers adds up, and neither would "
-            "know the total",
-            where=Place(file=str(path)),
-            found=f"the ledger of {opened.data_set!r}; another is noted in {sighting.where}",
-            expected="one ledger for each data set",
-            remedy="name the ledger that earlier releases were charged to. If the office has decided on a second one, "
-            f"or other records took this name: {ACCEPT}",
+        yield Finding.of(
+            "ledger-second", where=Place(file=str(path)), data_set=opened.data_set, place=sighting.where, accept=ACCEPT
         )
         return
 
 
 def _unseen(account: Account, path: Path) -> Finding:
     """These records beside others: of the same people, or of people whom somebody else's budget would pay for."""
-    return Finding(
-        code=OTHER_RECORDS,
-        what=f"the ledger of {account.data_set!r} was charged for other records, and never for these. If these are "
-        "other people, their releases would be paid from somebody else's budget, and nobody would know their total",
-        where=Place(file=str(path)),
-        found="a file of records that the ledger has not seen",
-        expected="the records that earlier releases were made from",
-        remedy="if these are other people, name their own ledger, or open one: confide ledger open. If these are the "
-        f"same people as in {account.data_set!r}, in a corrected file, with other columns or in another format: "
-        f"{ACCEPT}, once; in the studio, type the name of the data set",
-    )
+    return Finding.of("ledger-other-records", where=Place(file=str(path)), data_set=account.data_set, accept=ACCEPT)
 
 
 Clock = Callable[[], datetime]
@@ -449,7 +382,11 @@ class Ledger:
         known = {entry.hash for entry in entries}
         lost = [hash_ for hash_ in noted if hash_ not in known]
         if lost:
-            raise LedgerError(self._rolled_back(f"no entry with hash {lost[0][:80]}", entries[-1]))
+            raise LedgerError(
+                "ledger-rolled-back/forgotten-entries-cut",
+                where=Place(file=str(self.path), path=f"entry {entries[-1].sequence}"),
+                lost=lost[0][:80],
+            )
         return entries[-1]
 
     def sighting(self) -> Sighting:
@@ -485,7 +422,15 @@ class Ledger:
         """Compare with the run folders; every disagreement is a finding."""
         findings = compare(self.account(), records)
         mode = stat.S_IMODE(self.path.stat().st_mode)
-        return findings + ((self._exposed(mode),) if open_to_others(mode) else ())
+        return findings + (
+            (
+                Finding.of(
+                    "ledger-exposed", where=Place(file=str(self.path)), severity="warning", mode=mode, at=self.path
+                ),
+            )
+            if open_to_others(mode)
+            else ()
+        )
 
     def back_up(self, target: Path | str) -> None:
         """Copy the ledger, verified, to a file that does not exist yet; safe while runs use the ledger."""
@@ -520,26 +465,9 @@ class Ledger:
         """Check that the chain goes on from the last entry that this handle saw, and remember its end."""
         seen = self._seen
         if seen is not None and (len(entries) < seen.sequence or entries[seen.sequence - 1].hash != seen.hash):
-            raise LedgerError(self._rolled_back(f"no longer the entry {seen.sequence} that was there", entries[-1]))
+            raise LedgerError(
+                "ledger-rolled-back/longer",
+                where=Place(file=str(self.path), path=f"entry {entries[-1].sequence}"),
+                sequence=seen.sequence,
+            )
         self._seen = entries[-1]
-
-    def _rolled_back(self, found: str, last: Entry) -> Finding:
-        return Finding(
-            code="ledger-rolled-back",
-            what="the ledger has forgotten entries: it was cut off or replaced by another copy",
-            where=Place(file=str(self.path), path=f"entry {last.sequence}"),
-            found=found,
-            expected="a chain that goes on from what was known",
-            remedy="release nothing from this data set; find the copy that holds those entries and reconcile it",
-        )
-
-    def _exposed(self, mode: int) -> Finding:
-        return Finding(
-            code="ledger-exposed",
-            what="other users can open the ledger, which is confidential",
-            where=Place(file=str(self.path)),
-            found=f"permissions {mode:04o}",
-            expected="0600",
-            remedy=f"chmod 600 {self.path}",
-            severity="warning",
-        )

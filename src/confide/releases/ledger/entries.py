@@ -63,7 +63,7 @@ class Opened:
         _text(self.note, "note")
         _delta(self.delta)
         if (self.definition == "approximate") != (self.delta > 0):
-            raise _wrong("delta", written(self.delta), "a delta above zero for approximate, and none for the others")
+            raise ParameterError("ledger-value/delta", found=written(self.delta))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class Voided:
         _name(self.run_id, "run_id")
         _text(self.reason, "reason")
         if not self.reason.strip():
-            raise _wrong("reason", repr(self.reason), "a sentence that says why the run is voided")
+            raise ParameterError("ledger-value/reason", found=repr(self.reason))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,45 +203,44 @@ def shown(number: Fraction) -> str:
 def _amount(value: Fraction, name: str) -> None:
     number = positive(value, name)
     if max(number.numerator, number.denominator) >= 10**_MOST_DIGITS:
-        raise _wrong(name, "a longer one", f"a fraction whose parts have at most {_MOST_DIGITS} digits")
+        raise ParameterError("ledger-value/entry-hold", name=name, most_digits=_MOST_DIGITS)
 
 
 def _delta(value: Fraction) -> None:
     if not 0 <= value < 1:
-        raise _wrong(_DELTA, written(value), "zero, or a probability below one")
+        raise ParameterError("ledger-value/probability", found=written(value), name=_DELTA)
     if value:
         _amount(value, _DELTA)
 
 
 def _name(value: object, name: str) -> None:
     if not (isinstance(value, str) and value.strip() and len(value) <= _LONGEST_NAME and value.isprintable()):
-        raise _wrong(name, repr(value)[:80], f"1 to {_LONGEST_NAME} printable characters")
+        raise ParameterError(
+            "ledger-value/printable-characters", found=repr(value)[:80], name=name, longest_name=_LONGEST_NAME
+        )
 
 
 def _text(value: object, name: str) -> None:
     printable = isinstance(value, str) and all(c.isprintable() or c in "\n\t" for c in value)
     if not printable or len(str(value)) > _LONGEST_TEXT:
-        raise _wrong(name, repr(value)[:80], f"at most {_LONGEST_TEXT} printable characters and line breaks")
+        raise ParameterError("ledger-value/line", found=repr(value)[:80], name=name, longest_text=_LONGEST_TEXT)
 
 
 def _sha256(value: object, name: str, *, confidential: bool = False) -> None:
     if not (isinstance(value, str) and _SHA256.fullmatch(value)):
-        raise _wrong(name, CONFIDENTIAL if confidential else repr(value)[:80], "64 hexadecimal digits in lower case")
+        raise ParameterError(
+            "ledger-value/hexadecimal", found=CONFIDENTIAL if confidential else repr(value)[:80], name=name
+        )
 
 
 def _choice(value: str, name: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise _wrong(name, repr(value)[:80], " or ".join(repr(one) for one in allowed))
-
-
-def _wrong(name: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "ledger-value",
-        f"{name} is not what an entry of a ledger can hold",
-        found=found,
-        expected=expected,
-        remedy=f"correct {name}",
-    )
+        raise ParameterError(
+            "ledger-value/correct",
+            found=repr(value)[:80],
+            name=name,
+            expected=" or ".join(repr(one) for one in allowed),
+        )
 
 
 # The hash chain: each entry carries a hash over itself and over the hash of the entry before it,
@@ -298,7 +297,7 @@ def read(rows: Iterable[tuple[Any, ...]]) -> tuple[Entry, ...]:
     for row in rows:
         entries.append(_checked(entries[-1] if entries else None, row))
     if not entries:
-        raise _broken(1, "missing", "the ledger has no entries", "an entry that opens the ledger")
+        raise LedgerError("ledger-broken/chain-entry-missing", where=Place(path=f"entry {1}"))
     return tuple(entries)
 
 
@@ -306,34 +305,40 @@ def _checked(last: Entry | None, row: tuple[Any, ...]) -> Entry:
     due = 1 if last is None else last.sequence + 1
     sequence, time, kind, payload, previous, own = row
     if type(sequence) is not int or not all(isinstance(value, str) for value in row[1:]):
-        raise _broken(due, "unreadable", "a column of another type", "a number and five texts")
+        raise LedgerError("ledger-broken/chain-entry-unreadable", where=Place(path=f"entry {due}"), sequence=due)
     if sequence != due:
-        raise _broken(due, "missing", f"entry {sequence}", f"entry {due}")
+        raise LedgerError(
+            "ledger-broken/entry", where=Place(path=f"entry {due}"), sequence=due, sequence_found=sequence
+        )
     if previous != (GENESIS if last is None else last.hash):
-        raise _broken(due, "unlinked", f"previous hash {previous[:16]}…", "the hash of the entry before it")
+        raise LedgerError(
+            "ledger-broken/unlinked", where=Place(path=f"entry {due}"), sequence=due, previous=previous[:16]
+        )
     computed = digest(sequence, time, kind, payload, previous)
     if own != computed:
-        raise _broken(due, "changed", f"hash {own[:16]}…", f"hash {computed[:16]}…, computed from what the entry says")
+        raise LedgerError(
+            "ledger-broken/changed",
+            where=Place(path=f"entry {due}"),
+            sequence=due,
+            own=own[:16],
+            computed=computed[:16],
+        )
     try:
         moment, event = _moment(time), decode(kind, payload)
     except ValueError as error:
         found = error.findings[0].what if isinstance(error, ParameterError) else str(error)
-        raise _broken(due, "unreadable", found, "an entry in canonical form") from None
+        raise LedgerError(
+            "ledger-broken/canonical", where=Place(path=f"entry {due}"), found=found, sequence=due
+        ) from None
     if last is not None and moment < last.time:
-        raise _broken(due, "out of time", stamp(moment), f"{stamp(last.time)} or later")
+        raise LedgerError(
+            "ledger-broken/out",
+            where=Place(path=f"entry {due}"),
+            found=stamp(moment),
+            sequence=due,
+            time=stamp(last.time),
+        )
     return Entry(due, moment, event, previous, own)
-
-
-def _broken(sequence: int, how: str, found: str, expected: str) -> LedgerError:
-    return LedgerError(
-        "ledger-broken",
-        f"the chain of the ledger is broken: entry {sequence} is {how}",
-        where=Place(path=f"entry {sequence}"),
-        found=found,
-        expected=expected,
-        remedy="release nothing from this data set; keep the file as it is, find out who changed it, and restore "
-        "the newest intact copy, then reconcile it with the run folders",
-    )
 
 
 def stamp(time: datetime) -> str:
@@ -355,19 +360,15 @@ def moment_after(last: Entry | None, now: datetime, tolerance: timedelta = CLOCK
     a machine that should not write, and is refused.
     """
     if now.tzinfo is None:
-        raise ParameterError(
-            "clock-without-zone", "the clock gives a time without a time zone", expected="an aware datetime"
-        )
+        raise ParameterError("clock-without-zone")
     if last is None or now >= last.time:
         return now.astimezone(UTC)
     if last.time - now > tolerance:
         raise LedgerError(
             "ledger-clock",
-            "the clock of this machine shows a time before the last entry of the ledger; nothing was written",
             where=Place(path=f"entry {last.sequence}"),
             found=stamp(now),
-            expected=f"{stamp(last.time)} or later (up to {tolerance} earlier is tolerated)",
-            remedy="set the clock right; if the last entry was written by a clock that ran ahead, open the ledger "
-            "with a larger clock_tolerance: entries then carry the time of the last one until the clock is past it",
+            time=stamp(last.time),
+            tolerance=tolerance,
         )
     return last.time

@@ -128,11 +128,6 @@ def unwritable(path: Path) -> Finding | None:
     return None
 
 
-def problem(path: Path, code: str, what: str, found: str, expected: str, remedy: str) -> LedgerError:
-    """A LedgerError with one complete finding about the file at ``path``."""
-    return LedgerError(code, what, Place(file=str(path)), found=found, expected=expected, remedy=remedy)
-
-
 def _placed(finding: Finding, path: Path) -> Finding:
     return finding if finding.where.file else replace(finding, where=replace(finding.where, file=str(path)))
 
@@ -228,15 +223,7 @@ def _transaction(path: Path, begin: str, timeout: float) -> Iterator[Transaction
 @contextmanager
 def _opened(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
-        raise problem(
-            path,
-            "ledger-missing",
-            "there is no ledger here",
-            "a folder" if path.is_dir() else "nothing",
-            "the ledger of the data set",
-            "check the path; a data set's ledger is opened once, with its whole budget. If there was one, do not open "
-            "another: restore a copy and reconcile it with the run folders",
-        )
+        raise LedgerError("ledger-missing", where=Place(file=str(path)), is_dir=path.is_dir())
     with closing(_connect(path, timeout)) as connection:
         yield connection
 
@@ -258,46 +245,20 @@ def _verified(connection: sqlite3.Connection, path: Path) -> tuple[Entry, ...]:
     """The entries, after every check that needs nothing but the file: whose it is, the chain, the schema."""
     application, version = (_value(connection, f"PRAGMA {name}") for name in ("application_id", "user_version"))
     if application != APPLICATION_ID:
-        raise problem(
-            path,
-            "ledger-not-a-ledger",
-            "the file is not a ledger",
-            f"an SQLite database of another program (application id {application})",
-            f"a ledger made by Confide (application id {APPLICATION_ID})",
-            "check the path",
+        raise LedgerError(
+            "ledger-not-a-ledger", where=Place(file=str(path)), application=application, application_id=APPLICATION_ID
         )
     if version != FORMAT:
-        raise problem(
-            path,
-            "ledger-format",
-            "the ledger has a format that this version of Confide does not know",
-            f"format {version}",
-            f"format {FORMAT}",
-            "use the version of Confide that wrote it, or a later one",
-        )
+        raise LedgerError("ledger-format", where=Place(file=str(path)), version=version, format=FORMAT)
     if (mode := _value(connection, "PRAGMA journal_mode")) != "delete":
-        raise problem(
-            path,
-            "ledger-altered",
-            "the ledger was set to another journal mode, in which it is not one file",
-            str(mode),
-            "delete",
-            "with no process using the ledger, run `PRAGMA journal_mode = DELETE` on it with sqlite3",
-        )
+        raise LedgerError("ledger-altered/set", where=Place(file=str(path)), found=str(mode))
     entries = read(
         connection.execute("SELECT sequence, time, kind, payload, previous, hash FROM entries ORDER BY sequence")
     )
     schema = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     if schema != _SCHEMA:
         strange = sorted(name for name in schema.keys() | _SCHEMA.keys() if schema.get(name) != _SCHEMA.get(name))
-        raise problem(
-            path,
-            "ledger-altered",
-            "somebody changed the structure of the ledger, though not its entries",
-            ", ".join(strange),
-            "the table and the triggers that Confide made",
-            "find out who did; compare the ledger with a copy, reconcile it with the run folders, and restore the copy",
-        )
+        raise LedgerError("ledger-altered/somebody", where=Place(file=str(path)), found=", ".join(strange))
     return entries
 
 
@@ -316,14 +277,7 @@ def _refuse_taken(path: Path) -> None:
     for taken in (path, path.with_name(f"{path.name}-journal"), path.with_name(f"{path.name}-wal")):
         if os.path.lexists(taken):
             # A journal without its database would be rolled back into whatever database takes the name.
-            raise problem(
-                path,
-                "ledger-exists",
-                "the file is there already, and a ledger is never overwritten",
-                str(taken),
-                "a path where nothing is",
-                "use the ledger that is there, or choose another path",
-            )
+            raise LedgerError("ledger-exists", where=Place(file=str(path)), found=str(taken))
 
 
 @contextmanager
@@ -341,13 +295,8 @@ def _new_file(path: Path) -> Iterator[Path]:
             _refuse_taken(path)
             raise
         except OSError as error:
-            raise problem(
-                path,
-                "ledger-file-system",
-                "the file system cannot keep a ledger: it has no hard links",
-                error.strerror or type(error).__name__,
-                "a local disk with hard links, locks and permissions",
-                "keep the ledger on a local disk, not on a share or a removable medium",
+            raise LedgerError(
+                "ledger-file-system", where=Place(file=str(path)), found=error.strerror or type(error).__name__
             ) from error
     finally:
         for rest in (draft, draft.with_name(f"{draft.name}-journal")):

@@ -66,7 +66,6 @@ from confide.releases.tabular.table import Margin as Margin
 from confide.releases.tabular.table import QueryTable as QueryTable
 from confide.releases.tabular.table import Table as Table
 from confide.releases.tabular.table import check_column_names as check_column_names
-from confide.releases.tabular.table import incomplete_recode as incomplete_recode
 from confide.releases.tabular.table import placed as placed
 from confide.releases.tabular.table import projected as projected
 from confide.releases.tabular.table import too_large as too_large

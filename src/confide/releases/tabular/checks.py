@@ -282,12 +282,7 @@ def released_file(release: Path, name: str, formats: Sequence[str]) -> tuple[Pat
 def unlike_plan(file: str, problem: Exception) -> ReleaseError:
     """The error for a released table that an evaluation cannot read."""
     return ReleaseError(
-        "release-unlike",
-        "a released table is not as the plan describes it",
-        where=Place(file=file),
-        found=str(problem) if isinstance(problem, UnlikePlanError) else "a file that cannot be read",
-        expected="the table as it was sealed",
-        remedy="verify the release with `confide verify`, and restore it",
+        "release-unlike", where=Place(file=file), problem=problem, problem_found=isinstance(problem, UnlikePlanError)
     )
 
 

@@ -73,13 +73,7 @@ class CodedVariable:
 
     def __post_init__(self) -> None:
         if TOTAL_CODE in self.codes:
-            raise ConfideError(
-                "reserved-code",
-                f"the code {TOTAL_CODE!r} of {self.name!r} marks a total in released tables",
-                found=TOTAL_CODE,
-                expected=f"codes other than {TOTAL_CODE}",
-                remedy="change the code in the records and in the schema file",
-            )
+            raise ConfideError("reserved-code/marks", found=TOTAL_CODE, total_code=TOTAL_CODE, name=self.name)
 
     @property
     def size(self) -> int:
@@ -165,12 +159,10 @@ class CodedColumns:
         twice = [name for name in (*self.names, *figures) if times[name.lower()] > 1]
         if twice:
             raise ConfideError(
-                "same-column",
-                "two columns of the table would have one name",
+                "same-column/two",
                 found=", ".join(sorted(set(twice))),
-                expected=f"variables that are not called as another with {LABEL_ENDING} at its end, nor as "
-                + ", ".join((*OWN_COLUMNS, *figures)),
-                remedy="rename an attribute or a recode in the schema, and map it in [data] columns",
+                label_ending=LABEL_ENDING,
+                value=", ".join((*OWN_COLUMNS, *figures)),
             )
 
     def schema(self, figures: Iterable[pa.Field]) -> pa.Schema:

@@ -198,13 +198,7 @@ class QueryTable:
 
 def too_large(cells: int, most: int, *, area: bool = False, margins: bool = False) -> ConfideError:
     """The error for a table that crosses what should not be crossed."""
-    return ConfideError(
-        "table-too-large",
-        "the table has too many cells" + (" for one area" if area else ""),
-        found=f"{cells:,} cells" + (" with its margins" if margins else ""),
-        expected=f"at most {most:,}",
-        remedy="use coarser recodes, or split the table",
-    )
+    return ConfideError("table-too-large/cells", area=area, cells=cells, margins=margins, most=most)
 
 
 def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) -> None:
@@ -218,23 +212,11 @@ def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) 
     for attribute in attributes:
         if attribute.name.lower() in reserved:
             raise ConfideError(
-                "reserved-name",
-                f"an attribute cannot be called {attribute.name!r}: tables have a column of that name",
+                "reserved-name/attribute",
                 found=attribute.name,
-                expected="a name other than " + ", ".join(sorted(reserved)),
-                remedy="rename the attribute in the schema, and map it in [data] columns",
+                attribute=attribute.name,
+                reserved=", ".join(sorted(reserved)),
             )
-
-
-def incomplete_recode(name: str, why: str) -> ConfideError:
-    """The error for a recode that leaves somebody out."""
-    return ConfideError(
-        "incomplete-recode",
-        f"the recode {name!r} leaves levels out{why}",
-        found=name,
-        expected="a recode that puts every level into a group",
-        remedy="add a group for the rest to the schema file",
-    )
 
 
 def placed(error: ConfideError, where: Place) -> list[Finding]:

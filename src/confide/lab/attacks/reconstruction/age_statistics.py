@@ -89,14 +89,7 @@ class AgeStatistic:
         """
         twice = None if median is None else 2 * median
         if twice is not None and twice.denominator > 1:
-            raise ParameterError(
-                "bad-statistics",
-                "a median of whole ages is whole or a half",
-                where=Place(path="groups.median"),
-                found=str(median),
-                expected="a number such as 30 or 33.5",
-                remedy="correct the median",
-            )
+            raise ParameterError("bad-statistics/median", where=Place(path="groups.median"), found=str(median))
         sums = None
         if mean is not None:
             half, shown = Fraction(1, 2 * 10**digits), Fraction(round(mean * 10**digits), 10**digits)
@@ -246,14 +239,7 @@ def reconstruct_statistics(
     loaded.refuse(_problems(loaded.value))
     _refuse_unknown(loaded, leave_out)
     if not 0 <= digits <= 3:
-        raise ParameterError(
-            "bad-statistics",
-            "means cannot be printed so",
-            where=Place(path="--digits"),
-            found=str(digits),
-            expected="0 to 3 digits after the point",
-            remedy="give another number",
-        )
+        raise ParameterError("bad-statistics/means", where=Place(path="--digits"), found=str(digits))
     return _Attack(loaded.value, tuple(leave_out), digits, examples).carried_out()
 
 
@@ -404,7 +390,9 @@ def _problems(file: StatisticsFile) -> Iterator[Problem]:
     """What is wrong although each value by itself is right."""
 
     def wrong(path: tuple[str | int, ...], what: str, text: str, expected: str) -> Problem:
-        return Problem(path, "bad-statistics", what, expected, text[:60] or "nothing", FILE.remedy)
+        return Problem.of(
+            path, "bad-statistics/other", what=what, text=text[:60], expected=expected, remedy=FILE.remedy
+        )
 
     parts = [("groups", at, each.where) for at, each in enumerate(file.groups)]
     parts += [("never", at, each.where) for at, each in enumerate(file.never)]
@@ -432,10 +420,5 @@ def _refuse_unknown(loaded: Loaded[StatisticsFile], leave_out: Sequence[str]) ->
     for name in leave_out:
         if name not in free:
             raise ParameterError(
-                "bad-statistics",
-                "this group cannot be left out",
-                where=Place(path="--leave-out"),
-                found=name[:60],
-                expected=", ".join(free),
-                remedy="leave out another group",
+                "bad-statistics/group", where=Place(path="--leave-out"), found=name[:60], free=", ".join(free)
             )

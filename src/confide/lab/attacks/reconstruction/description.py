@@ -91,10 +91,7 @@ class TableFilePart(Part):
 
 def _code(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        expected = 'whole numbers, texts in quotes, or ranges such as "0..17"'
-        raise ParameterError(
-            "bad-code", "this is not a code of the attribute", expected=expected, remedy="correct the value"
-        )
+        raise ParameterError("bad-code/attribute")
     return value
 
 
@@ -140,12 +137,12 @@ def described_tables(path: Path, schema: str | Path | None = None) -> tuple[Tabl
     loaded = load(path, TablesDescription, kind=DESCRIBED)
     own = loaded.value
     if schema is not None and (own.schema_ is not None or own.attributes):
-        raise loaded.error(_problem(("schema",), "the schema is given twice", str(schema), "one of the two"))
+        raise loaded.error(Problem.of(("schema",), "bad-description/schema", found=str(schema)))
     if schema is not None:
         loaded = replace(loaded, value=own.model_copy(update={"schema_": str(Path(schema).absolute())}))
     held = schema_of(loaded)
     loaded.refuse(
-        _problem(at, what, found, expected)
+        Problem.of(at, "bad-description/correct-file", found=found, what=what, expected=expected)
         for number, table in enumerate(loaded.value.tables)
         for at, what, found, expected in _problems_of_queries(table, held, ("tables", number))
     )
@@ -166,9 +163,7 @@ def schema_of(loaded: Loaded[TablesDescription]) -> Schema:
     description = loaded.value
     name = description.schema_
     if description.attributes and name is not None:
-        raise loaded.error(
-            _problem(("schema",), "there is a schema and there are attributes", "both", "one of the two")
-        )
+        raise loaded.error(Problem.of(("schema",), "bad-description/attributes"))
     if description.attributes:
         file = SchemaFile(
             id=description.id,
@@ -178,14 +173,13 @@ def schema_of(loaded: Loaded[TablesDescription]) -> Schema:
         _, problems = build_schema(file)
         loaded.refuse(problems)
     elif name is None:
-        expected = 'schema = "...", or [attributes.NAME]'
-        what, found = "nothing says what the tables count", "neither schema nor attributes"
-        raise loaded.error(_problem(("schema",), what, found, expected))
+        raise loaded.error(Problem.of(("schema",), "bad-description/nothing"))
     else:
         file = _schema_file(name, loaded.path.parent, loaded.place("schema"))
-    known = "one of " + ", ".join(file.attributes)
     loaded.refuse(
-        _problem(("recodes", attribute), "the schema has no such attribute", attribute, known)
+        Problem.of(
+            ("recodes", attribute), "bad-description/attribute", found=attribute, attributes=", ".join(file.attributes)
+        )
         for attribute in description.recodes
         if attribute not in file.attributes
     )
@@ -211,10 +205,6 @@ def _schema_file(name: str, base: Path, where: Place) -> SchemaFile:
     return loaded.value
 
 
-def _problem(at: KeyPath, what: str, found: str, expected: str) -> Problem:
-    return Problem(at, "bad-description", what, expected, found, "correct the file")
-
-
 # A description of the user's own, read from ``tables.toml`` and checked as a whole, every problem at once.
 
 
@@ -230,9 +220,8 @@ def read_description(path: Path) -> tuple[TablesDescription, Schema]:
     """
     loaded = load(path, TablesDescription, kind=DESCRIBED)
     schema = schema_of(loaded)
-    remedy = "correct the file; its format is in docs/concepts/reconstruction.md"
     loaded.refuse(
-        Problem(at, "bad-description", what, expected, found, remedy)
+        Problem.of(at, "bad-description/format", found=found, what=what, expected=expected)
         for at, what, found, expected in _problems(loaded.value, schema)
     )
     return loaded.value, schema

@@ -84,13 +84,7 @@ def minimise(
     if outcome.status == INFEASIBLE:
         raise NoSolution("no records have these tables")
     if outcome.status not in (OPTIMAL, LIMIT):
-        raise RunError(
-            "solver-failed",
-            "the solver could not treat a programme",
-            found=f"HiGHS status {outcome.status}",
-            expected="a solution, a proof that there is none, or the end of the time allowed",
-            remedy="report it, with the tables if they are public",
-        )
+        raise RunError("solver-failed/treat", status=outcome.status)
     bound = outcome.get("mip_dual_bound")
     return SolverResult(
         "solved" if outcome.status == OPTIMAL else "time limit",
@@ -129,13 +123,7 @@ def check_integers(solution: Floats, reduced: ReducedProgram) -> Integers:
         and bool((sums >= reduced.least).all() and (sums <= reduced.most).all())
     )
     if not ok:
-        raise RunError(
-            "not-whole",
-            "the solver's answer is not a solution in whole numbers",
-            found="a row that does not hold after rounding",
-            expected="every row to hold exactly",
-            remedy="report it, with the tables if they are public",
-        )
+        raise RunError("not-whole/solver")
     values: Integers = rounded.astype(np.int64)
     return values
 

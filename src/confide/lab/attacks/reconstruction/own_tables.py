@@ -51,41 +51,30 @@ def read_areas(file: str | Path, block: str = "geocode", levels: Sequence[str] =
             columns[name] = [code[: int(rule)] for code in columns[BLOCK]]
             continue
         if rule not in rows.column_names:
-            raise _no_list(path, f"the list of areas has no column {rule!r}", ", ".join(rows.column_names[:12]), rule)
+            raise InputError(
+                "geography/list-areas-column",
+                where=Place(file=path.name, column=rule, row=None),
+                found=", ".join(rows.column_names[:12]),
+                rule=rule,
+            )
         columns[name] = [code or "" for code in rows.column(rule).to_pylist()]
         blank = next((row for row, code in enumerate(columns[name], 1) if not code.strip()), None)
         if blank is not None and (levels or name == BLOCK):
-            raise _no_list(path, "an area has no code", "an empty value", rule, blank)
+            raise InputError("geography/area-code", where=Place(file=path.name, column=rule, row=blank))
     seen: dict[str, int] = {}
     for row, code in enumerate(columns[BLOCK], 1):
         if seen.setdefault(code, row) < row:
-            raise _no_list(path, "an area is listed twice", f"the code of row {seen[code]:,} again", block, row)
+            raise InputError(
+                "geography/area-listed", where=Place(file=path.name, column=block, row=row), seen=seen[code]
+            )
     return columns
 
 
 def _rule(text: str) -> tuple[str, str]:
     name, equals, rule = text.partition("=")
     if not name.strip() or (equals and not rule.strip()) or name.strip() == BLOCK:
-        raise ParameterError(
-            "bad-level",
-            "this does not name a level",
-            where=Place(path="--geography-level"),
-            found=text[:60],
-            expected=f"NAME, NAME=COLUMN or NAME=DIGITS; {BLOCK} is the smallest area",
-            remedy="correct --geography-level",
-        )
+        raise ParameterError("bad-level/name", where=Place(path="--geography-level"), found=text[:60], block=BLOCK)
     return name.strip(), rule.strip() or name.strip()
-
-
-def _no_list(path: Path, what: str, found: str, column: str, row: int | None = None) -> InputError:
-    return InputError(
-        "geography",
-        what,
-        where=Place(file=path.name, column=column, row=row),
-        found=found,
-        expected="a row for each smallest area, with its code and a code for each level",
-        remedy="correct the list; --block and --geography-level say what its columns are",
-    )
 
 
 def tabulate_records(
@@ -142,14 +131,7 @@ def tabulate_records(
 
 def _schema(schema: str | Path | None) -> Schema:
     if schema is None:
-        raise ParameterError(
-            "no-schema",
-            "nothing says what the columns of the records mean",
-            where=Place(path="--schema"),
-            found="neither a schema nor a description of tables",
-            expected="--schema FILE, or --describe FILE",
-            remedy="give the schema of the records",
-        )
+        raise ParameterError("no-schema/nothing", where=Place(path="--schema"))
     return load_schema(str(schema), Path())
 
 
@@ -158,14 +140,7 @@ def _areas_of_records(records: str | Path, block: str, levels: Sequence[str]) ->
     rows = read_text(Path(records))
     columns = [rule for _, rule in map(_rule, levels) if not rule.isdigit()]
     if columns or block not in rows.column_names:
-        raise ParameterError(
-            "no-geography",
-            "nothing says which areas are in which larger areas",
-            where=Place(path="--geography"),
-            found="a level that is no number of digits" if columns else f"no column {block!r} in the records",
-            expected="a list of areas with a column for each level",
-            remedy="give it with --geography FILE",
-        )
+        raise ParameterError("no-geography/nothing", where=Place(path="--geography"), block=block, columns=columns)
     codes = sorted({code for code in rows.column(block).to_pylist() if code})
     return {BLOCK: codes} | {name: [code[: int(rule)] for code in codes] for name, rule in map(_rule, levels)}
 

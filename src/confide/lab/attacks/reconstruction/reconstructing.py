@@ -143,7 +143,7 @@ def reconstruct(
     if findings:
         findings.sort(key=lambda finding: finding.what)
         more = len(findings) - FINDINGS
-        others = [Finding("no-solution", f"{more:,} more units have tables that no records have")] if more > 0 else []
+        others = [Finding.of("no-solution/units", more=more)] if more > 0 else []
         raise InputError([*findings[:FINDINGS], *others])
     results = [solutions[number] for number in sorted(solutions)]
     reconstruction = Reconstruction.gather(Attack(published, settings), results, time.monotonic() - began)
@@ -168,11 +168,7 @@ def _depth(published: Published, level: str | None) -> int:
         return 0
     if level not in geography.levels:
         raise ParameterError(
-            "no-level",
-            "there is no such level",
-            found=level,
-            expected="one of " + ", ".join(dict.fromkeys(("block", *geography.levels))),
-            remedy="choose one of them",
+            "no-level/choose", found=level, value=", ".join(dict.fromkeys(("block", *geography.levels)))
         )
     return geography.depth(level)
 
@@ -215,16 +211,15 @@ def _attack(attack: Attack, chunk: list[tuple[int, Integers]]) -> list[UnitOutco
             depth = attack.settings.depth
             unit = error.unit or f"{geography.levels[depth]} {geography.units[depth][number]}"
             tables = error.tables or explain(attack, blocks.tolist())
-            results.append((number, _no_solution(error, unit, tables)))
+            results.append(
+                (
+                    number,
+                    Finding.of(
+                        "no-solution/records-tables",
+                        unit=unit,
+                        what=error.what,
+                        tables=", ".join(dict.fromkeys(tables)) if tables else None,
+                    ),
+                )
+            )
     return results
-
-
-def _no_solution(error: NoSolution, unit: str, tables: Sequence[str]) -> Finding:
-    return Finding(
-        code="no-solution",
-        what=f"no records have the tables of {unit}: {error.what}",
-        found="figures that exclude one another, in " + ", ".join(dict.fromkeys(tables)) if tables else None,
-        expected="tables of the same records",
-        remedy='correct the tables; if they were rounded, swapped apart or have noise, say so: variance = "..."; '
-        "and if that has a bound, give one that it never passes",
-    )

@@ -167,12 +167,10 @@ def _codes_of_records(
     rows = np.array([row_of.get(code, -1) for code in codes.tolist()], np.int64)
     if (rows < 0).any():
         raise InputError(
-            "unknown-area",
-            f"{int((rows < 0).sum()):,} records are in an area that the list of areas lacks",
+            "unknown-area/records",
             where=Place(column=block, row=int(np.flatnonzero(rows < 0)[0]) + 1),
             found=CONFIDENTIAL,
-            expected="the code of an area as the list writes it",
-            remedy="correct the records or the list: codes are text, with their leading zeros",
+            less=int((rows < 0).sum()),
         )
     return of_level | {
         level: np.array(listed, dtype=np.str_)[rows] for level, listed in areas.items() if level != BLOCK
@@ -189,14 +187,7 @@ def _make(folder: Path) -> None:
     except OSError as error:
         found = "a file of this name" if folder.is_file() else error.strerror or type(error).__name__
     if found:
-        raise ParameterError(
-            "folder",
-            "the tables cannot be written there",
-            Place(file=folder.name),
-            found,
-            f"a new or empty folder, or one with a {DESCRIPTION} to write over",
-            "choose another folder",
-        )
+        raise ParameterError("folder", where=Place(file=folder.name), found=found, description=DESCRIPTION)
 
 
 def _geocodes(records: pa.Table, block: str) -> list[str]:
@@ -206,26 +197,17 @@ def _geocodes(records: pa.Table, block: str) -> list[str]:
     column = records.column(block)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        what, found = "geocodes are not text", f"a column of type {kind}"
-        remedy = "write the geocode as text"
-        raise InputError("column-type", what, Place(column=block), found, "text, with leading zeros", remedy)
+        raise InputError("column-type/geocodes", where=Place(column=block), kind=kind)
     codes: list[str] = column.cast(pa.string()).to_pylist()
     blank = [row for row, code in enumerate(codes) if not (code or "").strip()]
     if blank or not codes:
-        what = "a record has no geocode" if blank else "there are no records"
-        found = f"{len(blank):,} without" if blank else "0 records"
         place = Place(row=blank[0] + 1 if blank else None, column=block)
-        expected = "a geocode in every record" if blank else "at least one record"
-        raise InputError("no-geocode" if blank else "no-records", what, place, found, expected, "correct the records")
+        raise InputError("no-geocode" if blank else "no-records/correct", where=place, blank=blank, number=len(blank))
     return codes
 
 
 def _no_column(name: str) -> Finding:
-    found = "no column of this name"
-    remedy = "add it, or leave the tables out that use it"
-    return Finding(
-        "no-column", f"the records have no column {name!r}", Place(column=name), found, f"a column {name}", remedy
-    )
+    return Finding.of("no-column/records", where=Place(column=name), name=name)
 
 
 def _prefix(codes: Any, digits: int) -> Any:
@@ -238,12 +220,10 @@ def _chosen(description: TablesDescription, tables: Sequence[str] | None, levels
     missing = [name for name in wanted if name not in tables_by_name]
     if missing or not wanted:
         raise ParameterError(
-            "no-table",
-            "there is no such table",
+            "no-table/add",
             where=Place(path="tables"),
-            found=", ".join(missing) or "no table",
-            expected="some of " + ", ".join(tables_by_name),
-            remedy="correct the names, or add the level",
+            missing=", ".join(missing),
+            tables_by_name=", ".join(tables_by_name),
         )
     return [tables_by_name[name] for name in wanted]
 
@@ -268,13 +248,12 @@ def _indices(records: pa.Table, schema: Schema, tables: Sequence[TableFilePart])
 
 
 def _no_codes(attribute: Attribute, row: int | None) -> Finding:
-    return Finding(
-        "bad-code",
-        f"a record has a code that {attribute.name!r} lacks",
-        Place(row=row, column=attribute.name),
-        CONFIDENTIAL,
-        attribute.describe_codes(),
-        "correct the records, or give another schema",
+    return Finding.of(
+        "bad-code/record",
+        where=Place(row=row, column=attribute.name),
+        found=CONFIDENTIAL,
+        attribute=attribute.name,
+        describe_codes=attribute.describe_codes(),
     )
 
 

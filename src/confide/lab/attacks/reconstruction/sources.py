@@ -33,7 +33,6 @@ from confide.releases.published_release import KnownAreas, no_groups, not_attack
 from confide.releases.published_rows import (
     PublishedRows,
     check_totals,
-    geography_wrong,
     marginals_of,
     nested,
     query_of,
@@ -64,19 +63,12 @@ def read_source(
     if (folder / DESCRIPTION).exists():
         no_groups(groups, DESCRIPTION)
         if schema is not None:
-            what = f"{DESCRIPTION} names the schema of its tables itself"
-            remedy = f"leave out --schema, or change it in {DESCRIPTION}"
-            raise ParameterError("schema-twice", what, Place(path="--schema"), str(schema), None, remedy)
+            raise ParameterError(
+                "schema-twice", where=Place(path="--schema"), found=str(schema), description=DESCRIPTION
+            )
         return read_tables(folder)
     if not (folder / MANIFEST).exists():
-        raise InputError(
-            "no-tables",
-            "the folder has no tables that could be attacked",
-            where=Place(file=folder.name),
-            found=f"neither {DESCRIPTION} nor {MANIFEST}",
-            expected=f"a {DESCRIPTION} that describes the files, or a release folder of Confide",
-            remedy="give another folder, or describe the tables: docs/concepts/reconstruction.md",
-        )
+        raise InputError("no-tables/folder", where=Place(file=folder.name), description=DESCRIPTION, manifest=MANIFEST)
     return read_release(folder, schema, groups, areas)
 
 
@@ -94,12 +86,7 @@ def read_release(
     published = PUBLISHED.of(MECHANISMS[manifest["mechanism"]])
     if published is None:
         raise RunError(
-            "not-published-as-tables",
-            "this release has no tables for an attack to read",
-            where=Place(file=str(release.folder)),
-            found=f"the mechanism {manifest['mechanism']}",
-            expected="a release of tables or of records",
-            remedy="take a release of another mechanism",
+            "not-published-as-tables", where=Place(file=str(release.folder)), mechanism=manifest["mechanism"]
         )
     return published(release.folder, manifest, schema, groups, areas)
 
@@ -116,9 +103,7 @@ def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, 
     if not columns[BLOCK]:
         with_tables = [level for level in part.levels if units.get(level.name)]
         if not with_tables:
-            raise geography_wrong(
-                None, "the tables have no unit at all", "no rows", "a row for each unit that has people"
-            )
+            raise InputError("geography/unit", where=Place(file=None, row=None))
         finest = max(with_tables, key=lambda level: level.digits or 0)
         columns = {finest.name: list(units[finest.name])}
         for level in part.levels:
@@ -136,27 +121,31 @@ def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequen
         wanted = [part.block, *(level.column for level in part.levels if level.column is not None)]
         lacking = [name for name in wanted if name not in listed.column_names]
         if lacking:
-            found = "columns " + ", ".join(listed.column_names[:12])
-            what = f"the file of blocks has no column {lacking[0]!r}"
-            raise geography_wrong(part.blocks, what, found, "a column for each level")
+            raise InputError(
+                "geography/file",
+                where=Place(file=part.blocks, row=None),
+                lacking=lacking[0],
+                column_names=", ".join(listed.column_names[:12]),
+            )
         for name in wanted:
             codes = listed.column(name).to_pylist()
             blank = [row for row, code in enumerate(codes) if not (code or "").strip()]
             if blank:
-                what = f"a row has no code in the column {name!r}"
-                raise geography_wrong(
-                    part.blocks, what, f"{len(blank):,} without", "a code in every row", row=blank[0] + 1
+                raise InputError(
+                    "geography/row", where=Place(file=part.blocks, row=blank[0] + 1), name=name, blank=len(blank)
                 )
         row_of_block: dict[str, int] = {}
         for row, code in enumerate(listed.column(part.block).to_pylist()):
             if row_of_block.setdefault(code, row) < row:
-                raise geography_wrong(
-                    part.blocks, "a block is listed twice", f"block {code}", "each block once", row=row + 1
-                )
+                raise InputError("geography/block-listed", where=Place(file=part.blocks, row=row + 1), its_code=code)
         unknown = [code for code in blocks if code not in row_of_block]
         if unknown:
-            what, found = "a block of the tables is not listed", f"block {unknown[0]}, one of {len(unknown):,}"
-            raise geography_wrong(part.blocks, what, found, "every block")
+            raise InputError(
+                "geography/block-tables-listed",
+                where=Place(file=part.blocks, row=None),
+                unknown=unknown[0],
+                number=len(unknown),
+            )
         blocks = list(row_of_block)
     columns = {BLOCK: blocks}
     for level in sorted(part.levels, key=lambda each: -(each.digits or 0)):
@@ -258,13 +247,12 @@ def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: 
 
 
 def _no_column(table: TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
-    return Finding(
-        code="no-column",
-        what=f"table {table.name} has no column {name!r}",
+    return Finding.of(
+        "no-column/table",
         where=Place(file=file, column=name),
         found=", ".join(content.column_names[:12]),
-        expected=f"a column {name}",
-        remedy='add it, or say in the description under which name it is there: columns = { OURS = "THEIRS" }',
+        table=table.name,
+        name=name,
     )
 
 

@@ -154,10 +154,9 @@ def space_of(attributes: Sequence[Attribute], marginals: Iterable[PublishedMargi
     if space.cells > MOST_CELLS:
         raise ParameterError(
             "histogram-too-large",
-            "the tables distinguish too many combinations to attack them together",
-            found=f"{space.cells:,} cells: " + " by ".join(f"{a.attribute.name} ({a.size})" for a in space.axes),
-            expected=f"at most {MOST_CELLS:,} cells",
-            remedy="leave out tables with other attributes, or describe areas as geography, not as an attribute",
+            cells=space.cells,
+            axes=" by ".join(f"{a.attribute.name} ({a.size})" for a in space.axes),
+            most_cells=MOST_CELLS,
         )
     return space
 

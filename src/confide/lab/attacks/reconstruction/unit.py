@@ -378,13 +378,7 @@ def _rank(groups: Integers) -> Integers:
 def _check_number(people: int) -> None:
     """A record for each person has to be held, and a slip of the keyboard can make billions of them."""
     if people > MOST_PEOPLE:
-        raise ParameterError(
-            "too-many-people",
-            "the tables of one unit count more people than records can be held of",
-            found=f"{people:,}",
-            expected=f"at most {MOST_PEOPLE:,}",
-            remedy="correct the tables, or solve smaller units: --level",
-        )
+        raise ParameterError("too-many-people", people=people, most_people=MOST_PEOPLE)
 
 
 def check_figures(program: IntegerProgram, values: Integers) -> None:

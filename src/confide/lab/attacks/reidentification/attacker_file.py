@@ -55,11 +55,11 @@ class AttackerSettings:
     def __post_init__(self) -> None:
         for name in _SHARES:
             if not 0 <= getattr(self, name) <= 1:
-                raise _bad(name, str(getattr(self, name)), "a share from 0 to 1")
+                raise _bad("bad-attacker/describe-file", name, found=str(getattr(self, name)))
         if not 0 < self.age_years <= 50:
-            raise _bad("age_years", str(self.age_years), "years from 1 to 50")
+            raise _bad("bad-attacker/years", "age_years", found=str(self.age_years))
         if self.seed < 0:
-            raise _bad("seed", str(self.seed), "a whole number that is not negative")
+            raise _bad("bad-attacker/negative", "seed", found=str(self.seed))
 
     def as_dict(self) -> dict[str, Any]:
         return {name: float(value) if name in _SHARES else value for name, value in asdict(self).items()}
@@ -74,14 +74,14 @@ def attacker_settings(**values: Exact) -> AttackerSettings:
     numbers: dict[str, Any] = {}
     for name, value in values.items():
         if name not in (*_SHARES, *_WHOLE):
-            raise _bad(name[:40], "an unknown name", f"one of {', '.join((*_SHARES, *_WHOLE))}")
+            raise _bad("bad-attacker/unknown", name[:40], value=", ".join((*_SHARES, *_WHOLE)))
         try:
             number = exact(value, name)
         except ParameterError as error:
             raise ParameterError(replace(finding, where=_place(name)) for finding in error.findings) from None
         if name in _WHOLE:
             if number.denominator != 1:
-                raise _bad(name, str(value)[:40], "a whole number")
+                raise _bad("bad-attacker/whole-number", name, found=str(value)[:40])
             numbers[name] = int(number)
         else:
             numbers[name] = number
@@ -100,9 +100,7 @@ def parse_attacker(text: str) -> AttackerSettings:
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
         if not equals or name in parts:
-            raise _bad(
-                name[:40] or "settings", part[:60], "perfect, or NAME=NUMBER with commas between, each name once"
-            )
+            raise _bad("bad-attacker/perfect", name[:40] or "settings", found=part[:60])
         parts[name] = value
     return attacker_settings(**parts)
 
@@ -185,9 +183,9 @@ def _with_errors(
 def _refuse_errors_of_nothing(settings: AttackerSettings, linked: LinkedAttributes) -> None:
     """An error of what the attacker does not know would change nothing, and pass for a weak list."""
     if settings.sex_error and SEX not in linked.known:
-        raise _bad("sex_error", str(settings.sex_error), "0, because the attacker does not know a column sex")
+        raise _bad("bad-attacker/column", "sex_error", found=str(settings.sex_error))
     if settings.age_error and not linked.with_age:
-        raise _bad("age_error", str(settings.age_error), "0, because the attacker does not know an age in years")
+        raise _bad("bad-attacker/age", "age_error", found=str(settings.age_error))
 
 
 def _tracts(truth: pa.Table, digits: int) -> tuple[Integers, Integers]:
@@ -227,12 +225,6 @@ def _place(name: str) -> Place:
     return Place(path=f"--attacker-from-truth, {name}")
 
 
-def _bad(name: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "bad-attacker",
-        "this does not describe an attacker's file",
-        where=_place(name),
-        found=found if len(found) <= 60 else found[:57] + "...",
-        expected=expected,
-        remedy="write, for instance, coverage=0.9,age_error=0.05,seed=1",
-    )
+def _bad(key: str, name: str, found: str | None = None, **facts: object) -> ParameterError:
+    short = found if found is None or len(found) <= 60 else found[:57] + "..."
+    return ParameterError(key, where=_place(name), found=short, **facts)

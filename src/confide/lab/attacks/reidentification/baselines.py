@@ -169,12 +169,7 @@ def proportional_guesser_as_printed(counts: Sequence[int]) -> Fraction:
 def _checked(counts: Sequence[int]) -> list[int]:
     numbers = [int(number) for number in counts]
     if any(number < 0 for number in numbers) or not sum(numbers):
-        raise ParameterError(
-            "bad-counts",
-            "these are not the people of a block by group",
-            expected="counts that are not negative, and at least one person",
-            remedy="give the number of people in each group",
-        )
+        raise ParameterError("bad-counts/people")
     return numbers
 
 
@@ -246,14 +241,7 @@ def confidence_of(reconstructed: pa.Table) -> Floats | None:
     except pa.ArrowException:
         given = np.array([np.inf])
     if ((given < 0) | (given > 1)).any():
-        raise InputError(
-            "bad-confidence",
-            "the confidence of a record is not a probability",
-            where=Place(file=Role.RECONSTRUCTED.value, column=CONFIDENCE),
-            found="something else",
-            expected="numbers from 0 to 1, or nothing",
-            remedy="correct the column, or leave it out",
-        )
+        raise InputError("bad-confidence", where=Place(file=Role.RECONSTRUCTED.value, column=CONFIDENCE))
     return None if np.isnan(given).all() else np.asarray(given, np.float64)
 
 

@@ -53,14 +53,7 @@ def linked_variables(
     """
     recoded = [name for name in (*known, *learnt) if ":" in name]
     if recoded and schema is None:
-        raise ParameterError(
-            "no-schema",
-            "only a schema says which codes form a group",
-            where=Place(path="--schema"),
-            found=", ".join(recoded),
-            expected="the schema that has these recodes",
-            remedy="give it with --schema FILE",
-        )
+        raise ParameterError("no-schema/codes", where=Place(path="--schema"), found=", ".join(recoded))
     variables: tuple[Recode, ...] = ()
     if schema is not None:
         held: Schema = load_schema(str(schema), Path())
@@ -123,12 +116,12 @@ def _refuse_unknown(role: Role, name: str, given: pa.Array, labels: pa.Array, ex
     number = pc.sum(lost).as_py() or 0
     if number:
         raise InputError(
-            "no-group",
-            f"{number:,} values of the file {role.value} belong to no group",
+            "no-group/values",
             where=Place(file=role.value, column=name, row=int(pc.index(lost, value=True).as_py()) + 1),
             found=CONFIDENTIAL,
+            number=number,
+            role=role.value,
             expected=expected,
-            remedy="give the schema that the tables were made with, and the recode that they publish",
         )
 
 
@@ -191,7 +184,7 @@ def reidentify_files(
         known_people = make_attacker(records, attacker, tract_digits=tract_digits, linked=linked)
     else:
         if "person_id" not in records.column_names:
-            raise _no_person_ids(Path(truth))
+            raise ParameterError("no-person-ids", where=Place(file=Path(truth).name, column="person_id"))
         known_people = people(attacker, Role.ATTACKER)
     rebuilt = people(reconstructed, Role.RECONSTRUCTED)
     _refuse_empty(rebuilt, linked)
@@ -215,18 +208,12 @@ def _refuse_empty(rebuilt: pa.Table, linked: LinkedAttributes) -> None:
     """A column without a value matches nobody, and nobody recognised looks like safety."""
     empty = [name for name in linked.codes if len(rebuilt) and rebuilt.column(name).null_count == len(rebuilt)]
     if empty:
-        raise InputError(_nothing_given(Role.RECONSTRUCTED, name) for name in empty)
-
-
-def _nothing_given(role: Role, name: str) -> Finding:
-    return Finding(
-        code="no-values",
-        what=f"no record of the file {role.value} has a value in this column: nobody could be matched by it",
-        where=Place(file=role.value, column=name),
-        found="only empty values",
-        expected="the code of the attribute; tables that publish it in groups leave it open",
-        remedy="compare the groups: --schema FILE, and --known or --learn ATTRIBUTE:RECODE",
-    )
+        raise InputError(
+            Finding.of(
+                "no-values", where=Place(file=Role.RECONSTRUCTED.value, column=name), role=Role.RECONSTRUCTED.value
+            )
+            for name in empty
+        )
 
 
 def _write_matches(table: Confidential[pa.Table], path: Path) -> None:
@@ -238,35 +225,15 @@ def _write_matches(table: Confidential[pa.Table], path: Path) -> None:
         with whole_file(path) as temporary:
             pacsv.write_csv(rows, temporary)
     except OSError as error:
-        raise _unwritable(error.strerror or type(error).__name__) from None
+        raise ParameterError(
+            "matches-file/written", where=Place(path="--matches"), found=error.strerror or type(error).__name__
+        ) from None
 
 
 def _refuse_existing(path: Path) -> None:
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise _unwritable("another ending than .parquet or .csv")
+        raise ParameterError("matches-file/another", where=Place(path="--matches"))
     if path.exists():
-        raise _unwritable("a file or folder that exists")
+        raise ParameterError("matches-file/exists", where=Place(path="--matches"))
     if not path.parent.is_dir():
-        raise _unwritable("a folder that does not exist")
-
-
-def _unwritable(found: str) -> ParameterError:
-    return ParameterError(
-        "matches-file",
-        "the matches cannot be written there",
-        where=Place(path="--matches"),
-        found=found,
-        expected="a new file in a folder that exists and can be written to",
-        remedy="choose another name",
-    )
-
-
-def _no_person_ids(truth: Path) -> ParameterError:
-    return ParameterError(
-        "no-person-ids",
-        "the true records do not identify persons, so no match can be confirmed",
-        where=Place(file=truth.name, column="person_id"),
-        found="no such column",
-        expected="the same person ids as in the attacker's file",
-        remedy="name the column with --columns truth:person_id=THEIRS, or use --attacker-from-truth",
-    )
+        raise ParameterError("matches-file/exist", where=Place(path="--matches"))

@@ -72,7 +72,7 @@ def match(passes: Sequence[Pass], left_order: Integers | None = None, right_orde
     [0, 2]
     """
     if not passes:
-        raise ParameterError("no-pass", "matching needs a pass", found="none", expected="at least one pair of keys")
+        raise ParameterError("no-pass/matching")
     rows = [
         np.arange(len(keys), dtype=np.int64) if order is None else np.asarray(order, dtype=np.int64)
         for keys, order in zip(passes[0], (left_order, right_order), strict=True)
@@ -91,13 +91,7 @@ def combine(*parts: tuple[Integers, int]) -> Integers:
     for _, number in parts:
         total *= max(number, 1)
     if total >= 1 << 63:
-        raise ParameterError(
-            "too-many-keys",
-            "the codes in the files have more combinations than a key can hold",
-            found=f"{total:.3g} combinations",
-            expected="fewer than 2^63",
-            remedy="match part of the geography at a time",
-        )
+        raise ParameterError("too-many-keys", total=total)
     first, number = parts[0]
     key, valid = first.astype(np.int64), first >= 0
     for codes, number in parts[1:]:
@@ -170,13 +164,13 @@ def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array,
         words = [_described(name, names, listed) for listed in (ours, true)]
         if name in MUST_MEET or (len(true) and words[0] != words[1] and _MIXED not in words):
             findings.append(
-                Finding(
-                    code="strangers",
-                    what=f"the file {role.value} and the truth have nothing in common in this column",
+                Finding.of(
+                    "strangers",
                     where=Place(file=role.value, column=name),
-                    found=f"{words[0]} in {role.value}, {words[1]} in the truth",
-                    expected="the same codes in both files",
-                    remedy=_REMEDIES.get(name, "use the same codes in all files"),
+                    role=role.value,
+                    word=words[0],
+                    word_found=words[1],
+                    remedies=_REMEDIES.get(name, "use the same codes in all files"),
                 )
             )
     if findings:
@@ -368,24 +362,19 @@ def _variability(table: pa.Table, block: Integers, blocks: int) -> np.ndarray[An
     try:
         given = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
-        raise _no_variability("something that is no number", None) from None
+        raise InputError(
+            "bad-variability/solution-share-people",
+            where=Place(file=Role.RECONSTRUCTED.value, row=None, column="solution_variability"),
+        ) from None
     wrong = np.flatnonzero((given < 0) | (given > 100))
     if len(wrong):
-        raise _no_variability("a number out of range", int(wrong[0]) + 1)
+        raise InputError(
+            "bad-variability/out",
+            where=Place(file=Role.RECONSTRUCTED.value, row=int(wrong[0]) + 1, column="solution_variability"),
+        )
     stated = (block >= 0) & ~np.isnan(given)
     if not stated.any():
         return None
     largest = np.full(blocks, -np.inf)
     np.maximum.at(largest, block[stated], given[stated])
     return np.where(np.isneginf(largest), np.nan, largest)
-
-
-def _no_variability(found: str, row: int | None) -> InputError:
-    return InputError(
-        "bad-variability",
-        "a solution variability is not a share of people in per cent",
-        where=Place(file=Role.RECONSTRUCTED.value, row=row, column="solution_variability"),
-        found=found,
-        expected="numbers from 0 to 100, 0 where the reconstruction of the block is the only one",
-        remedy="correct the column, or leave it out",
-    )

@@ -64,12 +64,7 @@ class LinkedAttributes:
         twice = sorted({name for name in named if named.count(name) > 1 or name in reserved})
         if twice or not self.learnt or not (self.known or self.with_age):
             raise ParameterError(
-                "linked-attributes",
-                "what the attacker knows and what is to be learnt is not clear",
-                where=Place(path="--known, --learn"),
-                found=f"{', '.join(twice)} in two parts" if twice else "nothing known, or nothing to learn",
-                expected="at least one attribute that is known and one that is learnt, each once",
-                remedy="name what the attacker knows with --known and what is sensitive with --learn",
+                "linked-attributes", where=Place(path="--known, --learn"), twice=", ".join(twice) if twice else None
             )
 
     @property
@@ -137,13 +132,13 @@ def read_people(
         missing.append("age_high")
     if missing:
         raise InputError(
-            Finding(
-                code="missing-column",
-                what="a column is missing",
+            Finding.of(
+                "missing-column/theirs",
                 where=Place(file=path.name, column=wanted[name]),
                 found=_listed(path, names),
-                expected=_expected(role, name, linked),
-                remedy=f"name the column with --columns {role.value}:{name}=THEIRS, or add it",
+                role=_expected(role, name, linked),
+                role_value=role.value,
+                name=name,
             )
             for name in missing
         )
@@ -151,14 +146,7 @@ def read_people(
     twice = [column for column in dict.fromkeys(chosen.values()) if names.count(column) > 1]
     if twice:
         raise InputError(
-            Finding(
-                code="column-twice",
-                what="two columns have the same name",
-                where=Place(file=path.name, column=column),
-                found=f"{names.count(column)} columns of this name",
-                expected="one",
-                remedy="rename the others",
-            )
+            Finding.of("column-twice/columns", where=Place(file=path.name, column=column), names=names.count(column))
             for column in twice
         )
     read = _read(path, list(dict.fromkeys(chosen.values())))
@@ -174,15 +162,7 @@ def parse_columns(texts: Iterable[str], linked: LinkedAttributes = UNITED_STATES
         roles = [Role(role)] if role in set(Role) else [] if colon else list(Role)
         roles = [one for one in roles if ours in linked.columns(one)]
         if not equals or not theirs or not roles:
-            raise ParameterError(
-                "bad-columns",
-                "this does not name a column",
-                where=Place(path="--columns"),
-                found=text[:60],
-                expected="OURS=THEIRS or FILE:OURS=THEIRS, such as truth:person_id=pik; FILE is one of "
-                + ", ".join(Role),
-                remedy="correct --columns",
-            )
+            raise ParameterError("bad-columns", where=Place(path="--columns"), found=text[:60], role=", ".join(Role))
         for one in roles:
             names[one][ours] = theirs
     return names
@@ -226,14 +206,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        "unreadable-file",
-        "the file cannot be read",
-        where=Place(file=path.name),
-        found=why_unreadable(path, error),
-        expected="a CSV file with a header, in UTF-8, or a Parquet file",
-        remedy="check the path and the file",
-    )
+    return InputError("unreadable-file", where=Place(file=path.name), found=why_unreadable(path, error))
 
 
 def _expected(role: Role, name: str, linked: LinkedAttributes) -> str:
@@ -268,11 +241,9 @@ class AgeBins:
         if not self.starts or self.starts[0] != 0 or not rising or self.starts[-1] > OLDEST:
             raise ParameterError(
                 "bad-age-bins",
-                "these are not groups of ages",
                 where=Place(path="age_bins"),
-                found=", ".join(map(str, self.starts))[:120] or "nothing",
-                expected=f"first years that rise from 0 and do not exceed {OLDEST}",
-                remedy="write the first year of each group, such as 0,5,10,18,65",
+                starts=", ".join(map(str, self.starts))[:120],
+                oldest=OLDEST,
             )
 
     def __len__(self) -> int:
@@ -310,12 +281,7 @@ def load_age_bins(name: str | Sequence[int] = "sf1-block") -> AgeBins:
     parts = [part.strip() for part in name.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parts):
         raise ParameterError(
-            "no-age-bins",
-            "no age groups have this name",
-            where=Place(path="age_bins"),
-            found=name[:60],
-            expected=f"one of {', '.join(sorted(shipped_bins))}, or first years such as 0,5,10,18,65",
-            remedy="correct the name, or write the first years",
+            "no-age-bins", where=Place(path="age_bins"), found=name[:60], shipped_bins=", ".join(sorted(shipped_bins))
         )
     return AgeBins("own", tuple(map(int, parts)))
 
@@ -343,13 +309,12 @@ def check_columns(role: Role, table: pa.Table, linked: LinkedAttributes = UNITED
     missing = [name for name in linked.needed(role) if name not in table.column_names]
     if missing:
         raise InputError(
-            Finding(
-                code="missing-column",
-                what=f"the table {role.value} lacks a column",
+            Finding.of(
+                "missing-column/lacks",
                 where=Place(file=role.value, column=name),
                 found=", ".join(table.column_names)[:300],
-                expected=", ".join(linked.needed(role)),
-                remedy="rename or add the column",
+                role=role.value,
+                role_expected=", ".join(linked.needed(role)),
             )
             for name in missing
         )
@@ -388,11 +353,9 @@ def ages_of(role: Role, table: pa.Table, name: str) -> Integers:
     if len(wrong):
         raise InputError(
             "bad-age",
-            "an age is out of range",
             where=Place(file=role.value, column=name, row=int(wrong[0]) + 1),
             found=CONFIDENTIAL,
-            expected=f"years from 0 to {OLDEST}, and nothing where the age is not known",
-            remedy="correct the column",
+            oldest=OLDEST,
         )
     return np.where(pc.is_valid(years).to_numpy(zero_copy_only=False), numbers, UNKNOWN)
 
@@ -426,12 +389,9 @@ def _whole(role: Role, name: str, values: pa.Array) -> pa.Array:
             right = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**63))
         wrong = pc.index(pc.fill_null(right, fill_value=True), value=False).as_py()
         raise InputError(
-            "not-whole",
-            "a value is not a whole number",
+            "not-whole/value",
             where=Place(file=role.value, row=wrong + 1 if wrong >= 0 else None, column=name),
             found=CONFIDENTIAL,
-            expected="whole numbers, and nothing where a value is not known",
-            remedy="correct the column",
         ) from None
 
 
@@ -444,13 +404,12 @@ def _wrong_type(role: Role, name: str, column: pa.ChunkedArray) -> Iterator[Find
         right = right or number or (name not in AGES and pa.types.is_boolean(kind))
         expected = "whole numbers" if name in AGES else "text or numbers"
     if not right:
-        yield Finding(
-            code="column-type",
-            what="geocodes are not text" if name == "geocode" else "the column's type is not one that can be compared",
+        yield Finding.of(
+            "column-type/other",
             where=Place(file=role.value, column=name),
-            found=f"a column of type {kind}",
+            is_geocode=name == "geocode",
+            kind=kind,
             expected=expected,
-            remedy="write the geocode as text" if name == "geocode" else "write the column in another type",
         )
 
 
@@ -461,11 +420,9 @@ def _lacking(role: Role, name: str, column: pa.ChunkedArray) -> Iterator[Finding
         lacking = pc.or_kleene(lacking, pc.equal(pc.utf8_trim_whitespace(values), ""))
     number = pc.sum(lacking).as_py() or 0
     if number:
-        yield Finding(
-            code="missing-value",
-            what="a record of the truth lacks a value",
+        yield Finding.of(
+            "missing-value/truth",
             where=Place(file=role.value, row=int(pc.index(lacking, value=True).as_py()) + 1, column=name),
-            found="1 record without" if number == 1 else f"{number:,} records without",
-            expected="a value in every record",
-            remedy="complete the truth, or leave such records out of it",
+            number=number,
+            one=number == 1,
         )

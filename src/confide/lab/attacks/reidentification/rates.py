@@ -115,12 +115,7 @@ class Rates:
             if row.universe == name:
                 return row
         raise ParameterError(
-            "no-universe",
-            "there is no universe of this name",
-            where=Place(path="universe"),
-            found=name[:60],
-            expected=f"one of {', '.join(row.universe for row in rows)}",
-            remedy="those with solvar0 need the column solution_variability",
+            "no-universe", where=Place(path="universe"), found=name[:60], rows=", ".join(row.universe for row in rows)
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -219,14 +214,7 @@ def reidentify(
     bins = load_age_bins(age_bins)
     coding = code(reconstructed, attacker, truth, bins, block_group_digits, linked)
     if not len(coding.truth):
-        raise ParameterError(
-            "no-truth",
-            "the truth has no records",
-            where=Place(file="truth"),
-            found="0 records",
-            expected="at least one",
-            remedy="give the file with the records",
-        )
+        raise ParameterError("no-truth/records", where=Place(file="truth"))
     streams = np.random.SeedSequence(seed).spawn(3)
     orders = [
         np.argsort(np.random.default_rng(stream).random(len(people)), kind="stable")

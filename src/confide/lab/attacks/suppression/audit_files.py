@@ -25,7 +25,6 @@ from confide.mechanisms.suppression.given.cell_rows import (
     read_codes,
     read_numbers,
     repeated,
-    unreadable,
     unused,
     variables_of,
 )
@@ -49,9 +48,7 @@ def require_whole(path: Path, column: str, texts: Sequence[str], value: Floats) 
     if len(wrong_ones):
         row = int(wrong_ones[0])
         place = Place(file=path.name, row=row + 1, column=column)
-        what = "a figure is no whole number, and the description does not say that figures need not be"
-        remedy = "write integer = false in [attacker]"
-        raise InputError("not-whole", what, place, repr(texts[row]), "whole numbers", remedy)
+        raise InputError("not-whole/figure", where=place, found=repr(texts[row]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,27 +115,17 @@ def _unsummed(given: TableInput, read: Sequence[_Read], linked: LinkedTables) ->
             place = Place(file=each.table.path.name, column=dimension.name)
             if text.adds_up and not summed and dimension.size > 1:
                 findings.append(
-                    Finding(
-                        "nothing-added-up",
-                        f"the table has no total over {dimension.name!r}",
-                        place,
-                        f"no row with the code {text.total!r}",
-                        "a total, so that something follows from the table",
-                        f"write how the total is called, [variables.{dimension.name}] total; where nobody knows one, "
-                        "name it in unlisted, or write adds_up = false",
-                    )
+                    Finding.of("nothing-added-up/over", where=place, dimension=dimension.name, total=text.total)
                 )
             elif not text.adds_up and summed:
-                what = f"{dimension.name!r} is said not to add up, and its total is there"
-                remedy = "leave adds_up out, or say how the total is called"
-                findings.append(Finding("nothing-added-up", what, place, repr(text.total), "no total", remedy))
+                findings.append(
+                    Finding.of("nothing-added-up/add", where=place, found=repr(text.total), dimension=dimension.name)
+                )
     for name, text in given.description.variables.items():
         without = [each.table for each in read if name not in each.table.variables]
         if not text.adds_up and without:
-            what = f"a table lacks the variable {name!r}, along which nothing adds up: whose figures are these?"
             place = Place(file=without[0].path.name, column=name)
-            remedy = "add the variable, or audit the tables one by one"
-            findings.append(Finding("nothing-added-up", what, place, "no such column", "the variable", remedy))
+            findings.append(Finding.of("nothing-added-up/lacks", where=place, name=name))
     return findings
 
 
@@ -154,27 +141,27 @@ def _unhidden(read: Sequence[_Read], cells: Sequence[int]) -> list[Finding]:
         text = each.table.text
         place = Place(file=each.table.path.name, column=text.status or text.value)
         if text.hidden is not None and text.hidden != number:
-            what = "the table has another number of suppressed cells than its description says"
-            remedy = "correct hidden in [[tables]], or name all marks in suppressed"
-            findings.append(Finding("nothing-hidden", what, place, f"{number:,}", f"{text.hidden:,}", remedy))
+            findings.append(Finding.of("nothing-hidden/another", where=place, number=number, hidden=text.hidden))
         elif text.hidden is None and not number and _told(text):
-            findings.append(_nothing_hidden("no cell has the mark of a suppressed one", place, text))
+            findings.append(
+                Finding.of("nothing-hidden/mark", where=place, marks=", ".join(repr(mark) for mark in text.suppressed))
+            )
     if not findings and not any(numbers) and all(e.table.text.hidden is None for e in read):
         first = read[0].table
         place = Place(file=first.path.name, column=first.text.status or first.text.value)
-        findings.append(_nothing_hidden("no cell of any table is suppressed", place, first.text))
+        findings.append(
+            Finding.of(
+                "nothing-hidden/cell-table-suppressed",
+                where=place,
+                marks=", ".join(repr(mark) for mark in first.text.suppressed),
+            )
+        )
     return findings
 
 
 def _told(text: TableText) -> bool:
     """Whether the description says what marks suppressed cells."""
     return "suppressed" in text.model_fields_set or text.status is not None
-
-
-def _nothing_hidden(what: str, place: Place, text: TableText) -> Finding:
-    marks = ", ".join(repr(mark) for mark in text.suppressed)
-    remedy = "name the marks in suppressed, or the column that has them in status; hidden = 0 says that none is meant"
-    return Finding("nothing-hidden", what, place, "none", f"one of the marks {marks}", remedy)
 
 
 def read_required(given: TableInput, suspect: Suspect, truth: Path) -> Required:
@@ -185,7 +172,7 @@ def read_required(given: TableInput, suspect: Suspect, truth: Path) -> Required:
     levels = {name: np.zeros(cells) for name in (LOWER, UPPER, SLIDING)}
     for text, layout, numbers in zip(description.tables, linked.tables, linked.numbers, strict=True):
         if not truth.exists():
-            raise unreadable(truth, "no such file or folder")
+            raise InputError("table-description/read", where=Place(file=truth.name, row=None))
         single = len(description.tables) == 1 and truth.is_file()
         folder = truth.parent if single else truth
         name = truth.name if single else text.file or given.path_of(text).name
@@ -195,8 +182,7 @@ def read_required(given: TableInput, suspect: Suspect, truth: Path) -> Required:
         for level, column in each.levels.items():
             levels[level][numbers[at]] = column
     if np.isnan(value[suspect.suppressed]).any():
-        what, expected = "the truth lacks cells that are suppressed", "a true figure for every suppressed cell"
-        raise InputError("truth", what, Place(file=truth.name), CONFIDENTIAL, expected, "add them to the truth")
+        raise InputError("truth", where=Place(file=truth.name), found=CONFIDENTIAL)
     _rules(description.protection, value, levels)
     return Required(np.where(np.isnan(value), 0.0, value), levels[LOWER], levels[UPPER], levels[SLIDING])
 
@@ -270,33 +256,24 @@ def _fill(read: _Read, layout: TableDimensions, at: Integers, numbers: Integers,
     absent[at] = False
     missing = read.table.text.missing
     if absent.any() and missing == "refuse":
-        what = "cells of the table are not in the file, and nothing says what that means"
         raise InputError(
-            "missing-cells",
-            what,
+            "missing-cells/table",
             where=Place(file=read.table.path.name),
-            found=f"{int(absent.sum()):,} of {int(layout.listed_cells.sum()):,} cells",
-            expected="every combination of codes, or `missing` in [[tables]]",
-            remedy='write missing = "zero" if they are published as zero, or "hidden" if nobody knows them',
+            absent=int(absent.sum()),
+            listed_cells=int(layout.listed_cells.sum()),
         )
     published = at[~read.suppressed]
     before, now = value[numbers[published]], read.value[~read.suppressed]
     clash = ~np.isnan(before) & (np.abs(before - now) > 0)
     if clash.any():
         row = int(np.flatnonzero(~read.suppressed)[np.flatnonzero(clash)[0]]) + 1
-        what, expected = "a cell has another figure than in a table before", "one figure for one cell"
-        remedy = "correct the tables, or give variables that differ different names"
-        raise InputError("tables-disagree", what, Place(file=read.table.path.name, row=row), None, expected, remedy)
+        raise InputError("tables-disagree/cell", where=Place(file=read.table.path.name, row=row))
     value[numbers[published]] = now
     unknown[numbers[published]] = False
     if missing == "zero":
         clash = np.nan_to_num(value[numbers[absent]]) != 0
         if clash.any():
-            what = "cells that are not in the file, and so are zero, have another figure in a table before"
-            found, expected = f"{int(clash.sum()):,} cells", "one figure for one cell"
-            raise InputError(
-                "tables-disagree", what, Place(file=read.table.path.name), found, expected, "correct `missing`"
-            )
+            raise InputError("tables-disagree/cells", where=Place(file=read.table.path.name), clash=int(clash.sum()))
         value[numbers[absent]] = 0.0
         unknown[numbers[absent]] = False
 
@@ -362,15 +339,11 @@ def _empty(path: Path, problem: JJProblem) -> list[Finding]:
     """Problems of which an audit would look at nothing, and sums that it cannot use."""
     place, findings = Place(file=path.name), []
     if not problem.sums:
-        what, expected = "nothing is added up", "sums between the cells"
-        findings.append(Finding("nothing-added-up", what, place, "no sums", expected, "add them to the file"))
+        findings.append(Finding.of("nothing-added-up/sums", where=place))
     if not any(cell.status in HIDDEN for cell in problem.cells):
-        what, expected = "no cell is suppressed", "cells with the status u or m"
-        remedy = "give the problem with its solution"
-        findings.append(Finding("nothing-hidden", what, place, "none", expected, remedy))
+        findings.append(Finding.of("nothing-hidden/cell-suppressed", where=place))
     if any(each.right for each in problem.sums):
-        what, expected = "a sum does not come to zero", "a total with a coefficient of its own in each sum"
-        findings.append(Finding("argus-file", what, place, "another right side", expected, "write the total as a cell"))
+        findings.append(Finding.of("argus-file/sum", where=place))
     return findings
 
 
@@ -384,7 +357,9 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
     """The tables of a release and what its plan says that everybody knows."""
     question = manifest["plan"]["question"]
     if "suppression" not in question:
-        raise ReleaseError(_not_one(folder, f"a release by the mechanism {manifest['mechanism']}"))
+        raise ReleaseError(
+            "not-suppressed/release-cells", where=Place(file=str(folder)), mechanism=manifest["mechanism"]
+        )
     programme = described(question)
     files = {file["path"] for file in manifest["files"]}
     read = []
@@ -394,29 +369,22 @@ def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
             magnitude = question["value"] is not None
             read.append(read_table(folder / path, format_, table, magnitude=magnitude, unit=unit_of(question)))
         except (UnlikePlanError, OSError) as error:
-            found = str(error) if isinstance(error, UnlikePlanError) else "no file"
-            raise ReleaseError(_not_one(folder, found)) from None
+            raise ReleaseError(
+                "not-suppressed/tables-sealed",
+                where=Place(file=str(folder)),
+                error=error,
+                error_found=isinstance(error, UnlikePlanError),
+            ) from None
     value, unknown, agree = gathered(programme, read)
     if not agree:
-        raise ReleaseError(_not_one(folder, "tables that disagree about a cell"))
+        raise ReleaseError("not-suppressed/tables", where=Place(file=str(folder)))
     if step_of(value) > 1:
-        raise ReleaseError(_too_large(folder))
+        raise ReleaseError("figures-too-large", where=Place(file=str(folder)), solvable=SOLVABLE)
     high, unit = np.full(len(value), np.inf), unit_of(question)
     # Figures and intervals are told as they are published. Multiples of a part of one are no whole numbers.
     low = bounds(programme, question) * float(unit)
     figures = value.astype(np.float64) * float(unit)
     return Suspect(programme.linked, figures, unknown, low, high, integer=unit.denominator == 1)
-
-
-def _too_large(folder: Path) -> Finding:
-    what, remedy = "the figures have too many digits to be audited", "confide verify attacks them in larger steps"
-    expected = f"figures up to {SOLVABLE:,} units"
-    return Finding("figures-too-large", what, Place(file=str(folder)), "larger ones", expected, remedy)
-
-
-def _not_one(folder: Path, found: str) -> Finding:
-    what, remedy = "this is no release with suppressed cells", "verify it with `confide verify`"
-    return Finding("not-suppressed", what, Place(file=str(folder)), found, "its tables, as they were sealed", remedy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,27 +423,13 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
     tables = release_of(tables)
     if (tables / MANIFEST).is_file():
         if truth is not None:
-            raise ParameterError(
-                "no-truth",
-                "a release of ours is held against the truth by `confide evaluate`",
-                where=Place(path="--truth"),
-                found="a release folder",
-                expected="a described table",
-                remedy="leave --truth out",
-            )
+            raise ParameterError("no-truth/release", where=Place(path="--truth"))
         suspect = suspect_of_release(tables, read_manifest(tables))
         _note_doubts(suspect, note)
         return AuditSubject(suspect)
     if tables.suffix.lower() == ".jj" and tables.is_file():
         if truth is not None:
-            raise ParameterError(
-                "no-truth",
-                "a problem in the exchange format has its true figures",
-                where=Place(path="--truth"),
-                found="a .jj file",
-                expected="a described table",
-                remedy="leave --truth out",
-            )
+            raise ParameterError("no-truth/problem", where=Place(path="--truth"))
         return AuditSubject(*read_jj_subject(tables))
     read = describe_or_assume(tables)
     columns = {name: what for of_file in read.taken_for.values() for name, what in of_file.items()}

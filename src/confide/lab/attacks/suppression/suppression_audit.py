@@ -224,14 +224,13 @@ def wrong_sums(suspect: Suspect) -> Iterator[Finding]:
     wrong = np.flatnonzero(complete & (off > scale + slack))
     names = list(dict.fromkeys(dimension.name for table in suspect.linked.tables for dimension in table.dimensions))
     for row in wrong[:MOST_NAMED].tolist():
-        yield Finding(
-            code="does-not-add-up",
-            what=f"published cells do not add up over {names[structure.axis[row]]} to their published total"
-            + (f" ({len(wrong):,} such sums)" if len(wrong) > 1 else ""),
+        yield Finding.of(
+            "does-not-add-up/published-cells-over",
             where=Place(path=name_of(suspect.linked, int(structure.total[row]))),
-            found=f"a difference of {_plain(float(off[row]))}",
-            expected="parts that add up to their total",
-            remedy="correct the table or its hierarchies; say how figures are rounded, if they are",
+            name=names[structure.axis[row]],
+            wrong=len(wrong),
+            several=len(wrong) > 1,
+            off=_plain(float(off[row])),
         )
 
 

@@ -274,11 +274,11 @@ def _law(law: BudgetedLaw, rho: Exact | None, epsilon: Exact | None, neighbours:
     if budget is None or other is not None:
         raise ParameterError(
             "no-budget",
-            f"{law.value} noise needs --{name} and no other parameter",
             where=Place(path=f"--{name}"),
-            found="none" if budget is None else "--rho and --epsilon",
-            expected=f"--{name} with an exact number",
-            remedy=f"give --{name}" + ("" if gaussian or rho is None else " in place of --rho"),
+            law=law.value,
+            gaussian=gaussian,
+            with_budget=budget is not None,
+            gaussian_remedy=gaussian or rho is None,
         )
     value = _budget(budget, name)
     return gaussian_for(value, neighbours) if gaussian else geometric_for(value, neighbours)

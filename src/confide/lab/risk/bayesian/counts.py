@@ -60,8 +60,8 @@ class CountLaw:
 def checked_count(value: int, name: str, lowest: int = 0, highest: int = LARGEST_COUNT) -> int:
     """A whole number within limits, or an error."""
     if type(value) is not int or not lowest <= value <= highest:
-        raise _out_of_range(
-            f"{name} is not what it can be", repr(value)[:40], f"a whole number from {lowest} to {highest}"
+        raise ParameterError(
+            "out-of-range/whole-number", found=repr(value)[:40], name=name, lowest=lowest, highest=highest
         )
     return value
 
@@ -71,16 +71,20 @@ def bounded_rho(value: Exact, name: str) -> Fraction:
     rho = positive(value, name)
     if SMALLEST_RHO <= rho <= LARGEST_RHO:
         return rho
-    expected = f"a number from {float(SMALLEST_RHO):g} to {float(LARGEST_RHO):g}"
-    raise _out_of_range(f"{name} is far too large or too small", f"{float(rho):g}", expected)
+    raise ParameterError(
+        "out-of-range/number",
+        name=name,
+        rho=float(rho),
+        smallest_rho=float(SMALLEST_RHO),
+        largest_rho=float(LARGEST_RHO),
+    )
 
 
 def released_counts(value: ArrayLike) -> IntArray:
     """Whole numbers, one or an array of them, with either sign."""
     counts = np.asarray(value)
     if counts.dtype.kind not in "iu" or (counts.size and int(np.abs(counts).max()) > LARGEST_COUNT):
-        expected = f"whole numbers of at most {LARGEST_COUNT}, with either sign"
-        raise _out_of_range("released counts are whole numbers", f"values of type {counts.dtype}", expected)
+        raise ParameterError("out-of-range/released", dtype=counts.dtype, largest_count=LARGEST_COUNT)
     return counts.astype(np.int64)
 
 
@@ -98,10 +102,6 @@ def log_sum(terms: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         summed: FloatArray = safe + np.log(np.exp(terms - safe[..., None]).sum(axis=-1))
     return summed
-
-
-def _out_of_range(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError("out-of-range", what, found=found, expected=expected, remedy="correct the number")
 
 
 # The noise of a sum of siblings: d discrete Gaussians, and the one discrete Gaussian that stands in for them.
@@ -221,7 +221,7 @@ class Flat(CountPrior):
     def __post_init__(self) -> None:
         checked_count(self.first, "the first count")
         if self.last is not None and checked_count(self.last, "the last count") < self.first:
-            raise _bad("the last count lies before the first", self.last, f"at least {self.first}")
+            raise ParameterError("bad-prior/last", found=str(self.last), first=self.first)
 
     @property
     def proper(self) -> bool:  # type: ignore[override]
@@ -298,7 +298,7 @@ class ListedPrior(CountPrior):
     def __init__(self, probabilities: Sequence[Exact], first: int = 0):
         weights = tuple(exact(value, "a probability") for value in probabilities)
         if not weights or min(weights) < 0 or not sum(weights):
-            raise _bad("these are not the weights of a law", f"{len(weights)} weights", "some, none negative, one > 0")
+            raise ParameterError("bad-prior/weights", weights=len(weights))
         total = sum(weights)
         object.__setattr__(self, "probabilities", tuple(weight / total for weight in weights))
         object.__setattr__(self, "first", checked_count(first, "the first count"))
@@ -397,7 +397,7 @@ def parse_count_prior(text: str) -> CountPrior:
             return Geometric(value)
         case "poisson":
             return Poisson(value)
-    raise _bad("this is not a law of a count", text[:40], "flat, flat:LAST, point:N, geometric:MEAN or poisson:MEAN")
+    raise ParameterError("bad-prior/law-count", found=str(text[:40]))
 
 
 def parse_parent_prior(text: str) -> ParentPrior:
@@ -412,15 +412,10 @@ def parse_parent_prior(text: str) -> ParentPrior:
             return PointParent(_count(value, text))
         case "geometric" | "poisson":
             return RestPrior(parse_count_prior(text))
-    expected = "flat, uniform:LARGEST, point:N, geometric:MEAN or poisson:MEAN"
-    raise _bad("this is not a law of the parent's count", text[:40], expected)
+    raise ParameterError("bad-prior/parent", found=str(text[:40]))
 
 
 def _count(text: str, prior: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise _bad("this law needs a whole number", prior[:40], "such as uniform:10 or point:25")
+        raise ParameterError("bad-prior/needs", found=str(prior[:40]))
     return int(text)
-
-
-def _bad(what: str, found: object, expected: str) -> ParameterError:
-    return ParameterError("bad-prior", what, found=str(found), expected=expected, remedy="correct the prior")

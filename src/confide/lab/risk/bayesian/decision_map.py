@@ -120,11 +120,7 @@ class DecisionMap:
         self._thresholds: tuple[IntArray, FloatArray] | None = None
         if len(self.x2) * len(self.y) * model.terms > MOST_TERMS:
             raise ParameterError(
-                "too-many-releases",
-                "there are too many different releases to look at all of them",
-                found=f"{len(self.x2):,} values of x2* and {len(self.y):,} of y*",
-                expected=f"at most {MOST_TERMS:.0e} terms, here {model.terms:,} for each pair",
-                remedy="ask for larger rhos, for fewer siblings, or for a region",
+                "too-many-releases", x2=len(self.x2), y=len(self.y), most_terms=MOST_TERMS, terms=model.terms
             )
 
     @property
@@ -271,13 +267,7 @@ def switches(
     [{'x2': 2, 'last_present': -1, 'tie': None}]
     """
     if y[0] > y[1]:
-        raise ParameterError(
-            "empty-range",
-            "the range of y* is empty",
-            found=f"{y[0]} to {y[1]}",
-            expected="a first value that is not above the last",
-            remedy="correct the range",
-        )
+        raise ParameterError("empty-range", y=y[0], y_found=y[1])
     values = np.arange(y[0], y[1] + 1)
     odds = model.log_odds(x1, np.asarray(x2)[:, None], values, variant)
     result: list[dict[str, int | None]] = []

@@ -184,14 +184,7 @@ class CountEvidence(ABC):
 def check_width(values: int) -> None:
     """Refuse sums that would not fit into the memory."""
     if values > WIDEST:
-        raise unusable_noise(
-            "the noise is too wide to add up", f"{values:,} values", f"at most {WIDEST:,}; rho of at least about 1e-11"
-        )
-
-
-def unusable_noise(what: str, found: str, expected: str) -> ParameterError:
-    """The error of noise that gives no evidence."""
-    return ParameterError("bad-noise", what, found=found, expected=expected, remedy="correct the noise")
+        raise ParameterError("bad-noise/wide", values=values, widest=WIDEST)
 
 
 _ROUNDED_OFF = 42.0  # a term exp(-42) times the largest is below the last bit
@@ -380,7 +373,7 @@ def evidence_of(noise: CountNoise) -> CountEvidence:
         listed = [noise.pmf_bounds(x)[0] for x in range(-noise.bound, noise.bound + 1)]
         law = {x - noise.bound: p / sum(listed) for x, p in enumerate(listed)}
         return evidence_of_rows(law, law, noise.title)
-    raise unusable_noise("this noise has no probabilities that are known here", type(noise).__name__, "a law or a list")
+    raise ParameterError("bad-noise/here", found=type(noise).__name__)
 
 
 def evidence_of_rows(
@@ -407,9 +400,7 @@ def evidence_of_rows(
     for row, shift in ((without, 0), (with_target, 1)):
         law = {int(noise) + shift: exact(p, "a probability") for noise, p in row.items()}
         if not law or any(p < 0 for p in law.values()) or sum(law.values()) != 1:
-            raise unusable_noise(
-                "the probabilities do not add up to one", "a sum other than 1", "probabilities with sum 1"
-            )
+            raise ParameterError("bad-noise/probabilities-add-up")
         laws.append(law)
     first, last = min(min(law) for law in laws), max(max(law) for law in laws)
     check_width(last - first + 1)

@@ -274,14 +274,7 @@ def hierarchy(
     )
     for x2 in accuracy_at:
         if x2 <= model.known:
-            raise ParameterError(
-                "not-counts",
-                "the parent's count includes the target",
-                where=Place(path="--x2"),
-                found=str(x2),
-                expected=f"whole numbers from {model.known + 1}",
-                remedy="correct --x2",
-            )
+            raise ParameterError("not-counts/parent", where=Place(path="--x2"), found=str(x2), known=model.known + 1)
     return HierarchyAnswer(
         model,
         prior_x2,

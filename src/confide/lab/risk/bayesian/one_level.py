@@ -128,10 +128,8 @@ def log_ratios(evidence: CountEvidence, released: Sequence[int], known: int = 0)
     if np.isnan(ratios).any():
         raise ParameterError(
             "impossible-release",
-            "no release can have this value, with the target or without",
             found=str(released[int(np.flatnonzero(np.isnan(ratios))[0])]),
-            expected=f"a value that {evidence.title.lower()} noise can lead to",
-            remedy="correct the released value, the known count or the noise",
+            title=evidence.title.lower(),
         )
     return ratios
 
@@ -222,26 +220,14 @@ def checked_priors(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
     """Priors as exact numbers strictly between zero and one: who is certain learns nothing."""
     probabilities = tuple(probability(prior, "the prior") for prior in priors)
     if not probabilities or any(min(p, 1 - p) < SMALLEST_PRIOR for p in probabilities):
-        raise ParameterError(
-            "bad-prior",
-            "there is no prior, or it is too close to certainty",
-            found="none" if not probabilities else "a prior within 1e-300 of certainty",
-            expected='a probability such as "1/2" or "1/864"',
-            remedy="correct the prior",
-        )
+        raise ParameterError("bad-prior/close", probabilities=probabilities)
     return probabilities
 
 
 def checked_value(value: object) -> int:
     """A released or a known count: a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or abs(int(value)) > _LARGEST_VALUE:
-        raise ParameterError(
-            "not-a-count",
-            "a released or known count is not a whole number",
-            found=str(value)[:40],
-            expected="a whole number of at most 1e15 in size",
-            remedy="correct the count",
-        )
+        raise ParameterError("not-a-count/whole", found=str(value)[:40])
     return int(value)
 
 
@@ -307,13 +293,7 @@ def reduce_question(question: AdversaryQuestion, prior: Exact, known: int) -> Re
     (p,) = checked_priors([prior])
     count = checked_value(known) - int(question.count_has_target)
     if count < 0:
-        raise ParameterError(
-            "no-target",
-            "a count that has the target in it is at least one",
-            found=str(known),
-            expected="a count of at least 1",
-            remedy="give the count with the target",
-        )
+        raise ParameterError("no-target/count", found=str(known))
     return ReducedQuestion(p, count)
 
 

@@ -151,7 +151,7 @@ def tune_risk(profile: str | Sequence[str], *, delta: Exact = DELTA) -> RiskTuni
         except ParameterError as error:
             findings += error.findings
     if findings or not limits:
-        raise ParameterError(findings) if findings else _wrong("", "there is no profile", "nothing", FORM)
+        raise ParameterError(findings) if findings else _wrong("bad-profile/nothing", "")
     mirrored = [_mirror(limit) for limit in limits if limit.upper and limit.times is not None]
     stated = {(limit.least, limit.largest) for limit in limits if not limit.upper}
     limits += [limit for limit in mirrored if (limit.least, limit.largest) not in stated]
@@ -159,7 +159,7 @@ def tune_risk(profile: str | Sequence[str], *, delta: Exact = DELTA) -> RiskTuni
     smallest = min(side.rho for side in sides)
     rho = Fraction(floor(smallest * 10**6), 10**6)
     if not rho:
-        raise _wrong(texts[0], "no budget keeps this profile", f"rho {smallest:.3g}", "a profile that leaves some room")
+        raise _wrong("bad-profile/budget", texts[0], found=f"rho {smallest:.3g}")
     return RiskTuning(texts, rho, positive(delta, "delta"), sides)
 
 
@@ -168,7 +168,7 @@ def parse_limit(text: str) -> RiskLimit:
     said, word, where = (part.strip() for part in text.lower().replace("≤", "<=").replace("≥", ">=").partition("where"))
     matched = _RATIO.fullmatch("".join(said.split()))
     if matched is None:
-        raise _wrong(text, "this is not a profile", text, FORM)
+        raise _wrong("bad-profile/posterior-prior", text, found=text)
     sign, before, after, divisor, number = matched.groups()
     times = None
     if number is None:
@@ -177,19 +177,17 @@ def parse_limit(text: str) -> RiskLimit:
     if word:
         limited = _WHERE.fullmatch("".join(where.split()))
         if limited is None:
-            raise _wrong(text, "this does not say which priors are meant", where or "nothing", "where prior <= 1/10")
+            raise _wrong("bad-profile/say", text, place=where[:100])
         at = exact(limited.group(2), "prior")
         least, largest = (least, at) if limited.group(1) == "<=" else (at, largest)
         if not 0 < at < 1:
-            raise _wrong(text, "this is not a prior", limited.group(2), "a number between 0 and 1")
+            raise _wrong("bad-profile/prior", text, found=limited.group(2))
     upper = sign == "<="
     value = exact(number, "posterior") if number else None
     if times is not None and ((upper and times <= 1) or (not upper and not 0 < times < 1)):
-        expected = "a ratio above 1" if upper else "a ratio below 1, such as prior/3"
-        raise _wrong(text, "no release keeps this profile", str(times), expected)
+        raise _wrong("bad-profile/release", text, found=str(times), upper=upper)
     if value is not None and not (largest < value < 1 if upper else 0 < value < least):
-        expected = "a number above all priors that it is for, with `where prior <= …`" if upper else "one below them"
-        raise _wrong(text, "no release keeps this profile", str(value), expected)
+        raise _wrong("bad-profile/correct", text, found=str(value), upper=upper)
     return RiskLimit(" ".join(text.split()), upper, times, value, least, largest)
 
 
@@ -252,6 +250,6 @@ def expected_posteriors(
         return np.asarray((1 / (1 + np.exp(-odds))) @ weights, np.float64)
 
 
-def _wrong(text: str, what: str, found: str, expected: str) -> ParameterError:
+def _wrong(key: str, text: str, found: str | None = None, **facts: object) -> ParameterError:
     place = Place(path=f"--profile {text[:80]!r}" if text else "--profile")
-    return ParameterError("bad-profile", what, place, found[:100], expected, "correct the profile")
+    return ParameterError(key, where=place, found=None if found is None else found[:100], **facts)

@@ -205,20 +205,14 @@ def _ratios(releases: Sequence[CountEvidence], released: Sequence[int], known: S
     _check_any(releases)
     counts = [0] * len(releases) if known is None else list(known)
     if not len(releases) == len(released) == len(counts):
-        raise ParameterError(
-            "releases-differ",
-            "there is not one released value for each noisy count",
-            found=f"{len(releases)} laws, {len(released)} released values, {len(counts)} known counts",
-            expected="as many of each",
-            remedy="give one of each for every release",
-        )
+        raise ParameterError("releases-differ", releases=len(releases), released=len(released), counts=len(counts))
     triples = zip(releases, released, counts, strict=True)
     return np.concatenate([log_ratios(evidence, [value], count) for evidence, value, count in triples])
 
 
 def _check_any(releases: Sequence[CountEvidence]) -> None:
     if not releases:
-        raise ParameterError("no-releases", "there is no release to combine", remedy="give at least one")
+        raise ParameterError("no-releases")
 
 
 # How often an adversary with several noisy counts decides rightly: all combinations, in two halves.

@@ -85,13 +85,7 @@ def sibling_detail_accuracy(
         [checked_count(count, "a sibling's true count", highest=10**4) for count in siblings], dtype=np.int64
     )
     if not len(truths) or not law.proper:
-        raise ParameterError(
-            "bad-siblings",
-            "siblings need true counts, and a prior with a sum",
-            found=f"{len(truths)} siblings",
-            expected="at least one, and a proper prior",
-            remedy="list the siblings' counts, or give the prior a last count",
-        )
+        raise ParameterError("bad-siblings", truths=len(truths))
     checked_count(draws, "the number of draws", lowest=2)
     generator = np.random.default_rng(seed)
     noise, chances = gaussian_window(one)
@@ -217,7 +211,9 @@ def histogram_posterior(
     wanted = _checked(priors)
     counts = [0] * len(wanted) if known is None else list(known)
     if not len(wanted) == len(released) == len(counts):
-        raise _refused(f"{len(wanted)} priors, {len(released)} released and {len(counts)} known counts", "one per cell")
+        raise ParameterError(
+            "bad-histogram/priors-counts-cells", wanted=len(wanted), released=len(released), counts=len(counts)
+        )
     log_ratio = np.array(
         [log_ratios(evidence, [value], count)[0] for value, count in zip(released, counts, strict=True)]
     )
@@ -225,7 +221,7 @@ def histogram_posterior(
     if np.isposinf(weight).any():
         return np.asarray(np.isposinf(weight) / np.isposinf(weight).sum())
     if np.isneginf(weight).all():
-        raise _refused("counts that the target cannot be in", "a count that the target can be in")
+        raise ParameterError("bad-histogram/target")
     share = np.exp(weight - weight.max())
     return np.asarray(share / share.sum())
 
@@ -275,15 +271,5 @@ def histogram_risk(evidence: CountEvidence, priors: Sequence[Exact], cell: int =
 def _checked(priors: Sequence[Exact]) -> tuple[Fraction, ...]:
     wanted = checked_priors(priors) if priors else ()
     if len(wanted) < 2 or sum(wanted) != 1:
-        raise _refused(f"{len(wanted)} priors with the sum {float(sum(wanted)):g}", "at least two, with the sum 1")
+        raise ParameterError("bad-histogram/sum", wanted=len(wanted), wanted_found=float(sum(wanted)))
     return wanted
-
-
-def _refused(found: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "bad-histogram",
-        "the priors or counts of the cells do not fit together",
-        found=found,
-        expected=expected,
-        remedy="give one prior and one count for each cell",
-    )

@@ -125,13 +125,7 @@ def is_concave(logs: FloatArray) -> bool:
 def log_convolve(one: FloatArray, other: FloatArray, *, concave: bool) -> FloatArray:
     """ln of the convolution of exp(one) and exp(other). ``concave`` says that both are, by :func:`is_concave`."""
     if len(one) * len(other) > MOST_TERMS:
-        raise ParameterError(
-            "too-many-terms",
-            "the supports of two counts are too large to be combined",
-            found=f"{len(one):,} and {len(other):,} possible counts",
-            expected=f"a product of at most {MOST_TERMS:.0e}",
-            remedy="give the priors smaller largest counts, or measurements to more of the nodes",
-        )
+        raise ParameterError("too-many-terms", one=len(one), other=len(other), most_terms=MOST_TERMS)
     # Here, because compiled code is slow to load and most commands do without.
 
     short, long = sorted((np.ascontiguousarray(one), np.ascontiguousarray(other)), key=len)
@@ -240,13 +234,7 @@ class MessagePassing:
 
 
 def _too_wide(counts: int) -> ParameterError:
-    return ParameterError(
-        "too-many-counts",
-        "a leaf has too many possible counts",
-        found=f"more than {counts:,}",
-        expected=f"at most {_WIDEST:,} that matter",
-        remedy="give its prior a smaller last count or mean, or the leaf a measurement",
-    )
+    return ParameterError("too-many-counts", counts=counts, widest=_WIDEST)
 
 
 ALLOWED = 1e-14
@@ -273,13 +261,13 @@ class TreeNode:
         prior: CountPrior | None = None,
     ):
         if (rho is None) != (released is None):
-            raise _bad(name, "a node is measured by half", "a rho and a released count, or neither")
+            raise ParameterError("bad-tree/measured", where=Place(path=name) if name else Place(), found=name or None)
         if (prior is None) != bool(children):
-            raise _bad(name, "a node is neither a leaf nor has children, or is both", "a prior or children")
+            raise ParameterError("bad-tree/children", where=Place(path=name) if name else Place(), found=name or None)
         if released is not None:
             checked_count(released, f"the released count of {name}", lowest=-LARGEST_COUNT)
         if isinstance(prior, Flat) and prior.last is None and rho is None:
-            raise _bad(name, "a leaf has an endless prior and no measurement", "a measurement, or flat:LAST")
+            raise ParameterError("bad-tree/endless", where=Place(path=name) if name else Place(), found=name or None)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "rho", None if rho is None else bounded_rho(rho, f"the rho of {name}"))
         object.__setattr__(self, "released", released)
@@ -339,7 +327,7 @@ class TreePosterior:
     def log_odds(self) -> float:
         """For a target: ln of P(known + 1)/P(known)."""
         if len(self.log_probabilities) != 2:
-            raise _bad("", "this node is not a target", "a leaf with two possible counts")
+            raise ParameterError("bad-tree/target")
         return float(self.log_probabilities[1] - self.log_probabilities[0])
 
 
@@ -358,7 +346,7 @@ class Tree:
     def __post_init__(self) -> None:
         name, times = Counter(node.name for node in self.root.nodes()).most_common(1)[0]
         if times > 1:
-            raise _bad(name, "several nodes have the same name", "names that are all different")
+            raise ParameterError("bad-tree/several", where=Place(path=name) if name else Place(), found=name or None)
 
     def posterior(self, name: str) -> TreePosterior:
         """The law of the count of a node, given everything that was released.
@@ -371,12 +359,12 @@ class Tree:
         """
         path = self._path(self.root, name)
         if not path:
-            raise _bad(name, "there is no node of this name", "the name of a node")
+            raise ParameterError("bad-tree/node-name", where=Place(path=name) if name else Place(), found=name or None)
         for cut in _CUTS:
             posterior = _posterior(path, MessagePassing(cut))
             if posterior.bound <= ALLOWED:
                 return posterior
-        raise _bad(name, "the released counts contradict each other", "counts that noise of this size could produce")
+        raise ParameterError("bad-tree/released", where=Place(path=name) if name else Place(), found=name or None)
 
     def _path(self, node: TreeNode, name: str) -> list[TreeNode]:
         if node.name == name:
@@ -419,14 +407,3 @@ def _posterior(path: list[TreeNode], passing: MessagePassing) -> TreePosterior:
     bound = passing.log_lost + weight - (scale + reference)
     logs = joint - total
     return TreePosterior(CountLaw(end.first, np.exp(logs)), logs, exp(min(bound, 1 - log(ALLOWED))))
-
-
-def _bad(name: str, what: str, expected: str) -> ParameterError:
-    return ParameterError(
-        "bad-tree",
-        what,
-        where=Place(path=name) if name else Place(),
-        found=name or None,
-        expected=expected,
-        remedy="correct the tree",
-    )

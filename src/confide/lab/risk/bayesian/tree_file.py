@@ -210,4 +210,6 @@ class _Builder:
         return ("nodes", self._places[name], *key)
 
     def _wrong(self, path: KeyPath, what: str, found: str, expected: str) -> None:
-        self.problems.append(Problem(path, "bad-tree", what, expected, found[:80], TREE.remedy))
+        self.problems.append(
+            Problem.of(path, "bad-tree/other", found=found[:80], what=what, expected=expected, remedy=TREE.remedy)
+        )

@@ -106,13 +106,7 @@ class TwoLevel:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if self._rest(0) is None and self._rest(1) is None:
-            raise ParameterError(
-                "impossible-prior",
-                "the prior of the parent's count leaves no room for what is known of the block",
-                found=f"a known count of {known}",
-                expected="a parent's count that can be at least the known count",
-                remedy="correct the prior of X2, or the known count",
-            )
+            raise ParameterError("impossible-prior", known=known)
 
     @property
     def weight(self) -> Fraction:

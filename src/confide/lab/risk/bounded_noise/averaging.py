@@ -134,7 +134,7 @@ def representations(
     for statistic, _, _, cost in _ways(programme, areas, count, wanted):
         costs.setdefault(statistic, []).append(cost)
     if wanted is not None and wanted not in costs:
-        raise _unknown_target(wanted)
+        raise ParameterError("unknown-target", where=Place(path="--target"), found=target_name(wanted)[:80])
     return {statistic: Representations(statistic, tuple(sorted(listed))) for statistic, listed in costs.items()}
 
 
@@ -257,17 +257,6 @@ def _sum_of_inverses(costs: Iterable[int]) -> Fraction:
     while len(terms) > 1:
         terms = [sum(terms[place : place + 2], Fraction(0)) for place in range(0, len(terms), 2)]
     return terms[0]
-
-
-def _unknown_target(target: Target) -> ParameterError:
-    return ParameterError(
-        "unknown-target",
-        "no table of the programme has this statistic",
-        where=Place(path="--target"),
-        found=target_name(target)[:80],
-        expected="levels of breakdowns that one table crosses, such as SEX AGE.M, or total",
-        remedy="correct --target",
-    )
 
 
 # Massive averaging, carried out: the mean of independent representations of a count (Bach 2020, equations 19, 20).

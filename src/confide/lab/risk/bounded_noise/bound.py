@@ -285,12 +285,6 @@ def attack_bound(
 def _arrays(f: ArrayLike, m: ArrayLike, t: ArrayLike) -> tuple[Counts, Counts, Counts]:
     parts = [np.asarray(part) for part in (f, m, t)]
     if any(part.dtype.kind not in "iu" for part in parts) or len({part.shape for part in parts}) != 1:
-        raise ParameterError(
-            "bad-triples",
-            "triples are three arrays of whole numbers of the same shape",
-            found=", ".join(f"{part.dtype} {part.shape}" for part in parts),
-            expected="published counts F, M and T",
-            remedy="correct the arrays",
-        )
+        raise ParameterError("bad-triples", found=", ".join(f"{part.dtype} {part.shape}" for part in parts))
     first, second, total = (part.astype(np.int64) for part in parts)
     return first, second, total

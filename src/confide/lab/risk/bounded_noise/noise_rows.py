@@ -48,7 +48,12 @@ def symmetric_row(bound: int, variance: Exact) -> MaxEntropyRow:
     _checked_bound(bound)
     limit = positive(variance, "the variance")
     if limit < _SMALLEST:
-        raise _refused("variance", str(variance), f"at least {float(_SMALLEST)}")
+        raise ParameterError(
+            "bad-variance",
+            where=Place(path={"bound": "-D", "variance": "-V"}.get("variance")),
+            found=str(variance)[:60],
+            smallest=float(_SMALLEST),
+        )
     return max_entropy.symmetric_row(bound, limit)
 
 
@@ -56,26 +61,23 @@ def row_of(probabilities: tuple[float, ...]) -> NoiseRow:
     """Any distribution on −D..D, from its 2D+1 probabilities."""
     wrong = len(probabilities) < 3 or len(probabilities) % 2 == 0 or any(p < 0 for p in probabilities)
     if wrong or abs(fsum(probabilities) - 1) > 1e-9:
-        found = f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"
-        raise _refused("row", found, "an odd number of probabilities, from −E to E, that add up to one")
+        raise ParameterError(
+            "bad-row/bounded",
+            where=Place(path={"bound": "-D", "variance": "-V"}.get("row")),
+            found=f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"[:60],
+        )
     bound = len(probabilities) // 2
     return NoiseRow(tuple(range(-bound, bound + 1)), tuple(probabilities))
 
 
 def _checked_bound(bound: int) -> None:
     if not 1 <= bound <= LARGEST_BOUND:
-        raise _refused("bound", str(bound), f"a whole number from 1 to {LARGEST_BOUND}")
-
-
-def _refused(what: str, found: str, expected: str) -> ParameterError:
-    return ParameterError(
-        f"bad-{what}",
-        f"this {what} of bounded noise is not possible",
-        where=Place(path={"bound": "-D", "variance": "-V"}.get(what)),
-        found=found[:60],
-        expected=expected,
-        remedy=f"correct the {what}",
-    )
+        raise ParameterError(
+            "bad-bound/bounded",
+            where=Place(path={"bound": "-D", "variance": "-V"}.get("bound")),
+            found=str(bound)[:60],
+            largest_bound=LARGEST_BOUND,
+        )
 
 
 # How likely the mean of independent representations gives a count away (Bach 2020, sections 3.3 and B.3).
@@ -165,13 +167,7 @@ def laplace_epsilon(variance: float) -> float:
 def checked_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
     if not 0 < level < 1:
-        raise ParameterError(
-            "bad-level",
-            "a confidence level must be between 0 and 1",
-            found=repr(level),
-            expected="such as 0.68",
-            remedy="correct the level",
-        )
+        raise ParameterError("bad-level/confidence", found=repr(level))
     return level
 
 
@@ -234,7 +230,7 @@ def reconstruction_epsilon(records: int, level: float = LEVEL) -> float:
     0.02367
     """
     if records < 3:  # below e the logarithm of the logarithm has no meaning here
-        raise _bad_number("records", records, "at least 3")
+        raise ParameterError("bad-records", found=str(records)[:60])
     return log(records * log(records) ** 2 / (1 - checked_level(level))) / sqrt(records)
 
 
@@ -284,11 +280,11 @@ def distortions(
     0.3679
     """
     if list(edges) != sorted(set(edges)) or len(edges) < 2:
-        raise _bad_number("edges", edges, "size classes in rising order")
+        raise ParameterError("bad-edges", found=str(edges)[:60])
     classes: list[list[int]] = [[] for _ in edges]
     for population in populations:
         if population < 0:
-            raise _bad_number("population", population, "numbers of people")
+            raise ParameterError("bad-population", found=str(population)[:60])
         if population > edges[0]:
             classes[bisect_left(edges, population) - 1].append(population)
     rows = []
@@ -319,38 +315,19 @@ def read_populations(path: str | Path) -> list[int]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise _bad_populations(file, None, "a file that cannot be read") from None
+        raise InputError("bad-populations/list-sizes", where=Place(file=file.name, line=None)) from None
     for place, line in enumerate(lines, start=1):
         text = line.strip()
         if text and not (text.isascii() and text.isdigit() and len(text) < 12):
-            raise _bad_populations(file, place, text[:40])
+            raise InputError(
+                "bad-populations/text-file-whole", where=Place(file=file.name, line=place), found=text[:40]
+            )
         if text:
             populations.append(int(text))
     return populations
 
 
-def _bad_populations(path: Path, line: int | None, found: str) -> InputError:
-    return InputError(
-        "bad-populations",
-        "this is not a list of sizes",
-        where=Place(file=path.name, line=line),
-        found=found,
-        expected="a text file with one whole number on each line",
-        remedy="correct the file",
-    )
-
-
 def _log_ratio(counts: int, level: float) -> float:
     if counts < 1:
-        raise _bad_number("counts", counts, "at least 1")
+        raise ParameterError("bad-counts/possible", found=str(counts)[:60])
     return log(counts / (1 - checked_level(level)))
-
-
-def _bad_number(what: str, found: object, expected: str) -> ParameterError:
-    return ParameterError(
-        f"bad-{what}",
-        f"these {what} are not possible",
-        found=str(found)[:60],
-        expected=expected,
-        remedy=f"correct {what}",
-    )

@@ -79,10 +79,22 @@ class StaticProgramme:
         known = self.countries or {}
         given = dict(own or {})
         if unknown := sorted(set(given) - set(self.geography)):
-            raise _unknown("area", unknown[0], self.geography, "--areas")
+            raise ParameterError(
+                "unknown-area/programme",
+                where=Place(path="--areas"),
+                found=unknown[0][:60],
+                names=", ".join(list(self.geography)) if list(self.geography) else None,
+                names_expected=list(self.geography),
+            )
         if chosen is not None and chosen not in known:
             if country is None or set(given) != set(self.geography):
-                raise _unknown("country", chosen, known, "--country")
+                raise ParameterError(
+                    "unknown-country",
+                    where=Place(path="--country"),
+                    found=chosen[:60],
+                    names=", ".join(list(known)) if list(known) else None,
+                    names_expected=list(known),
+                )
             return given
         areas = dict(known[chosen]) if chosen is not None else {}
         return areas | given
@@ -91,7 +103,13 @@ class StaticProgramme:
         """The programme without some breakdowns: every table keeps its others."""
         dropped = set(names)
         if unknown := sorted(dropped - set(self.breakdowns)):
-            raise _unknown("breakdown", unknown[0], self.breakdowns, "--leave-out")
+            raise ParameterError(
+                "unknown-breakdown",
+                where=Place(path="--leave-out"),
+                found=unknown[0][:60],
+                names=", ".join(list(self.breakdowns)) if list(self.breakdowns) else None,
+                names_expected=list(self.breakdowns),
+            )
         tables = {
             unit: {number: tuple(name for name in table if name not in dropped) for number, table in of_unit.items()}
             for unit, of_unit in self.tables.items()
@@ -102,7 +120,13 @@ class StaticProgramme:
         """The tables that count one kind of thing."""
         chosen = unit or self.unit
         if chosen not in self.tables:
-            raise _unknown("unit", chosen, self.tables, "--unit")
+            raise ParameterError(
+                "unknown-unit",
+                where=Place(path="--unit"),
+                found=chosen[:60],
+                names=", ".join(list(self.tables)) if list(self.tables) else None,
+                names_expected=list(self.tables),
+            )
         return self.tables[chosen]
 
     def levels(
@@ -141,12 +165,10 @@ class StaticProgramme:
             return int(match["number"])
         if match["area"] not in areas:
             raise ParameterError(
-                "no-areas",
-                "a breakdown is as large as a country has areas, and no country is given",
+                "no-areas/breakdown",
                 where=Place(path="--country"),
-                found=f"no number of {match['area']}",
-                expected=f"a country, or numbers of {', '.join(self.geography)}",
-                remedy="give --country, or --areas NAME=NUMBER",
+                area=match["area"],
+                geography=", ".join(self.geography),
             )
         return areas[match["area"]] + int(match["more"] or 0)
 
@@ -189,7 +211,14 @@ class ProgrammeFile(Part):
         """What is wrong although each value by itself is right."""
 
         def wrong(path: KeyPath, what: str, found: object, expected: str) -> Problem:
-            return Problem(path, "bad-programme", what, expected, str(found)[:80], PROGRAMME.remedy)
+            return Problem.of(
+                path,
+                "bad-programme/other",
+                found=str(found)[:80],
+                what=what,
+                expected=expected,
+                remedy=PROGRAMME.remedy,
+            )
 
         for name, part in self.breakdowns.items():
             at: KeyPath = ("breakdowns", name)
@@ -288,15 +317,3 @@ def parse_programme(values: Mapping[str, Any], file: str) -> StaticProgramme:
 def _programme(loaded: Loaded[ProgrammeFile]) -> StaticProgramme:
     loaded.refuse(loaded.value.problems())
     return loaded.value.programme()
-
-
-def _unknown(what: str, found: str, known: Iterable[str], path: str) -> ParameterError:
-    names = list(known)
-    return ParameterError(
-        f"unknown-{what}",
-        f"the programme has no such {what}",
-        where=Place(path=path),
-        found=found[:60],
-        expected=f"one of {', '.join(names)}" if names else f"no {what}: the programme names none",
-        remedy=f"correct {path}, or use a programme file of your own",
-    )

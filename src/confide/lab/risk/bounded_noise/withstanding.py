@@ -75,12 +75,7 @@ class RegionQuestion:
         checked_level(self.level)
         if not self.level <= checked_level(self.relaxed_level):
             raise ParameterError(
-                "bad-level",
-                "a relaxed limit accepts more risk than the strict one",
-                where=Place(path="--relaxed"),
-                found=f"{self.relaxed_level:g} below {self.level:g}",
-                expected=f"at least {self.level:g}",
-                remedy="correct --relaxed or --alpha",
+                "bad-level/relaxed", where=Place(path="--relaxed"), relaxed_level=self.relaxed_level, level=self.level
             )
 
 

@@ -292,14 +292,7 @@ def audit_privacy(
     """
     loaded, mechanism = _accounted(spec)
     if runs < 20:
-        raise ParameterError(
-            "audit-runs",
-            "so few runs show nothing",
-            where=Place(path="--runs"),
-            found=str(runs),
-            expected="at least 20",
-            remedy="leave it out",
-        )
+        raise ParameterError("audit-runs", where=Place(path="--runs"), found=str(runs))
     with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         bench = Bench.of(loaded, mechanism, engine, scratch.root, seed, progress or Silent())
         return TwinAudit(bench).audit(runs, by_measurement=by_measurement)
@@ -324,14 +317,7 @@ def audit_canaries(
     """
     loaded, mechanism = _accounted(spec)
     if canaries < 10:
-        raise ParameterError(
-            "audit-canaries",
-            "so few canaries show nothing",
-            where=Place(path="--canaries"),
-            found=str(canaries),
-            expected="at least 10",
-            remedy="ask for some hundreds",
-        )
+        raise ParameterError("audit-canaries", where=Place(path="--canaries"), found=str(canaries))
     with throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         bench = Bench.of(
             loaded, mechanism, engine, scratch.root, seed, progress or Silent(), BLOCKS_PER_CANARY * canaries
@@ -346,14 +332,9 @@ def _accounted(spec: str | Path) -> tuple[LoadedSpec, Mechanism[Any]]:
     if not mechanism.accounted:
         raise RunError(
             "no-loss",
-            "this mechanism states no privacy loss, so there is none to hold a bound against",
             where=loaded.place("release", "mechanism"),
-            found=f"the mechanism {mechanism.name}",
-            expected="a mechanism that promises differential privacy and spends a budget: "
-            + ", ".join(name for name, mechanism in MECHANISMS.items() if mechanism.accounted),
-            remedy="judge its releases by what an attacker can learn from them: confide attack, confide risk, confide "
-            "audit suppression"
-            if mechanism.has_truth
-            else "audit the spec of the run that measured: what is made of published measurements loses nothing more",
+            mechanism=mechanism.name,
+            mechanisms=", ".join((name for name, mechanism in MECHANISMS.items() if mechanism.accounted)),
+            has_truth=mechanism.has_truth,
         )
     return loaded, mechanism

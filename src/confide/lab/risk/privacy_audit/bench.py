@@ -147,12 +147,7 @@ class Bench:
         if audit is not None:
             return audit(self.mechanism)
         raise RunError(
-            "no-privacy-audit",
-            "releases of this mechanism are not audited from outside",
-            where=Place(path="release.mechanism"),
-            found=f"the mechanism {self.mechanism.name}",
-            expected="a mechanism that makes up records for its own audit",
-            remedy="give the mechanism the ability audit",
+            "no-privacy-audit/releases", where=Place(path="release.mechanism"), mechanism=self.mechanism.name
         )
 
     @property
@@ -187,13 +182,7 @@ class Bench:
         silent = replace(job, plan=silent_plan)
         outcomes = [self.trial(silent_problem, silent, self.key("silent", side, n)) for n in range(2)]
         if not same_outcome(*outcomes):
-            raise RunError(
-                "not-as-planned",
-                "noise is drawn that does not follow the plan: the same question without noise has two answers",
-                found="answers that differ",
-                expected="true counts of made-up records, as the plan had no noise",
-                remedy="do not release anything with this code, and report it",
-            )
+            raise RunError("not-as-planned/noise")
         return CountedFile(problem, job, outcomes[0])
 
     def laws(self, file: CountedFile) -> dict[Key, list[ReleaseNoise]]:

@@ -307,7 +307,7 @@ class CanaryRun:
                 counts = TouchedCounts(laws[key][place], coordinates[chosen], of_all[0][chosen], without[chosen])
                 own.append(OwnCounts(key, place, counts, owner[chosen]))
         if not any(len(counts.owner) for counts in own):
-            raise _nothing_own()
+            raise RunError("no-own-counts")
         return own
 
     def _ratios(self, own: list[OwnCounts], seen: Outcome) -> Floats:
@@ -351,13 +351,3 @@ def _at(outcome: Outcome, key: Key, part: int, coordinates: Integers) -> Floats:
     if not len(places):
         return np.full(len(coordinates), np.nan)
     return np.where(places[place] == coordinates, counts[place], np.nan)
-
-
-def _nothing_own() -> RunError:
-    return RunError(
-        "no-own-counts",
-        "no canary has its own count, so there is nothing to guess from",
-        found="counts that several canaries share",
-        expected="enough areas and cells to keep the canaries apart",
-        remedy="ask for fewer canaries, or audit with many runs: leave out --canaries",
-    )

@@ -190,11 +190,7 @@ def parts_of(plan: Plan) -> tuple[GuaranteePart, ...]:
     """
     if not plan.has_loss or plan.definition is not Definition.ZCDP:
         raise ParameterError(
-            "no-zcdp-loss",
-            "the curves need a plan with a loss in zCDP",
-            found=plan.definition.value if plan.has_loss else "no loss",
-            expected="a plan of discrete Gaussian noise, accounted in zcdp",
-            remedy="for pure differential privacy use pure_power, which needs the epsilon alone",
+            "no-zcdp-loss", definition=plan.definition.value if plan.has_loss else None, has_loss=plan.has_loss
         )
     change = Neighbours.CHANGE_ONE
     everything = GuaranteePart(DifferenceKind.EVERYTHING, "", plan.event, plan.neighbours)

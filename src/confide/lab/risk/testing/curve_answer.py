@@ -161,9 +161,9 @@ def curve(
     '0.934344 0.731675'
     """
     if (rho is None) == (strategy is None):
-        raise curve_of_what("--rho, --epsilon or --strategy", "give exactly one of them")
+        raise ParameterError("curve-of-what/clear", where=Place(path="confide risk curve"))
     if root is not None and strategy is None:
-        raise curve_of_what("--strategy", "leave out --root, which is about a strategy")
+        raise ParameterError("curve-of-what/none-several", where=Place(path="confide risk curve"))
     sizes, chances = _levels(levels), _deltas(deltas)
     chosen: Strategy | None = None
     parts: tuple[GuaranteePart, ...] = ()
@@ -214,18 +214,6 @@ def curve_of_epsilon(
         return EpsilonCurveAnswer(loss, tuple(pairs), None, None)
     points = tuple(EpsilonPower(size, pure_power(loss, size)) for size in sizes)
     return EpsilonCurveAnswer(loss, points, pure_advantage(loss), posterior_factor(PureDP(loss)))
-
-
-def curve_of_what(expected: str, remedy: str) -> ParameterError:
-    """The error of a curve of nothing, or of several things."""
-    return ParameterError(
-        "curve-of-what",
-        "it is not clear what the curve is of",
-        where=Place(path="confide risk curve"),
-        found="none of them, or several",
-        expected=expected,
-        remedy=remedy,
-    )
 
 
 def _levels(levels: Sequence[Exact]) -> tuple[Fraction, ...]:

@@ -109,13 +109,7 @@ def level_of(level: Exact) -> Fraction:
     """A level as an exact number from 0 to 1."""
     number = exact(level, "level")
     if number != 0 and not LEAST_LEVEL <= number <= 1:
-        raise ParameterError(
-            "level-out-of-range",
-            "the level of a test is a probability",
-            found=str(number)[:60],
-            expected='a number from 0 to 1, and if it is positive at least 1e-300, such as "0.05"',
-            remedy="correct the level",
-        )
+        raise ParameterError("level-out-of-range", found=str(number)[:60])
     return number
 
 

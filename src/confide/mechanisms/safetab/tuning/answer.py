@@ -320,11 +320,8 @@ def _budget(level: LevelQuestion, question: TuningQuestion) -> Fraction:
     if not rounded:
         raise ParameterError(
             "budget-rounds-to-zero",
-            "the budget of a target rounds to nothing",
             where=Place(path=f"--moe {level.region_type}:{level.iteration_level}={level.target}"),
-            found=f"less than half of the last of {question.decimals} decimals",
-            expected="a budget above zero",
-            remedy="give more --decimals, or --rule smallest, which rounds up",
+            decimals=question.decimals,
         )
     return rounded
 

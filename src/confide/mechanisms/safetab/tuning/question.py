@@ -129,47 +129,103 @@ def question_of(settings: SafeTabSettings, *, stability: int | None = None) -> T
 
 def _shared(question: TuningQuestion) -> Iterator[Finding]:
     if question.definition not in (Definition.ZCDP, Definition.PURE):
-        yield _wrong("definition", question.definition.value, "zcdp or pure")
+        yield Finding.of("definition-out-of-range", where=Place(path="--definition"), found=question.definition.value)
     if not 0 < question.stage_1_fraction < 1:
-        yield _wrong("gamma", str(question.stage_1_fraction), "a share strictly between 0 and 1, such as 0.1")
+        yield Finding.of("gamma-out-of-range", where=Place(path="--gamma"), found=str(question.stage_1_fraction))
     if not 1 <= question.max_race_codes <= MOST_RACE_CODES:
-        yield _wrong("race-codes", str(question.max_race_codes), f"a whole number from 1 to {MOST_RACE_CODES}")
+        yield Finding.of(
+            "race-codes-out-of-range",
+            where=Place(path="--race-codes"),
+            found=str(question.max_race_codes),
+            most_race_codes=MOST_RACE_CODES,
+        )
     if question.stability is not None and not 1 <= question.stability <= LARGEST_STABILITY:
-        yield _wrong("stability", str(question.stability), f"a whole number from 1 to {LARGEST_STABILITY}")
+        yield Finding.of(
+            "stability-out-of-range",
+            where=Place(path="--stability"),
+            found=str(question.stability),
+            largest_stability=LARGEST_STABILITY,
+        )
     if not 0 <= question.zero_suppression < 1:
-        yield _wrong("suppression", str(question.zero_suppression), "a probability from 0 to below 1, such as 0.9999")
+        yield Finding.of(
+            "suppression-out-of-range", where=Place(path="--suppression"), found=str(question.zero_suppression)
+        )
     if not 0 < question.relative_error <= 1:
-        yield _wrong("relative-error", str(question.relative_error), "a share above 0 and up to 1, such as 0.05")
+        yield Finding.of(
+            "relative-error-out-of-range", where=Place(path="--relative-error"), found=str(question.relative_error)
+        )
     if not 0 < question.delta < 1:
-        yield _wrong("delta", str(question.delta), "a small probability such as 1e-10")
+        yield Finding.of("delta-out-of-range/small-probability", where=Place(path="--delta"), found=str(question.delta))
     if not 0 <= question.decimals <= 9:
-        yield _wrong("decimals", str(question.decimals), "a whole number from 0 to 9")
+        yield Finding.of("decimals-out-of-range", where=Place(path="--decimals"), found=str(question.decimals))
     for size in question.sizes:
         if not 0 <= size <= LARGEST_SIZE:
-            yield _wrong("size", str(size), f"a number of persons from 0 to {LARGEST_SIZE:,}")
+            yield Finding.of(
+                "size-out-of-range", where=Place(path="--size"), found=str(size), largest_size=LARGEST_SIZE
+            )
 
 
 def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
     if not levels:
-        yield _wrong("level", "none", "a population group level with a budget or a target", "no-levels")
+        yield Finding.of("no-levels", where=Place(path="--level"), what=_WHAT["no-levels"])
     for level in levels:
-        place = f"{level.region_type}:{level.iteration_level}"
         if level.region_type not in REGION_TYPES:
-            yield _wrong("level", place, f"a region type: one of {', '.join(REGION_TYPES)}", "unknown-region-type")
+            yield Finding.of(
+                "unknown-region-type",
+                where=Place(path="--level"),
+                what=_WHAT["unknown-region-type"],
+                region_type=level.region_type,
+                iteration_level=level.iteration_level,
+                region_types=", ".join(REGION_TYPES),
+            )
         if level.iteration_level not in ITERATION_LEVELS:
-            yield _wrong("level", place, "iteration level 1 (regional) or 2 (detailed)", "unknown-iteration-level")
+            yield Finding.of(
+                "unknown-iteration-level",
+                where=Place(path="--level"),
+                what=_WHAT["unknown-iteration-level"],
+                region_type=level.region_type,
+                iteration_level=level.iteration_level,
+            )
         if level.budget is None and level.target is None:
-            yield _wrong("level", place, "a budget or a target margin", "neither-budget-nor-target")
+            yield Finding.of(
+                "neither-budget-nor-target",
+                where=Place(path="--level"),
+                what=_WHAT["neither-budget-nor-target"],
+                region_type=level.region_type,
+                iteration_level=level.iteration_level,
+            )
         if level.budget is not None and not SMALLEST_BUDGET <= level.budget <= LARGEST_BUDGET:
-            expected = f"a budget from {float(SMALLEST_BUDGET)} to {LARGEST_BUDGET}"
-            yield _wrong("level", f"{place} with {str(level.budget)[:40]}", expected, "budget-out-of-range")
+            yield Finding.of(
+                "budget-out-of-range",
+                where=Place(path="--level"),
+                what=_WHAT["budget-out-of-range"],
+                region_type=level.region_type,
+                iteration_level=level.iteration_level,
+                budget=str(level.budget)[:40],
+                smallest_budget=float(SMALLEST_BUDGET),
+                largest_budget=LARGEST_BUDGET,
+            )
         if level.target is not None and not 1 <= level.target <= LARGEST_TARGET:
-            expected = f"a whole number of persons from 1 to {LARGEST_TARGET:,}"
-            yield _wrong("moe", f"{place} with {level.target}", expected, "target-out-of-range")
+            yield Finding.of(
+                "target-out-of-range",
+                where=Place(path="--moe"),
+                what=_WHAT["target-out-of-range"],
+                region_type=level.region_type,
+                iteration_level=level.iteration_level,
+                target=level.target,
+                largest_target=LARGEST_TARGET,
+            )
     counted = Counter((level.region_type, level.iteration_level) for level in levels)
     for (region_type, iteration_level), times in counted.items():
         if times > 1:
-            yield _wrong("level", f"{region_type}:{iteration_level}, {times} times", "each level once", "level-twice")
+            yield Finding.of(
+                "level-twice/times",
+                where=Place(path="--level"),
+                what=_WHAT["level-twice"],
+                region_type=region_type,
+                iteration_level=iteration_level,
+                times=times,
+            )
 
 
 _WHAT = {
@@ -181,17 +237,6 @@ _WHAT = {
     "target-out-of-range": "the target margin is far too large or too small",
     "level-twice": "a level is given twice",
 }
-
-
-def _wrong(option: str, found: str, expected: str, code: str | None = None) -> Finding:
-    return Finding(
-        code=code or f"{option}-out-of-range",
-        what=_WHAT[code] if code else f"{option} is not within its range",
-        where=Place(path=f"--{option}"),
-        found=found,
-        expected=expected,
-        remedy=f"correct --{option}",
-    )
 
 
 # The settings of the 2020 Census, from a data file: where every tuning begins.

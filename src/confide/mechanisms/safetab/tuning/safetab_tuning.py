@@ -132,13 +132,7 @@ class NoiseCostComparison:
 def compare_noise_costs(answer: ReleaseTuning) -> list[NoiseCostComparison]:
     """The costliest pass of a zCDP answer, against geometric noise with the same margins (the targets, if given)."""
     if answer.question.definition is not Definition.ZCDP:
-        raise ParameterError(
-            "nothing-to-compare",
-            "the comparison begins with discrete Gaussian noise",
-            found=f"definition {answer.question.definition.value}",
-            expected="definition zcdp",
-            remedy="leave out --definition pure; the geometric noise is found from the margins",
-        )
+        raise ParameterError("nothing-to-compare", definition=answer.question.definition.value)
     levels = max(answer.passes.values(), key=lambda members: sum(member.budget for member in members))
     delta, s = answer.question.delta, answer.question.groups_per_person
     noisy = [NoisyCells(law.parameter, s) for level in levels for law in (level.stage_1, level.stage_2)]
@@ -289,14 +283,7 @@ def tune_safetab(
 def _definition(name: Definition | str) -> Definition:
     if name in (Definition.ZCDP, Definition.PURE):
         return Definition(name)
-    raise ParameterError(
-        "unknown-definition",
-        "this is not a definition that SafeTab-P has noise for",
-        where=Place(path="--definition"),
-        found=str(name)[:40],
-        expected="zcdp or pure",
-        remedy="correct --definition",
-    )
+    raise ParameterError("unknown-definition", where=Place(path="--definition"), found=str(name)[:40])
 
 
 def _levels(
@@ -305,12 +292,10 @@ def _levels(
     """The levels that were given, with the thresholds that those have which they change."""
     for region_type, iteration_level in budgets.keys() & targets.keys():
         raise ParameterError(
-            "budget-and-target",
-            "a level has both a budget and a target margin",
+            "budget-and-target/level",
             where=Place(path="--moe"),
-            found=f"{region_type}:{iteration_level}",
-            expected="a budget or a target for each level, once; each determines the other",
-            remedy="leave one of them out",
+            region_type=region_type,
+            iteration_level=iteration_level,
         )
     thresholds = {(level.region_type, level.iteration_level): level.thresholds for level in base}
     levels = {

@@ -107,12 +107,12 @@ def assumed(
     variables = [name for name in there if name not in used | beside and name.lower() not in PASSED_OVER]
     if value is None or not variables:
         raise ParameterError(
-            "no-description",
-            "there is no description of the table, and its columns do not say what they are",
+            "no-description/columns",
             where=Place(file=path.name),
-            found=f"{len(rows)} columns, " + ("none of figures" if value is None else "no variables"),
-            expected=f"a column of figures called {' or '.join(FIGURES)}, and one for each variable",
-            remedy=f"rename the columns, or write a description beside it: {path.with_suffix('.toml').name}",
+            rows=len(rows),
+            with_value=value is not None,
+            figures=" or ".join(FIGURES),
+            name=path.with_suffix(".toml").name,
         )
     described = SuppressionDescription(
         variables={
@@ -126,7 +126,17 @@ def assumed(
         if wrong:
             raise InputError(wrong)
         findings = [
-            _unnamed_total(path, name, code, parts)
+            Finding.of(
+                "unnamed-total",
+                where=Place(file=path.name, column=name),
+                name=name,
+                its_code=code,
+                parts=", ".join(map(repr, parts[:3])),
+                parts_found=len(parts) - 3 if len(parts) > 3 else None,
+                more=len(parts) > 3,
+                totals=" or ".join(TOTALS),
+                total=TOTALS[0],
+            )
             for name in asked
             if described.variables[name].total not in rows[name]
             for code, parts in sums_of_others(rows[name], _others(rows, variables, name), rows[value])[:1]
@@ -224,8 +234,7 @@ def _completed_table(
     of_variables = {name: text.columns.get(name, name) for name in _variables_in(text, rows, variables)}
     free = [name for name in rows if name not in (*of_variables.values(), *ignored)]
     if value is not None and "value" in text.model_fields_set and text.value != value:
-        what, expected = "the description names another column of figures", "one column of figures"
-        raise InputError("table-description", what, Place(file=path.name), repr(value), expected, "leave one out")
+        raise InputError("table-description/another", where=Place(file=path.name), found=repr(value))
     figures = value or text.value
     if value is None and "value" not in text.model_fields_set and text.value not in free:
         figures = first_of(FIGURES, free) or text.value
@@ -241,30 +250,27 @@ def _completed_table(
     beside = _describing(list(rows))
     unused = [name for name in free if name not in found_now and name not in beside]
     unused = [name for name in unused if name.lower() not in PASSED_OVER]
-    return table, [_unused_column(path, rows, name, of_variables) for name in unused]
-
-
-def _unused_column(
-    path: Path, rows: Mapping[str, Sequence[str]], name: str, of_variables: Mapping[str, str]
-) -> Finding:
-    along = next((each for each, column in of_variables.items() if _one_to_one(rows[column], rows[name])), None)
-    runs = "" if along is None else f"; it runs along with {along!r}, as labels do"
-    return Finding(
-        "unused-column",
-        f"a column is used for nothing{runs}",
-        Place(file=path.name, column=name),
-        repr(name),
-        "columns that are variables, figures or what stands beside figures, or that are ignored on purpose",
-        f'say what it is: [variables."{name}"], or a key of [[tables]] such as contributors = "{name}"; or that it is '
-        f'nothing: ignore = ["{name}"]',
-    )
+    return table, [
+        Finding.of(
+            "unused-column",
+            where=Place(file=path.name, column=name),
+            found=repr(name),
+            along=next((each for each, column in of_variables.items() if _one_to_one(rows[column], rows[name])), None),
+            with_along=next(
+                (each for each, column in of_variables.items() if _one_to_one(rows[column], rows[name])), None
+            )
+            is not None,
+            name=name,
+        )
+        for name in unused
+    ]
 
 
 def _require_there(path: Path, rows: Mapping[str, Sequence[str]], ignore: Sequence[str]) -> None:
     lacking = [name for name in ignore if name not in rows]
     if lacking:
-        what, expected = "a column that is to be ignored is not there", ", ".join(rows)
-        raise InputError("no-column", what, Place(file=path.name), repr(lacking[0]), expected, "correct the name")
+        expected = ", ".join(rows)
+        raise InputError("no-column/ignored", where=Place(file=path.name), found=repr(lacking[0]), expected=expected)
 
 
 def _one_to_one(codes: Sequence[str], others: Sequence[str]) -> bool:
@@ -280,13 +286,8 @@ def _labels_beside(path: Path, rows: Mapping[str, Sequence[str]], variables: Seq
         of = next((each for each in variables[:at] if _one_to_one(rows[each], rows[name])), None)
         if of is not None:
             findings.append(
-                Finding(
-                    "label-column",
-                    f"{name!r} runs along with {of!r}: every code of one has one of the other, as labels have",
-                    Place(file=path.name, column=name),
-                    f"{len(set(rows[name])):,} pairs of {of!r} and {name!r}",
-                    "variables that are crossed with each other",
-                    f"leave it out: --ignore {name}; labels can stand in a description, [variables.{of}] labels",
+                Finding.of(
+                    "label-column", where=Place(file=path.name, column=name), name=name, of=of, row=len(set(rows[name]))
                 )
             )
     return findings
@@ -319,14 +320,12 @@ DEVANAGARI = frozenset(map(chr, range(0x900, 0x980)))
 def _times(path: Path, rows: Mapping[str, Sequence[str]], asked: Sequence[str]) -> list[Finding]:
     """Years and the like that would be added up, and of which nobody says that they should be."""
     return [
-        Finding(
+        Finding.of(
             "time-added-up",
-            f"{name!r} is time, and a total over it would be published",
-            Place(file=path.name, column=name),
-            f"{len(set(rows[name])):,} codes, and no total among them",
-            "a variable that nothing is added up along, or a total that somebody asks for",
-            f"write a description with [variables.{name}] adds_up = false; or, if the total is meant, --total {name}="
-            f'{TOTALS[0]}, or total = "{TOTALS[0]}" there; or leave the column out: --ignore {name}',
+            where=Place(file=path.name, column=name),
+            name=name,
+            row=len(set(rows[name])),
+            total=TOTALS[0],
         )
         for name in asked
         if is_time(name) and total_of(rows[name]) is None
@@ -398,19 +397,6 @@ def _first_run(table: Floats, at: int, run: Sequence[int]) -> list[int]:
     return []
 
 
-def _unnamed_total(path: Path, name: str, code: str, parts: Sequence[str]) -> Finding:
-    listed = ", ".join(map(repr, parts[:3])) + (f" and {len(parts) - 3:,} more" if len(parts) > 3 else "")
-    return Finding(
-        "unnamed-total",
-        f"a code of {name!r} is the sum of others, and nothing says that it is a total",
-        Place(file=path.name, column=name),
-        f"{code!r}, the sum of {listed}",
-        f"a total called {' or '.join(TOTALS)}, or a description that says which codes have parts",
-        f"say so: --total {name}={code} for the total, --hierarchy {name}=FILE or a description for a sub-total; if it "
-        f"is neither, --total {name}={TOTALS[0]}",
-    )
-
-
 def _to_protect(path: Path, rows: Mapping[str, Sequence[str]], value: str | None) -> TableText:
     there = [name for name in rows if name != value]
     tops = [name for stem in TOPS for at in range(1, 11) if (name := first_of([f"{stem}{at}", f"{stem}_{at}"], there))]
@@ -431,16 +417,13 @@ def _to_protect(path: Path, rows: Mapping[str, Sequence[str]], value: str | None
 
 def assumptions(given: TableInput) -> list[Finding]:
     """A warning for each file with what its columns were taken for that nobody named."""
-    what = "columns that nobody named were found by common names" if not given.assumed else "a table has no description"
     return [
-        Finding(
+        Finding.of(
             "columns-assumed",
-            what,
-            Place(file=name),
-            "; ".join(f"{column}: {meaning}" for column, meaning in columns.items()),
-            "a description that names them",
-            "look whether each is what it is taken for; if not, say so in a description, or ignore it",
+            where=Place(file=name),
+            found="; ".join((f"{column}: {meaning}" for column, meaning in columns.items())),
             severity="warning",
+            assumed=given.assumed,
         )
         for name, columns in given.taken_for.items()
     ]

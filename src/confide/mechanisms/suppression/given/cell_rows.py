@@ -25,8 +25,6 @@ from confide.mechanisms.suppression.variables import Variable, VariableGrouping
 LARGEST = 1 << 50
 """Larger figures would leave the range in which the solver can be trusted."""
 
-EXPECTED = f"a number of at most {LARGEST:,}; take thousands or millions for more"
-
 
 def read_columns(path: Path, delimiter: str) -> dict[str, list[str]]:
     """All columns as texts, empty where there is nothing."""
@@ -40,17 +38,26 @@ def read_columns(path: Path, delimiter: str) -> dict[str, list[str]]:
             names = rows[0] if rows else []
             uneven = next((at for at, row in enumerate(rows) if len(row) != len(names)), None)
             if uneven is not None:
-                raise unreadable(path, f"{len(rows[uneven])} columns, {len(names)} in the header", row=uneven)
+                raise InputError(
+                    "table-description/header",
+                    where=Place(file=path.name, row=uneven),
+                    row=len(rows[uneven]),
+                    names=len(names),
+                )
             lists = [list(column) for column in zip(*rows[1:], strict=True)]
     except FileNotFoundError:
-        raise unreadable(path, "no such file") from None
+        raise InputError("table-description/file", where=Place(file=path.name, row=None)) from None
     except (OSError, pa.ArrowException, ValueError, csv.Error):
-        raise unreadable(path, f"not {'Parquet' if path.suffix == '.parquet' else 'CSV in UTF-8'}") from None
+        raise InputError(
+            "table-description/csv-parquet-file",
+            where=Place(file=path.name, row=None),
+            is_parquet=path.suffix == ".parquet",
+        ) from None
     if not lists or not lists[0]:
-        raise unreadable(path, "no rows")
+        raise InputError("table-description/rows", where=Place(file=path.name, row=None))
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
-        raise unreadable(path, f"two columns {twice!r}")
+        raise InputError("table-description/two", where=Place(file=path.name, row=None), twice=twice)
     return {
         name: ["" if text is None else text.strip() for text in texts] for name, texts in zip(names, lists, strict=True)
     }
@@ -61,12 +68,6 @@ def columns_of(given: TableInput, text: TableText, path: Path) -> dict[str, list
     if text.metadata is not None:
         return read_tab(path, read_metadata(given.beside(text.metadata)))
     return read_columns(path, text.delimiter)
-
-
-def unreadable(path: Path, found: str, *, row: int | None = None) -> InputError:
-    what, expected = "the table cannot be read", "a CSV or Parquet file with rows, and columns of different names"
-    remedy = "correct the file, or its name and delimiter in the description"
-    return InputError("table-description", what, Place(file=path.name, row=row), found, expected, remedy)
 
 
 def read_numbers(path: Path, column: str, texts: Sequence[str], suppressed: Flags, *, secret: bool) -> Floats:
@@ -81,10 +82,8 @@ def read_numbers(path: Path, column: str, texts: Sequence[str], suppressed: Flag
                 raise ValueError
         except ValueError:
             place = Place(file=path.name, row=row + 1, column=column)
-            what = "this is neither a figure nor a mark of a suppressed cell"
-            remedy = "list the marks in `suppressed`; write figures without separators of thousands"
             raise InputError(
-                "bad-figure", what, place, CONFIDENTIAL if secret else repr(text), EXPECTED, remedy
+                "bad-figure/mark", where=place, found=CONFIDENTIAL if secret else repr(text), largest=LARGEST
             ) from None
     return numbers
 
@@ -142,8 +141,8 @@ def read_codes(given: TableInput, text: TableText, path: Path, needed: Sequence[
         blank = next((row for row, code in enumerate(of_variable) if not code), None)
         if blank is not None:
             place = Place(file=path.name, row=blank + 1, column=text.columns.get(name, name))
-            what, expected = "a row has no code", "a code of each variable in every row; that of the total for a total"
-            raise InputError("no-code", what, place, "nothing", expected, "write the code of the total, or another")
+            what = "a row has no code"
+            raise InputError("no-code", where=place)
     return CellCodes(text, path, variables, codes, rows)
 
 
@@ -219,8 +218,7 @@ def _together(name: str, called: Sequence[str], ways: Sequence[Dimension]) -> Di
     while waiting:
         ready = [code for code in waiting if above[code] <= set(order)]
         if not ready:
-            what, expected = f"the hierarchies of {name!r} go in a circle", "codes that are parts of larger ones alone"
-            raise InputError("hierarchy", what, found=waiting[0], expected=expected, remedy="correct the hierarchies")
+            raise InputError("hierarchy/hierarchies", found=waiting[0], name=name)
         order += ready
         waiting = [code for code in waiting if code not in set(ready)]
     number = {code: at for at, code in enumerate(order)}
@@ -240,16 +238,12 @@ def parts_in(parts: Parts) -> set[str]:
 
 def repeated(table: CellCodes, row: int) -> InputError:
     """A cell that stands in the table twice."""
-    what, expected = "a cell stands in the table twice", "one row for each cell"
-    remedy = "leave out all but one, or name the variable that tells them apart"
-    return InputError("repeated-cell", what, Place(file=table.path.name, row=row + 1), None, expected, remedy)
+    return InputError("repeated-cell", where=Place(file=table.path.name, row=row + 1))
 
 
 def _unknown_code(table: CellCodes, row: int, variable: str, found: str) -> InputError:
     place = Place(file=table.path.name, row=row + 1, column=variable)
-    what, expected = "a code is not in the hierarchy", f"codes of [variables.{variable}] parts"
-    remedy = "add it to the hierarchy, or correct the row"
-    return InputError("unknown-code", what, place, found, expected, remedy)
+    return InputError("unknown-code/hierarchy", where=place, found=found, variable=variable)
 
 
 def unused(given: TableInput, tables: Sequence[CellCodes], *, computed: bool = False) -> list[Finding]:
@@ -260,36 +254,25 @@ def unused(given: TableInput, tables: Sequence[CellCodes], *, computed: bool = F
         having = [table for table in tables if name in table.variables]
         place = Place(file=given.file.name, path=f"variables.{name}")
         if not having:
-            findings.append(
-                Finding(
-                    "variable-not-found",
-                    f"no table has the variable {name!r}",
-                    place,
-                    "no column of this name",
-                    "a column for every variable that is described",
-                    "correct the name, say under which one it is there (columns), or leave the variable out",
-                )
-            )
+            findings.append(Finding.of("variable-not-found", where=place, name=name))
             continue
         there = {code for table in having for code in table.codes[table.variables.index(name)]}
         mentioned = {code for parts in given.hierarchies[name].values() for code in parts_in(parts)} - {text.total}
         divided = {code for parts in given.hierarchies[name].values() for code in parts} if computed else set()
         absent = sorted(mentioned - there - divided - set(text.unlisted))
         if absent:
-            shown = ", ".join(map(repr, absent[:5])) + (f" and {len(absent) - 5:,} more" if len(absent) > 5 else "")
             findings.append(
-                Finding(
-                    "code-not-found",
-                    f"codes of the hierarchy of {name!r} occur in no file",
-                    Place(file=given.file.name, path=f"variables.{name}.parts"),
-                    shown,
-                    "codes that the tables have, written as there",
-                    f"correct the codes; if they are meant so, name them: [variables.{name}] unlisted = [...]",
+                Finding.of(
+                    "code-not-found/occur",
+                    where=Place(file=given.file.name, path=f"variables.{name}.parts"),
+                    name=name,
+                    absent=", ".join(map(repr, absent[:5])),
+                    absent_found=len(absent) - 5 if len(absent) > 5 else None,
+                    more=len(absent) > 5,
                 )
             )
         strange = sorted(set(text.unlisted) - mentioned - {text.total})
         if strange:
-            what = f"codes of {name!r} are said to be in no file, and no hierarchy has them"
-            found, expected = ", ".join(map(repr, strange[:5])), "codes of the hierarchy"
-            findings.append(Finding("code-not-found", what, place, found, expected, "correct or remove them"))
+            found = ", ".join(map(repr, strange[:5]))
+            findings.append(Finding.of("code-not-found/codes-file-hierarchy", where=place, found=found, name=name))
     return findings

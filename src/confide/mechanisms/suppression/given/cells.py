@@ -118,15 +118,9 @@ def _tops(problem: GivenTablesProblem) -> int:
     for rows in problem.rows:
         place = Place(file=rows.path.name)
         if len(rows.text.largest) < needed:
-            what, expected = "a rule needs the largest contributions of each cell", f"{needed} columns, largest first"
-            remedy = 'name them: [[tables]] largest = ["top1", "top2"]'
-            found = f"{len(rows.text.largest)} columns"
-            findings.append(Finding("no-contributions", what, place, found, expected, remedy))
+            findings.append(Finding.of("no-contributions", where=place, largest=len(rows.text.largest), needed=needed))
         if problem.magnitude and rows.text.contributors is None and (part.threshold is not None or part.singletons):
-            what = "magnitudes need the number of contributors of each cell"
-            expected = "a column of numbers, for the threshold and for those who are alone in a cell"
-            remedy = 'name it: [[tables]] contributors = "..."; or give no threshold, and singletons = false'
-            findings.append(Finding("no-contributors", what, place, "no such column", expected, remedy))
+            findings.append(Finding.of("no-contributors", where=place))
     if findings:
         raise InputError(findings)
     return max(2, needed)
@@ -198,14 +192,14 @@ def _whole_numbers(
         if 0 < digits <= MOST_DIGITS:
             remedy = f'declare the unit of decimals: --unit {finer}, or unit = "{finer}" in [data]'
         raise InputError(
-            Finding(
-                "bad-figure",
-                f"this is no whole number {'' if unit == 1 else f'of {unit} '}that could be protected",
-                Place(file=rows.path.name, row=row + 1, column=column),
-                CONFIDENTIAL,
-                f"a number from 0 to {LARGEST:,} units, without separators of thousands; figures below zero are "
-                "protected from records alone",
-                remedy,
+            Finding.of(
+                "bad-figure/whole",
+                where=Place(file=rows.path.name, row=row + 1, column=column),
+                found=CONFIDENTIAL,
+                unit=unit,
+                one=unit == 1,
+                largest=LARGEST,
+                remedy=remedy,
             )
             for row in wrong[:ROWS_NAMED]
         )
@@ -226,9 +220,8 @@ def _check_largest(rows: CellCodes, names: Sequence[str], at: Integers, value: I
         return
     wrong = np.flatnonzero(largest[at].sum(axis=1) > value[at])
     if len(wrong):
-        what, expected = "the largest contributions are more than the whole", "contributions to the figure of the cell"
         place = Place(file=rows.path.name, row=int(wrong[0]) + 1, column=names[0])
-        raise InputError("bad-contributions", what, place, CONFIDENTIAL, expected, "correct the row, or the columns")
+        raise InputError("bad-contributions", where=place, found=CONFIDENTIAL)
 
 
 def _statuses(rows: CellCodes) -> Texts:
@@ -240,9 +233,7 @@ def _statuses(rows: CellCodes) -> Texts:
     for row, text in enumerate(rows.columns[rows.text.decided]):
         if text.lower() not in known:
             place = Place(file=rows.path.name, row=row + 1, column=rows.text.decided)
-            what, expected = "a status is none that is known", "u (unsafe), s (safe) or z (protected), or nothing"
-            remedy = 'say what it means: [[tables]] statuses = { "..." = "s" }; or name another column in decided'
-            raise InputError("bad-status", what, place, CONFIDENTIAL, expected, remedy)
+            raise InputError("bad-status", where=place, found=CONFIDENTIAL)
         statuses[row] = known[text.lower()]
     return statuses
 
@@ -265,13 +256,7 @@ def _doubtful_waivers(problem: GivenTablesProblem, read: Sequence[_Cells], truth
         doubtful = np.flatnonzero(cells.blanket & by_rule[numbers])
         if len(doubtful):
             place = Place(file=rows.path.name, row=int(cells.row[doubtful[0]]) + 1, column=rows.text.decided)
-            what = "a rule calls cells sensitive that the statuses call safe, and every cell has a status"
-            expected = "no rule beside a full column of statuses; or statuses of the exceptions alone"
-            remedy = (
-                "leave the rule out if the statuses decide; leave the status of other cells empty, or write waiver, if "
-                'they are waivers; write [[tables]] statuses = { s = "" } if safe is no decision'
-            )
-            findings.append(Finding("doubtful-waiver", what, place, CONFIDENTIAL, expected, remedy))
+            findings.append(Finding.of("doubtful-waiver", where=place, found=CONFIDENTIAL))
     return findings
 
 
@@ -288,8 +273,7 @@ def _costs(rows: CellCodes) -> Floats:
             costs[row] = -1.0
         if not 0 <= costs[row] <= LARGEST:
             place = Place(file=rows.path.name, row=row + 1, column=rows.text.cost)
-            what, expected = "a cost cannot be read", f"a number from 0 to {LARGEST:,}, or nothing"
-            raise InputError("bad-cost", what, place, CONFIDENTIAL, expected, "correct it")
+            raise InputError("bad-cost", where=place, found=CONFIDENTIAL, largest=LARGEST)
     return costs
 
 
@@ -306,8 +290,7 @@ def _apriori(problem: GivenTablesProblem, rows: CellCodes, table: HierarchicalTa
         unknown = next((code for code, known in zip(codes, number, strict=True) if code not in known), None)
         if unknown is not None:
             place = Place(file=path.name, line=line.line)
-            what, expected = "a code is none of the table", "codes as the table has them"
-            raise InputError("unknown-code", what, place, repr(unknown), expected, "correct the line")
+            raise InputError("unknown-code/none", where=place, found=repr(unknown))
         places = tuple(known[code] for code, known in zip(codes, number, strict=True))
         cell = int(np.ravel_multi_index(places, table.layout.shape))
         if line.what == "c":
@@ -334,12 +317,11 @@ def _complete(rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:
     elif missing.any():
         hidden = rows.text.missing == "hidden"
         raise InputError(
-            "missing-cells",
-            "what nobody knows cannot be protected" if hidden else "cells of the table are not in the file",
-            Place(file=rows.path.name),
-            f"{int(missing.sum()):,} of {int(leaf.sum()):,} cells without parts",
-            "a row for every combination of codes",
-            'write missing = "zero" in [[tables]] if they are zero',
+            "missing-cells/parts",
+            where=Place(file=rows.path.name),
+            hidden=hidden,
+            missing=int(missing.sum()),
+            leaf=int(leaf.sum()),
         )
     known, value, number = (array.reshape(shape) for array in (cells.known, cells.value, cells.number))
     largest = cells.largest.reshape(*shape, -1)
@@ -356,9 +338,7 @@ def _complete(rows: CellCodes, table: HierarchicalTable, cells: _Cells) -> None:
             along[3][code][fill] = -np.sort(-tops, axis=-1)[..., : largest.shape[-1]][fill]
             along[0][code] |= fill
     if not cells.known.all():
-        what, expected = "totals are missing that cannot be computed", "all parts of a total, or the total"
-        found = f"{int((~cells.known).sum()):,} cells"
-        raise InputError("missing-cells", what, Place(file=rows.path.name), found, expected, "add the rows")
+        raise InputError("missing-cells/totals", where=Place(file=rows.path.name), known=int((~cells.known).sum()))
 
 
 def _contradictions(rows: CellCodes, table: HierarchicalTable, cells: _Cells, *, contributors: bool) -> None:
@@ -383,8 +363,9 @@ def _contradictions(rows: CellCodes, table: HierarchicalTable, cells: _Cells, *,
     for at, column, what, expected in wrong:
         if len(at):
             place = replace(_place(rows, cells, at), column=column)
-            remedy = "correct the column: figures that it is wrong for would be published"
-            findings.append(Finding("bad-contributors", what, place, CONFIDENTIAL, expected, remedy))
+            findings.append(
+                Finding.of("bad-contributors", where=place, found=CONFIDENTIAL, what=what, expected=expected)
+            )
     if findings:
         raise InputError(findings)
 
@@ -417,9 +398,7 @@ def _together(problem: GivenTablesProblem, read: Sequence[_Cells]) -> GivenTruth
         for wrong, what in ((apart, "a cell has another figure"), (clash, "a cell has another status")):
             if wrong.any():
                 place = _place(rows, cells, np.flatnonzero(wrong))
-                remedy = "correct the tables, or give variables that differ different names"
-                text = f"{what} than in a table before"
-                findings.append(Finding("tables-disagree", text, place, CONFIDENTIAL, "one for one cell", remedy))
+                findings.append(Finding.of("tables-disagree/table-before", where=place, found=CONFIDENTIAL, what=what))
         value[numbers], number[numbers], seen[numbers] = cells.value, cells.number, True
         largest[numbers, : cells.largest.shape[1]] = cells.largest
         status[numbers] = np.where(cells.status != "", cells.status, status[numbers])
@@ -449,12 +428,17 @@ def _sums(problem: GivenTablesProblem, read: Sequence[_Cells], value: Integers) 
         for rows, cells, numbers in zip(problem.rows, read, problem.programme.linked.numbers, strict=True):
             here = np.flatnonzero(numbers == total)
             if len(here):
-                more = f" ({len(off):,} such sums)" if len(off) > 1 else ""
-                what = f"parts do not add up to their total over {names[structure.axis[row]]}{more}"
-                expected = "parts that add up to their total"
-                remedy = "correct the table, or its hierarchies in the description"
                 place = _place(rows, cells, here)
-                findings.append(Finding("does-not-add-up", what, place, CONFIDENTIAL, expected, remedy))
+                findings.append(
+                    Finding.of(
+                        "does-not-add-up/parts",
+                        where=place,
+                        found=CONFIDENTIAL,
+                        name=names[structure.axis[row]],
+                        off=len(off),
+                        several=len(off) > 1,
+                    )
+                )
                 break
     return findings
 
@@ -469,14 +453,7 @@ def _add_people(problem: GivenTablesProblem, value: Integers) -> None:
     except ConfideError as error:
         raise InputError(error.findings) from None
     if people is None:
-        raise InputError(
-            "no-whole-people",
-            "no whole numbers were found of which all these tables are margins",
-            Place(file=problem.rows[0].path.name),
-            CONFIDENTIAL,
-            "tables of the same records",
-            "check that all tables count the same; protect them from the records, or in smaller sets",
-        )
+        raise InputError("no-whole-people", where=Place(file=problem.rows[0].path.name), found=CONFIDENTIAL)
     value[linked.own_cells :] = people
 
 

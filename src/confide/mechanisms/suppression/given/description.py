@@ -190,14 +190,7 @@ def describe(path: Path) -> TableInput:
         data, file = path, path.with_suffix(".toml")
         file = file if path.is_file() and file.is_file() else None
     if file is None:
-        raise ParameterError(
-            "no-description",
-            "there is no description of the table",
-            where=Place(file=str(path)),
-            found="no TOML file" if path.exists() else "no such file or folder",
-            expected=f"{NAMES[0]} in the folder, or a TOML file beside the data that bears its name",
-            remedy="write one: [variables.NAME] for each variable and [[tables]] with file and value",
-        )
+        raise ParameterError("no-description/table", where=Place(file=str(path)), exists=path.exists(), name=NAMES[0])
     return with_hierarchies(
         TableInput(load(file, SuppressionDescription, kind=DESCRIPTION).value, file.parent, file, data)
     )
@@ -230,12 +223,11 @@ def describe_argus(path: Path) -> TableInput:
     variables = metadata.of_kind("variable")
     if not variables or len(values) > 1 or not (values or counts) or len(statuses) > 1:
         raise InputError(
-            "argus-file",
-            "the metadata do not describe one table of cells",
+            "argus-file/metadata-describe-table",
             where=Place(file=metadata_file.name),
-            found=f"{len(variables)} variables, {len(values)} columns of figures, {len(statuses)} of statuses",
-            expected="variables (<RECODEABLE>), one column of figures (<NUMERIC>) or of numbers (<FREQUENCY>)",
-            remedy="leave one column of figures, or describe the table in a TOML file",
+            variables=len(variables),
+            values=len(values),
+            statuses=len(statuses),
         )
     rows = read_tab(tab, metadata)
     apriori = next((file for ending in (".hst", ".hist") if (file := path.with_suffix(ending)).is_file()), None)
@@ -300,4 +292,6 @@ def first_of(names: Sequence[str], there: Sequence[str]) -> str | None:
 
 def wrong(path: Path, what: str, found: str | None, expected: str) -> Finding:
     """A description that does not fit its files."""
-    return Finding("table-description", what, Place(file=path.name), found, expected, "correct the description")
+    return Finding.of(
+        "table-description/correct", where=Place(file=path.name), found=found, what=what, expected=expected
+    )

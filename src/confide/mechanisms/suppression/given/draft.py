@@ -20,8 +20,6 @@ from confide.mechanisms.suppression.given.description import (
 )
 from confide.mechanisms.suppression.given.tables import describe_given, read_given_codes, slug
 
-RULES = "threshold=3, p=10, pq=10,50 or dominance=1,75"
-
 
 def parse_rules(rules: Sequence[str]) -> dict[str, Any]:
     """Primary rules as they are typed, as the keys of ``[suppression]``.
@@ -56,12 +54,12 @@ def parse_rules(rules: Sequence[str]) -> dict[str, Any]:
             else:
                 raise ValueError
         except (ValueError, ConfideError):
-            what, place = "this is no primary rule", Place(path="--rule")
-            raise ParameterError("primary-rule", what, place, repr(rule), RULES, "write one of these") from None
+            place = Place(path="--rule")
+            raise ParameterError("primary-rule/threshold", where=place, found=repr(rule)) from None
         twice = sorted(set(of_rule) & set(keys))
         if twice:
-            what, place = "a rule is given twice", Place(path="--rule")
-            raise ParameterError("primary-rule", what, place, repr(rule), "each kind once", "leave one out")
+            place = Place(path="--rule")
+            raise ParameterError("primary-rule/kind", where=place, found=repr(rule))
         keys |= of_rule
     return keys
 
@@ -109,8 +107,7 @@ def given_description(
                 variables[name] = text
             elif before != text:
                 what = f"two files describe the variable {name!r} differently"
-                remedy = "describe them together in one TOML file, and give that"
-                raise InputError("table-description", what, Place(file=path.name), None, "one description", remedy)
+                raise InputError("table-description/two-files", where=Place(file=path.name), name=name)
         for table in given.description.tables:
             update: dict[str, Any] = {"file": _relative(given.path_of(table), out)}
             for key in ("metadata", "apriori"):
@@ -123,9 +120,7 @@ def given_description(
         unknown = next((name for name in asked or () if name not in variables), None)
         if unknown is not None:
             names = ", ".join(variables)
-            raise ParameterError(
-                "unknown-variable", "no table has this variable", Place(path=what), repr(unknown), names, "correct it"
-            )
+            raise ParameterError("unknown-variable/table", where=Place(path=what), found=repr(unknown), names=names)
     return SuppressionDescription(variables=variables, tables=tables)
 
 

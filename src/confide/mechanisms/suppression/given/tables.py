@@ -88,19 +88,16 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     assert spec.data.tables is not None
     path = loaded.resolve(spec.data.tables)
     if not path.exists():
-        remedy = "correct the path; it is relative to the folder of the spec"
         place = loaded.place("data", "tables")
-        raise SpecError("no-such-file", "there is no such file", place, spec.data.tables, "a description", remedy)
+        raise SpecError("no-such-file/description", where=place, found=spec.data.tables)
     given = describe_given(path, spec.data.delimiter)
     rows = tuple(read_given_codes(given, text) for text in given.description.tables)
     findings = _names(given, rows) + unused(given, rows, computed=True)
     for name, text in given.description.variables.items():
         lacking = [table for table in rows if name not in table.variables]
         if not text.adds_up and lacking:
-            what = f"a table lacks the variable {name!r}, along which nothing adds up: whose figures are these?"
             place = Place(file=lacking[0].path.name, column=name)
-            remedy = "add the variable, or protect the tables one by one"
-            findings.append(Finding("nothing-added-up", what, place, "no such column", "the variable", remedy))
+            findings.append(Finding.of("nothing-added-up/column", where=place, name=name))
     if findings:
         raise InputError(findings)
     _require_rule(loaded, spec, rows)
@@ -125,9 +122,12 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
         raise InputError(error.findings) from None
     cells = sum(prod(table.layout.shape) for table in tables)
     if cells > MOST_CELLS:
-        what, expected = "the tables have too many cells", f"at most {MOST_CELLS:,} together"
-        remedy = "leave out variables or codes, or split the release"
-        raise SpecError("table-too-large", what, loaded.place("data", "tables"), f"{cells:,} cells", expected, remedy)
+        raise SpecError(
+            "table-too-large/tables-many-cells",
+            where=loaded.place("data", "tables"),
+            cells=cells,
+            most_cells=MOST_CELLS,
+        )
     findings = margins_unknown(loaded, spec, [set(table.variables) for table in rows])
     if findings:
         raise SpecError(findings)
@@ -150,17 +150,13 @@ def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCod
     part = spec.suppression
     beside = [(t.text.decided, t.text.apriori, t.text.lower, t.text.upper, t.text.sliding) for t in rows]
     if part.threshold is None and part.dominance is None and part.p is None and not any(map(any, beside)):
-        what, expected = "no primary rule is given", "threshold, dominance or p, or statuses or levels of cells"
-        remedy = "give a rule: --rule threshold=3, or threshold = 3 in [suppression]"
-        raise SpecError("no-rule", what, loaded.place("suppression"), "none of them", expected, remedy)
+        raise SpecError("no-rule/primary", where=loaded.place("suppression"))
 
 
 def _require_magnitudes(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
     """Refuses a unit of counts: whether a count with decimals is small is asked of those who contribute to it."""
     if spec.data.unit != 1 and not _are_magnitudes(spec, rows):
-        what, expected = "a unit belongs to magnitudes, and these are counts", "a column of contributors beside them"
-        remedy = "name it, [[tables]] contributors, as for weighted counts; or leave the unit out"
-        raise SpecError("magnitude-rule", what, loaded.place("data", "unit"), str(spec.data.unit), expected, remedy)
+        raise SpecError("magnitude-rule/unit", where=loaded.place("data", "unit"), found=str(spec.data.unit))
 
 
 def _are_magnitudes(spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> bool:
@@ -184,8 +180,7 @@ def describe_given(
         return completed(describe(path), value, totals or (), hierarchies, ignore)
     rows, delimiter = read_plain(path, delimiter)
     if value is not None and value not in rows:
-        what, remedy = "there is no such column of figures", "name another column"
-        raise InputError("no-column", what, Place(file=path.name), repr(value), ", ".join(rows), remedy)
+        raise InputError("no-column/figures", where=Place(file=path.name), found=repr(value), rows=", ".join(rows))
     return assumed(
         path, rows, delimiter, protect=True, value=value, totals=totals, hierarchies=hierarchies, ignore=ignore
     )
@@ -217,19 +212,17 @@ def _names(given: TableInput, rows: tuple[CellCodes, ...]) -> list[Finding]:
     for at, table in enumerate(rows):
         if table.name in names[:at]:
             place = Place(file=given.file.name, path=f"tables.{at}.name")
-            what, remedy = "two tables have one name", "give them names in the description"
-            findings.append(Finding("duplicate-table", what, place, table.name, "names that differ", remedy))
+            remedy = "give them names in the description"
+            findings.append(Finding.of("duplicate-table/two-tables-name", where=place, found=table.name))
         if not table.variables:
-            what, expected = "a table has no variable", "a column for one variable at least"
             remedy = "describe its columns: [variables.NAME]"
-            findings.append(Finding("table-description", what, Place(file=table.path.name), "none", expected, remedy))
+            findings.append(Finding.of("table-description/variable", where=Place(file=table.path.name)))
     folded: dict[str, str] = {}
     for name in given.description.variables:
         place = Place(file=given.file.name, path=f"variables.{name}")
         remedy = f'call it otherwise, and say where it is: [[tables]] columns = {{ OTHER = "{name}" }}'
         if name.lower() in OWN_COLUMNS or folded.setdefault(name.lower(), name) != name:
-            what = f"a variable cannot be called {name!r}: another column has that name, in whatever case"
-            findings.append(Finding("reserved-name", what, place, name, "a name of its own", remedy))
+            findings.append(Finding.of("reserved-name/whatever", where=place, found=name, name=name))
         try:
             check_name(name, "the variable")
         except ConfideError as error:

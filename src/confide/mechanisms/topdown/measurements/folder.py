@@ -121,7 +121,13 @@ class MeasurementFolder:
                 missing = [name for name in columns if name not in opened.schema_arrow.names]
                 if missing:
                     found = ", ".join(opened.schema_arrow.names)
-                    raise _unlike(_place(file), f"the column {missing[0]!r} is missing", found, ", ".join(columns))
+                    raise InputError(
+                        "measurements/column-missing",
+                        where=_place(file),
+                        found=found,
+                        missing=missing[0],
+                        expected=", ".join(columns),
+                    )
                 for name in columns:
                     _check_type(file, name, opened.schema_arrow.field(name).type)
                 there = optional is not None and optional in opened.schema_arrow.names
@@ -158,7 +164,13 @@ class MeasurementFolder:
             if any(sum(size > 1 for size in shape) > 1 for shape, *_ in by_axis):
                 what = "the columns of the attributes have another order than the schema, and shapes do not say whether"
                 what += " values have it too"
-                raise _unlike(_place(file), what, ", ".join(theirs), ", ".join(ours))
+                raise InputError(
+                    "measurements/give-published-levels",
+                    where=_place(file),
+                    found=", ".join(theirs),
+                    what=what,
+                    expected=", ".join(ours),
+                )
             return None
         return [theirs.index(name) for name in ours] if fit[tuple(theirs)] else None
 
@@ -188,13 +200,13 @@ class MeasurementFolder:
             ids = ids[np.strings.str_len(ids) == np.strings.str_len(ids).max()] if len(ids) else ids
         where = Place(file=level_folder(level))
         if not len(ids):
-            raise _unlike(where, "a level has no units", "no rows", "a row for each unit and query")
+            raise InputError("measurements/level-units", where=where)
         if len(np.unique(ids)) < len(ids) or np.strings.str_len(ids).min() != np.strings.str_len(ids).max():
-            raise _unlike(where, "ids are not unique texts of one length", "others", "one id for each unit")
+            raise InputError("measurements/ids", where=where)
         inside = np.isin(measured, ids)
         if not inside.all():
             found = repr(str(measured[~inside][0]))
-            raise _unlike(where, "a unit is measured that is not among the units", found, "units of the level")
+            raise InputError("measurements/among", where=where, found=found)
         return UnitsOfLevel(level, ids, np.isin(ids, measured), codes)
 
     def _distinct(self, level: str, kind: str) -> Texts:
@@ -202,7 +214,7 @@ class MeasurementFolder:
         for file, batch in self.batches(level, kind, ["geocode"], 1 << 17):
             ids = pc.unique(batch.column(0))
             if ids.null_count:
-                raise _unlike(_place(file), "a row has no geocode", "nothing", "the id of a unit in every row")
+                raise InputError("measurements/geocode", where=_place(file))
             parts.append(np.unique(ids.to_numpy(zero_copy_only=False).astype(np.str_)))
         return np.unique(np.concatenate(parts))
 
@@ -240,7 +252,7 @@ def _check_type(file: Path, column: str, kind: pa.DataType) -> None:
         fits = types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain)
         fits, expected = fits or types.is_null(plain), "a text in each row"
     if not fits:
-        raise _unlike(_place(file), f"the column {column!r} has another type", str(kind), expected)
+        raise InputError("measurements/another", where=_place(file), found=str(kind), column=column, expected=expected)
 
 
 @contextmanager
@@ -250,8 +262,7 @@ def _opened(file: Path) -> Iterator[pq.ParquetFile]:
         with pq.ParquetFile(file) as opened:
             yield opened
     except (pa.ArrowException, OSError, EOFError) as error:
-        what = "a file of measurements cannot be read"
-        raise _unlike(_place(file), what, type(error).__name__, "a whole Parquet file") from None
+        raise InputError("measurements/file", where=_place(file), found=type(error).__name__) from None
 
 
 def _place(file: Path) -> Place:
@@ -278,7 +289,7 @@ def find_product(path: Path, where: Place) -> ProductFolder:
             if path.exists()
             else ("there is no such folder", "correct the path")
         )
-        raise InputError("no-such-folder", what, where, path.name, "a folder of measurements, or a release", remedy)
+        raise InputError("no-such-folder/measurements", where=where, found=path.name, what=what, remedy=remedy)
     inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
     candidates = [product for folder in (path, *inside) if (product := _levels_in(folder)).folders]
     if len(candidates) == 1:
@@ -286,7 +297,7 @@ def find_product(path: Path, where: Place) -> ProductFolder:
     found = ", ".join(product.path.name for product in candidates) or ", ".join(one.name for one in inside[:5])
     what = "there are several products here" if candidates else "there are no measurements here"
     remedy = "give the folder of one product, that which holds County.parquet and the others"
-    raise InputError("measurements", what, where, found or "nothing", "one folder with a folder for each level", remedy)
+    raise InputError("measurements/folder", where=where, candidates=candidates, seen=found)
 
 
 def _levels_in(folder: Path) -> ProductFolder:
@@ -307,8 +318,7 @@ def find_measurements(
             the files, which is for files of our own.
     """
     if not path.is_dir():
-        remedy = "correct the path; it is relative to the folder of the spec"
-        raise InputError("no-such-folder", "there is no such folder", where, path.name, "a folder", remedy)
+        raise InputError("no-such-folder/correct", where=where, found=path.name)
     folders = {folder.name.lower(): folder for folder in sorted(path.iterdir()) if folder.is_dir()}
     files, findings = {}, []
     for level in levels:
@@ -316,9 +326,16 @@ def find_measurements(
         if folder is None and level == levels[-1]:  # measurements of others call the smallest places blocks
             folder = folders.get("block.parquet")
         if folder is None or not _parquet(folder / DP_QUERY) + _parquet(folder / CONSTRAINT):
-            what, expected = f"the level {level!r} has no measurements here", f"{level_folder(level)}/{DP_QUERY}/…"
-            remedy = "give the folder that has a folder for each level of the strategy, or another root"
-            findings.append(Finding("no-level", what, where, ", ".join(folders) or "nothing", expected, remedy))
+            findings.append(
+                Finding.of(
+                    "no-level/measurements",
+                    where=where,
+                    level=level,
+                    folders=", ".join(folders),
+                    level_expected=level_folder(level),
+                    dp_query=DP_QUERY,
+                )
+            )
             continue
         files[level] = {kind: _parquet(folder / kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
     if findings:
@@ -358,7 +375,7 @@ def spine_of(levels: list[UnitsOfLevel], shares: dict[str, Fraction], frame: Spi
     """The spine of ids, root first. ``rows`` has for each block its row in the frame."""
     if len(levels[0].ids) != 1:
         place = Place(file=level_folder(levels[0].name))
-        raise _unlike(place, "the root is not one unit", f"{len(levels[0].ids):,} units", "one unit")
+        raise InputError("measurements/root-unit", where=place, ids=len(levels[0].ids))
     parents = [
         np.empty(0, np.int64),
         *(parents_of(above, level) for above, level in pairwise(levels)),
@@ -408,18 +425,19 @@ def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
     where = Place(file=level_folder(level.name))
     orphans = np.flatnonzero(above.ids[parent] != prefix)
     if len(orphans):
-        found, expected = repr(str(level.ids[orphans[0]])), f"ids that begin with one of {above.name!r}"
-        raise _unlike(where, f"{len(orphans):,} units have no parent", found, expected)
+        found = repr(str(level.ids[orphans[0]]))
+        raise InputError("measurements/parent", where=where, found=found, orphans=len(orphans), above=above.name)
     childless = np.setdiff1d(np.arange(len(above.ids)), parent)
     if len(childless):
-        what = f"{len(childless):,} units of {above.name!r} have no unit of {level.name!r} in them"
-        raise _unlike(where, what, repr(str(above.ids[childless[0]])), "at least one for each")
+        raise InputError(
+            "measurements/units-unit",
+            where=where,
+            found=repr(str(above.ids[childless[0]])),
+            childless=len(childless),
+            above=above.name,
+            level=level.name,
+        )
     return parent
-
-
-def _unlike(where: Place, what: str, found: str, expected: str) -> InputError:
-    remedy = "give the measurements as they were published, all levels of the same run"
-    return InputError("measurements", what, where, found, expected, remedy)
 
 
 # What a product is, by its folders and files.
@@ -429,18 +447,11 @@ def product_words(path: Path, folders: Mapping[str, Path]) -> Words:
     """The words of the public product in a folder, by the attributes of its first file."""
     first = next((file for folder in folders.values() for file in sorted(folder.rglob("*.parquet"))), None)
     if first is None:
-        raise InputError(bad_file(path.name, "there are no measurements", "no Parquet files", "DPQuery and Constraint"))
+        raise InputError("measurements/parquet", where=Place(file=path.name))
     attributes = [name for name in MeasurementFolder.columns(first) if name not in NO_ATTRIBUTES]
     words = public_words(attributes)
     if words is None:
-        raise InputError(
-            "unknown-product",
-            "these are not the attributes of a public product",
-            Place(file=first.name),
-            ", ".join(attributes) or "no attribute",
-            "those of the redistricting data or of the Demographic and Housing Characteristics",
-            "give the strategy or the release that the measurements were made with",
-        )
+        raise InputError("unknown-product", where=Place(file=first.name), attributes=", ".join(attributes))
     return words
 
 
@@ -448,12 +459,15 @@ def levels_of_product(folders: Mapping[str, Path], words: Words, path: Path) -> 
     """The levels of a public product that must be there: all of them, from the first that is."""
     there = [name for name in words.levels if name in folders]
     if not there:
-        found = ", ".join(folders) or "nothing"
-        raise InputError(bad_file(path.name, "no level of the product is here", found, ", ".join(words.levels)))
+        raise InputError(
+            "measurements/product",
+            where=Place(file=path.name),
+            folders=", ".join(folders),
+            expected=", ".join(words.levels),
+        )
     return words.levels[words.levels.index(there[0]) :]
 
 
 def bad_file(file: str, what: str, found: str, expected: str) -> Finding:
     """What is wrong with a file of measurements."""
-    remedy = "give the measurements as they were published: copy or download the files again, all of one run"
-    return Finding("measurements", what, Place(file=file), found, expected, remedy)
+    return Finding.of("measurements/give", where=Place(file=file), found=found, what=what, expected=expected)

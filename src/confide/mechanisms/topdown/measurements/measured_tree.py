@@ -29,14 +29,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.errors import ConfideError, Finding, InputError, Place
+from confide.errors import ConfideError, InputError, Place
 from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sectors, Study, check_core
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
 from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
     UnitsOfLevel,
-    bad_file,
     find_measurements,
     find_product,
     levels_of_product,
@@ -173,11 +172,9 @@ def read_tree(
     units = tuple(folder.units(name) for name in names)
     several = len(units[0].ids) > 1
     if several and levels is not None:
-        what = "the root is not one unit"
-        raise InputError(bad_file(level_folder(names[0]), what, f"{len(units[0].ids):,} units", "one unit"))
+        raise InputError("measurements/units", where=Place(file=level_folder(names[0])), ids=len(units[0].ids))
     if not any(level.measured.any() for level in units):
-        what, expected = "there are no noisy counts here", f"rows in {DP_QUERY} of a level"
-        raise InputError(bad_file(f"{product.path.name}/*/{DP_QUERY}", what, "no rows on any level", expected))
+        raise InputError("measurements/noisy", where=Place(file=f"{product.path.name}/*/{DP_QUERY}"), dp_query=DP_QUERY)
     parents = [
         np.zeros(len(units[0].ids) if several else 0, np.int64),
         *(parents_of(above, below) for above, below in pairwise(units)),
@@ -257,8 +254,10 @@ class _Rows:
             for file, batch in self._folder.batches(level.name, DP_QUERY, self._columns, 1 << 16):
                 for row in pa.table(batch).group_by(self._columns).aggregate([]).to_pylist():
                     if not row["query_name"]:
-                        where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
-                        raise InputError(bad_file(where, "a row has no name", "nothing", "the name of its query"))
+                        raise InputError(
+                            "measurements/name",
+                            where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"),
+                        )
                     name, said = plain(row["query_name"]), tuple(row[a] for a in self._words.attributes)
                     if wanted is not None and in_any_order(name) not in wanted:
                         left_out.add(name)
@@ -267,8 +266,11 @@ class _Rows:
                     listed.setdefault(said, name)
             result[level.name] = [(name, said) for said, name in sorted(listed.items(), key=lambda one: one[1])]
             if level.measured.any() and not listed:
-                found = ", ".join(sorted(left_out)) or "nothing"
-                raise InputError(bad_file(level_folder(level.name), "none of the queries is measured", found, "some"))
+                raise InputError(
+                    "measurements/none",
+                    where=Place(file=level_folder(level.name)),
+                    left_out=", ".join(sorted(left_out)),
+                )
         return result, tuple(sorted(left_out))
 
     @property
@@ -279,11 +281,13 @@ class _Rows:
         try:
             self._known[said] = self._words.query(said)
         except (KeyError, AttributeError):
-            what = f"the query {name!r} has a word that {self._words.title!r} does not have"
             found = ", ".join(f"{a} {w!r}" for a, w in zip(self._words.attributes, said, strict=True))
-            expected = "*, the name of the attribute or of a recode, or detailed"
             raise InputError(
-                bad_file(f"{level_folder(level)}/{DP_QUERY}/…/{file.name}", what, found, expected)
+                "measurements/query",
+                where=Place(file=f"{level_folder(level)}/{DP_QUERY}/…/{file.name}"),
+                found=found,
+                name=name,
+                title=self._words.title,
             ) from None
 
     def rows(
@@ -327,13 +331,18 @@ class _Rows:
     def _check_shape(self, query: ReadQuery, shapes: pa.ChunkedArray, where: str) -> None:
         for shape in {tuple(one or ()) for one in shapes.to_pylist()}:
             if shape != query.query.shape:
-                what = f"the measurement {query.name!r} has a shape that its words do not have"
-                raise InputError(bad_file(where, what, str(list(shape)), str(list(query.query.shape))))
+                raise InputError(
+                    "measurements/shape",
+                    where=Place(file=where),
+                    found=str(list(shape)),
+                    query=query.name,
+                    shape=list(query.query.shape),
+                )
 
     def _variance(self, column: pa.ChunkedArray, where: str, *, exact: bool) -> Floats:
         coded = column.combine_chunks().dictionary_encode()
         if coded.null_count:
-            raise InputError(_bad_variance(where, "nothing"))
+            raise InputError("measurements/variance-measurement-positive", where=Place(file=where))
         table = np.array([self._one(value, where, exact=exact) for value in coded.dictionary.to_pylist()], np.float64)
         return np.asarray(table[coded.indices.to_numpy(zero_copy_only=False)], np.float64)
 
@@ -344,7 +353,7 @@ class _Rows:
             except (ConfideError, ValueError, TypeError):
                 variance = 0.0
             if not 0 < variance < np.inf:
-                raise InputError(_bad_variance(where, repr(value)))
+                raise InputError("measurements/positive-number", where=Place(file=where), found=repr(value))
             near = np.flatnonzero(np.abs(self._variances - variance) <= SAME * variance)
             self._noise[value] = float(self._variances[near[0]]) if len(near) else variance
         return self._noise[value]
@@ -357,8 +366,7 @@ def _integers(column: pa.ChunkedArray, query: ReadQuery, where: str) -> NDArray[
     values, cells = listed.flatten(), query.query.cells
     fits = pa.types.is_integer(values.type) and not values.null_count and not listed.null_count
     if not fits or not bool((pc.list_value_length(listed).to_numpy() == cells).all()):
-        what = f"the values of {query.name!r} are not {cells:,} whole numbers in every unit"
-        raise InputError(bad_file(where, what, "others", f"{cells:,} whole numbers"))
+        raise InputError("measurements/whole", where=Place(file=where), query=query.name, cells=cells)
     return np.asarray(values.to_numpy().reshape(len(listed), cells))
 
 
@@ -375,24 +383,35 @@ def _read_level(
     variance = np.full((len(level.ids), len(queries)), np.nan)
     for query, unit, values, noise in rows.rows(level, queries):
         place = number[query.words]
-        where = f"{level_folder(level.name)}/{DP_QUERY}"
         if (unit < 0).any():
-            what = f"{int((unit < 0).sum()):,} rows of {query.name!r} are of no unit of the level"
-            raise InputError(bad_file(where, what, "another geocode", "units of Constraint, with ids of one width"))
+            raise InputError(
+                "measurements/rows",
+                where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}"),
+                less=int((unit < 0).sum()),
+                query=query.name,
+            )
         twice = ~np.isnan(variance[unit, place])
         if twice.any() or len(np.unique(unit)) < len(unit):
             again = unit[twice] if twice.any() else unit[np.flatnonzero(np.bincount(unit)[unit] > 1)]
-            what = f"{query.name!r} is there twice for a unit"
-            raise InputError(bad_file(where, what, repr(str(level.ids[again[0]])), "every query once in every unit"))
+            raise InputError(
+                "measurements/unit",
+                where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}"),
+                found=repr(str(level.ids[again[0]])),
+                query=query.name,
+            )
         variance[unit, place] = noise
         into.add(unit, query.query, values, 1 / noise)
     has = ~np.isnan(variance)
     wrong = np.flatnonzero(level.measured & ~has.all(axis=1))
     if len(wrong):
         place = int(np.flatnonzero(~has[wrong[0]])[0])
-        what = f"{len(wrong):,} units are measured in part only"
-        found = f"no {queries[place].name!r} for {str(level.ids[wrong[0]])!r}"
-        raise InputError(bad_file(f"{level_folder(level.name)}/{DP_QUERY}", what, found, "every query in every unit"))
+        raise InputError(
+            "measurements/part",
+            where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}"),
+            wrong=len(wrong),
+            querie=queries[place].name,
+            id=str(level.ids[wrong[0]]),
+        )
     measured = np.full(len(level.ids), -1, np.int64)
     kinds, kind = np.unique(variance[level.measured], axis=0, return_inverse=True)
     measured[level.measured] = kind.reshape(-1)
@@ -443,9 +462,12 @@ def _zeros(
             cells = prod(int(groups.max()) + 1 for groups in query.values())
             listed = rows.column("value").combine_chunks()
             if not bool((pc.list_value_length(listed).to_numpy(zero_copy_only=False) == cells).all()):
-                where = f"{level_folder(blocks.name)}/{CONSTRAINT}/…/{file.name}"
-                what = f"the values of {name!r} are not what its words say"
-                raise InputError(bad_file(where, what, "other lengths", f"{cells:,} numbers in every unit"))
+                raise InputError(
+                    "measurements/say",
+                    where=Place(file=f"{level_folder(blocks.name)}/{CONSTRAINT}/…/{file.name}"),
+                    name=name,
+                    cells=cells,
+                )
             unit = blocks.numbers(rows.column("geocode"))
             zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
             zero = zero.reshape(-1, cells)[unit >= 0]
@@ -520,25 +542,22 @@ def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[
     number_of: dict[tuple[int, ...], int] = {}
     place: dict[str, int] = {}
     for file, batch in folder.batches(level.name, CONSTRAINT, ["geocode", "query_name", "value"], 1 << 16):
-        where = f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}"
+        where = Place(file=f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}")
         rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), KNOWN_TOTAL))
         if rows.num_rows and not place:
             place = {str(id_): number for number, id_ in enumerate(level.ids)}
         for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
             members = tuple(sorted(place.get(id_, -1) for id_ in geocode.split(TOGETHER)))
             if members[0] < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
-                what, expected = "a total is not one number of units that are there", "one number, of zero or more"
-                raise InputError(bad_file(where, what, f"{value} for {geocode!r}", expected))
+                raise InputError("measurements/total", where=where, value=value, geocode=geocode)
             number = number_of.setdefault(members, int(value[0]))
             if number != value[0]:
-                what, found = "a unit has two known totals that differ", f"{number} and {value[0]} for {geocode!r}"
-                raise InputError(bad_file(where, what, found, "one number for each unit"))
+                raise InputError("measurements/differ", where=where, number=number, value=value[0], geocode=geocode)
     # The parts of a sum may have numbers of their own; whether these add up to it is checked with all other sums.
     together = [unit for members in number_of if len(members) > 1 for unit in members]
     if len(set(together)) < len(together):
-        where = f"{level_folder(level.name)}/{CONSTRAINT}"
-        what, expected = "a unit is known together with others twice", "one sum that each unit is a part of"
-        raise InputError(bad_file(where, what, f"two sums in rows {KNOWN_TOTAL!r}", expected))
+        place_of_both = Place(file=f"{level_folder(level.name)}/{CONSTRAINT}")
+        raise InputError("measurements/two", where=place_of_both, known_total=KNOWN_TOTAL)
     return [(np.array(members, np.int64), number) for members, number in number_of.items()]
 
 
@@ -556,20 +575,16 @@ def _add_given(
                 known_sums[position].append((members, number))
                 others = {code_of.setdefault((position, unit), code) for unit in members.tolist()} - {code}
                 if others:
-                    found = f"{min(others)!r} and {code!r}"
-                    what, expected = "two of the totals have a unit in common", "one total for each unit"
-                    raise InputError("bad-total", what, Place(file="totals"), found, expected, "leave one of them out")
+                    raise InputError("bad-total/two", where=Place(file="totals"), others=min(others), its_code=code)
                 break
         else:
             unknown.append(code)
     if unknown:
         raise InputError(
             "no-such-unit",
-            f"{len(unknown):,} totals are of units that are not in the measurements",
-            Place(file="totals"),
-            ", ".join(repr(code) for code in unknown[:3]),
-            "codes of States, or ids of units",
-            "leave them out, or correct the codes: they are texts, with their leading zeros",
+            where=Place(file="totals"),
+            found=", ".join(repr(code) for code in unknown[:3]),
+            unknown=len(unknown),
         )
 
 
@@ -591,12 +606,13 @@ def _check_root(
     if queries and abs(summed - known[0][1]) > FURTHEST * variance_below**0.5 + 1:
         raise InputError(
             "not-all-units",
-            f"the units of {below.name!r} here are not all of {units[0].name!r}",
-            Place(file=level_folder(units[0].name)),
-            f"{known[0][1]:,} records in it, and about {round(summed):,} in {len(below.ids):,} units",
-            "the files of all its units, or none of its own",
-            f"add the files of the others, or take the folder {level_folder(units[0].name)} away: units without the "
-            "one above them are estimated from what is measured in them and below",
+            where=Place(file=level_folder(units[0].name)),
+            below=below.name,
+            unit=units[0].name,
+            known=known[0][1],
+            summed=round(summed),
+            ids=len(below.ids),
+            unit_remedy=level_folder(units[0].name),
         )
 
 
@@ -611,15 +627,14 @@ def _check_sums(levels: Sequence[TreeLevel], sums: Sequence[Floats], named: Mapp
         wrong = np.flatnonzero(known & ((below > own) | (~missing & (below != own))))
         if len(wrong):
             unit = int(wrong[0])
-            id_ = repr(str(named[position].ids[unit])) if position in named else "units that are known together"
             level = named[position].name if position in named else named[position + 1].name
             raise InputError(
-                "bad-total",
-                "known totals contradict one another",
-                Place(file=f"{level_folder(level)}/{CONSTRAINT}, or the totals that were given"),
-                f"{own[unit]:,.0f} records in {id_}, and {below[unit]:,.0f} in units of it",
-                "the total of a unit is the sum of those in it",
-                "correct the totals; for States without all others of their nation, leave its own files out",
+                "bad-total/contradict",
+                where=Place(file=f"{level_folder(level)}/{CONSTRAINT}, or the totals that were given"),
+                own=own[unit],
+                id=str(named[position].ids[unit]) if position in named else None,
+                position_known=position in named,
+                below=below[unit],
             )
         least = np.where(known, own, below)
         all_told = known | ~missing
@@ -663,7 +678,3 @@ def _with_totals(
         result.append(TreeLevel(level.parent, level.measured, level.information, ~np.isnan(number_of)))
         sums.append(number_of)
     return result, tuple(positions), sums
-
-
-def _bad_variance(where: str, found: str) -> Finding:
-    return bad_file(where, "the variance of a measurement is not a positive number", found, "a positive number")

@@ -92,11 +92,14 @@ class LevelReader:
         wrong = seen != self.units.measured[:, None]
         if wrong.any():
             unit, query = (int(place[0]) for place in np.nonzero(wrong))
-            times = (
-                f"{self.layouts[query].query_name!r} {int(seen[unit, query])} times for {str(self.units.ids[unit])!r}"
+            raise InputError(
+                "measurements/times",
+                where=Place(file=f"{level_folder(self.units.name)}/{DP_QUERY}"),
+                wrong=int(wrong.sum()),
+                query_name=self.layouts[query].query_name,
+                seen=int(seen[unit, query]),
+                id=str(self.units.ids[unit]),
             )
-            what = f"{int(wrong.sum()):,} measurements are missing or duplicated"
-            raise InputError(_finding(self.units.name, what, times, "every query once in every measured unit"))
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         names = pa.array(list(self.numbers))
@@ -111,7 +114,7 @@ class LevelReader:
                 continue
             unit = self.units.numbers(table.column("geocode"))
             query = order[pc.index_in(table.column("query_name"), value_set=names).to_numpy()]
-            weights = noise.bits(table.column(columns[-1]), self.units.name, file)
+            weights = noise.bits(table.column(columns[-1]), file)
             for number in np.unique(query).tolist():
                 rows = np.flatnonzero(query == number)
                 values = self._values(table.take(pa.array(rows)), self.layouts[number], file)
@@ -129,16 +132,25 @@ class LevelReader:
         listed, shapes = table.column("value").combine_chunks(), table.column("query_shape").combine_chunks()
         for shape in _distinct(shapes):
             if prod(shape) != layout.cells or _sizes(shape) != _sizes(layout.shape):
-                what = f"the measurement {layout.query_name!r} has another shape"
-                raise InputError(_finding(self.units.name, what, str(list(shape)), str(list(layout.shape)), file))
+                raise InputError(
+                    "measurements/measurement-another-shape",
+                    where=Place(file=file.name),
+                    found=str(list(shape)),
+                    query_name=layout.query_name,
+                    shape=list(layout.shape),
+                )
         try:
             values = listed.flatten().cast(pa.int64())
         except pa.ArrowInvalid:
             values = None
         fits = values is not None and not values.null_count and not listed.null_count
         if not fits or not (pc.list_value_length(listed).to_numpy() == layout.cells).all():
-            what = f"the values of {layout.query_name!r} are not {layout.cells:,} whole numbers in every unit"
-            raise InputError(_finding(self.units.name, what, "others", f"{layout.cells:,} whole numbers", file))
+            raise InputError(
+                "measurements/others",
+                where=Place(file=file.name),
+                query_name=layout.query_name,
+                cells=layout.cells,
+            )
         assert values is not None
         return np.asarray(values.to_numpy().reshape(len(listed), layout.cells))
 
@@ -150,23 +162,30 @@ class _Noise:
         self._exact = exact
         self._known: dict[Any, int] = {}
 
-    def bits(self, column: pa.ChunkedArray, level: str, file: Path) -> Integers:
+    def bits(self, column: pa.ChunkedArray, file: Path) -> Integers:
         """For each row the bits of its variance."""
         coded = column.combine_chunks().dictionary_encode()
-        table = np.array([self._one(value, level, file) for value in coded.dictionary.to_pylist()], np.int64)
+        table = np.array([self._one(value, file) for value in coded.dictionary.to_pylist()], np.int64)
         if coded.null_count:
-            raise InputError(_bad_noise(level, "nothing", file))
+            raise InputError(
+                "measurements/nothing",
+                where=Place(file=file.name),
+            )
         result: Integers = table[coded.indices.to_numpy()]
         return result
 
-    def _one(self, value: Any, level: str, file: Path) -> int:
+    def _one(self, value: Any, file: Path) -> int:
         if value not in self._known:
             try:
                 variance = weighting_variance(DiscreteGaussian(value)) if self._exact else float(value)
             except (ConfideError, ValueError):
                 variance = 0.0
             if not 0 < variance < np.inf:
-                raise InputError(_bad_noise(level, repr(value), file))
+                raise InputError(
+                    "measurements/give-published-strategy",
+                    where=Place(file=file.name),
+                    found=repr(value),
+                )
             self._known[value] = int(np.float64(variance).view(np.int64))
         return self._known[value]
 
@@ -190,10 +209,15 @@ def level_reader(
     }
     missing = [layouts[number] for number in set(range(len(layouts))) - set(numbers.values())]
     if missing and units.measured.any():
-        found = ", ".join(sorted(_names(folder, units.name))) or "nothing"
         raise InputError(
             [
-                _finding(units.name, f"{layout.name!r} is not measured", found, repr(layout.query_name))
+                Finding.of(
+                    "measurements/measured",
+                    where=Place(file=f"{level_folder(units.name)}/{DP_QUERY}"),
+                    layout=layout.name,
+                    folder=", ".join(sorted(_names(folder, units.name))),
+                    query_name=layout.query_name,
+                )
                 for layout in missing
             ]
         )
@@ -222,16 +246,6 @@ def _distinct(shapes: pa.ListArray) -> set[tuple[int, ...]]:
 def _sizes(shape: Sequence[int]) -> list[int]:
     """A shape without the attributes that are summed out."""
     return [size for size in shape if size != 1]
-
-
-def _bad_noise(level: str, found: str, file: Path) -> Finding:
-    return _finding(level, "the variance of a measurement is not a positive number", found, "a positive number", file)
-
-
-def _finding(level: str, what: str, found: str, expected: str, file: Path | None = None) -> Finding:
-    where = Place(file=f"{level_folder(level)}/{DP_QUERY}" if file is None else file.name)
-    remedy = "give the measurements as they were published, or the strategy that they were made with"
-    return Finding("measurements", what, where, found, expected, remedy)
 
 
 # Constraints read back from a measurement file: counts of the frame in every block, and totals that are known.
@@ -284,8 +298,15 @@ def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfL
                 continue
             wrong = np.flatnonzero((rows != expected).any(axis=1))
             if len(wrong):
-                what = f"{name!r} is not what the strategy makes of the frame in {len(wrong):,} blocks"
-                findings.append(_constraint_finding(blocks.name, what, f"the first {str(blocks.ids[wrong[0]])!r}"))
+                findings.append(
+                    Finding.of(
+                        "measurements/strategy",
+                        where=Place(file=f"{level_folder(blocks.name)}/{CONSTRAINT}"),
+                        name=name,
+                        wrong=len(wrong),
+                        id=str(blocks.ids[wrong[0]]),
+                    )
+                )
     if findings:
         raise InputError(findings)
 
@@ -321,12 +342,7 @@ def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Colu
     if root in totals:
         return int(totals[root].column("n")[0].as_py())
     raise InputError(
-        "no-total",
-        "the strategy publishes the number of records exactly, but the number is missing",
-        where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"),
-        found=f"no row {KNOWN_TOTAL!r}",
-        expected="the number of records of the root",
-        remedy="give it in the spec: [data.totals], a line CODE = NUMBER for each unit that it is an invariant of",
+        "no-total/strategy", where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"), known_total=KNOWN_TOTAL
     )
 
 
@@ -344,7 +360,9 @@ def _known(folder: MeasurementFolder, units: UnitsOfLevel) -> pa.Table | None:
             members = [place.get(id_, -1) for id_ in geocode.split(TOGETHER)]
             if min(members) < 0 or len(value) != 1:
                 raise InputError(
-                    _constraint_finding(units.name, "a total is of units that are not there", repr(geocode))
+                    "measurements/total-units",
+                    where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}"),
+                    found=repr(geocode),
                 )
             unit += members
             # What is known together has the number of its first unit: an order that no writer decides.
@@ -355,7 +373,7 @@ def _known(folder: MeasurementFolder, units: UnitsOfLevel) -> pa.Table | None:
     order = np.argsort(unit)
     if not np.array_equal(np.array(unit)[order], np.arange(len(units.ids))):
         raise InputError(
-            _constraint_finding(units.name, "some units have a known total, and others none or two", "some")
+            "measurements/units-total-others", where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}")
         )
     return pa.table({"unit": np.array(unit)[order], "cell": np.array(cell)[order], "n": np.array(n)[order]})
 
@@ -363,17 +381,19 @@ def _known(folder: MeasurementFolder, units: UnitsOfLevel) -> pa.Table | None:
 def _given(strategy: Strategy, spine: TopDownSpine, level: TopDownLevel, given: Mapping[str, int]) -> pa.Table | None:
     lowest = invariant_level(strategy)
     if lowest is None or spine.level(lowest).official is None:
-        what = f"totals are given, and the frame has no level {lowest!r} that they are of"
-        expected = f"a level {lowest!r} under [geography]"
-        remedy = "declare the level, by its digits of the block code"
-        raise InputError("no-total-level", what, Place(path="data.totals"), "no level", expected, remedy)
+        raise InputError("no-total-level", where=Place(path="data.totals"), lowest=lowest)
     codes = spine.frame.level(lowest).codes
     missing = [
         codes[number] for number in np.unique(spine.official_of_block(lowest)).tolist() if codes[number] not in given
     ]
     if missing:
-        what, found = f"{len(missing):,} units of {lowest!r} have no total", f"none for {missing[0]!r}"
-        raise InputError("no-total", what, Place(path="data.totals"), found, "a total for each", "add them")
+        raise InputError(
+            "no-total/units",
+            where=Place(path="data.totals"),
+            missing=len(missing),
+            lowest=lowest,
+            missing_found=missing[0],
+        )
     together = known_together(strategy, level)
     if together is None:
         return None
@@ -406,7 +426,7 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
         widths = np.unique(pc.list_value_length(listed).to_numpy())
         if len(widths) != 1 or (unit < 0).any() or (result is not None and result.shape[1] != widths[0]):
             raise InputError(
-                _constraint_finding(units.name, f"the rows {name!r} do not fit the units or each other", "others")
+                "measurements/fit", where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}"), name=name
             )
         if result is None:
             result = np.zeros((len(units.ids), int(widths[0])), np.int64)
@@ -415,9 +435,10 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
         np.add.at(seen, unit, 1)
     if result is not None and (seen != 1).any():
         raise InputError(
-            _constraint_finding(
-                units.name, f"{name!r} is not there once for every unit", f"{(seen != 1).sum():,} others"
-            )
+            "measurements/constraints-strategy-row",
+            where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}"),
+            name=name,
+            several=(seen != 1).sum(),
         )
     return result
 
@@ -425,14 +446,3 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
 def _same(one: str, other: str) -> bool:
     """Whether two names of constraints have the same variables, in whatever order."""
     return in_any_order(one, CONSTRAINT_SUFFIX) == in_any_order(other, CONSTRAINT_SUFFIX)
-
-
-def _constraint_finding(level: str, what: str, found: str) -> Finding:
-    return Finding(
-        code="measurements",
-        what=what,
-        where=Place(file=f"{level_folder(level)}/{CONSTRAINT}"),
-        found=found,
-        expected="the constraints of the strategy, one row for each unit",
-        remedy="give the measurements as they were published, or the strategy that they were made with",
-    )

@@ -436,15 +436,12 @@ def require_near(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
         # Wrong estimates must not be found by the next try: they are made again from the same measurements.
         job.workspace.discard_estimates()
         raise RunError(
-            Finding(
-                code="far-from-measurements",
-                what=f"the estimates are wrong, and nothing was sealed: {check.name}",
+            Finding.of(
+                "far-from-measurements",
                 where=Place(file=str(job.workspace.root)),
                 found=check.detail,
-                expected=f"figures that noise and estimation explain, but with a probability of {FALSE_ALARMS:g}",
-                remedy="this is an error in Confide: please report it. The measurements stay as they were drawn: run "
-                'again with a version in which it is mended, or with evidence = "own" or other passes in the strategy, '
-                "which costs nothing more",
+                check=check.name,
+                false_alarms=FALSE_ALARMS,
             )
             for check in far
         )

@@ -101,25 +101,28 @@ class LayoutFile(Part):
         for position, column in enumerate(self.columns):
             path = ("columns", position)
             if names.count(column.name) > 1:
-                yield Problem((*path, "name"), "layout-column", f"two columns are called {column.name!r}", "each once")
+                yield Problem.of((*path, "name"), "layout-column/two", column=column.name)
             if column.kinds != 1:
-                expected = "exactly one of constant, block, number and attribute"
-                yield Problem(path, "layout-column", f"it is not clear what {column.name!r} is", expected)
+                yield Problem.of(path, "layout-column/clear", column=column.name)
             elif column.block and not 1 <= column.block[0] <= sum(column.block) - 1 <= self.block_digits:
-                what = "this is no part of the block code"
-                yield Problem((*path, "block"), "layout-column", what, f"within 1 to {self.block_digits}")
+                yield Problem.of((*path, "block"), "layout-column/part", block_digits=self.block_digits)
             elif column.attribute is not None:
                 yield from _attribute(path, column, axes)
         if self.appended is not None:
             attributes = {column.name for column in self.columns if column.attribute is not None}
             if set(self.appended.values) != attributes:
-                expected = "a value for each of " + ", ".join(sorted(attributes))
-                yield Problem(("appended", "values"), "layout-appended", "the rows would not be whole", expected)
+                yield Problem.of(
+                    ("appended", "values"), "layout-appended/rows", attributes=", ".join(sorted(attributes))
+                )
             for name in self.appended.frame:
                 if name not in frame_columns:
-                    what = f"the strategy takes no column {name!r} from the block table"
-                    expected = "one of " + (", ".join(frame_columns) or "none")
-                    yield Problem(("appended", "frame"), "layout-appended", what, expected, repr(name))
+                    yield Problem.of(
+                        ("appended", "frame"),
+                        "layout-appended/strategy",
+                        found=repr(name),
+                        name=name,
+                        frame_columns=", ".join(frame_columns),
+                    )
 
 
 @dataclass(frozen=True)
@@ -187,8 +190,9 @@ def _attribute(path: tuple[str | int, ...], column: ColumnPart, axes: Axes) -> I
     name = column.attribute
     assert name is not None
     if name not in axes:
-        what = f"the schema has no attribute {name!r}"
-        yield Problem((*path, "attribute"), "unknown-attribute", what, "one of " + ", ".join(axes), repr(name))
+        yield Problem.of(
+            (*path, "attribute"), "unknown-attribute/spec", found=repr(name), name=name, axes=", ".join(axes)
+        )
         return
     codes = list(axes[name])
     try:
@@ -197,8 +201,7 @@ def _attribute(path: tuple[str | int, ...], column: ColumnPart, axes: Axes) -> I
         texts = [None]
     if (column.plus is None) == (not column.codes) or None in texts:
         missing = [code for code, text in zip(codes, texts, strict=False) if text is None]
-        what, expected = f"not every code of {name!r} has its text", "codes or plus, for every code of the attribute"
-        yield Problem((*path, "attribute"), "layout-codes", what, expected, f"none for {missing[:5]}")
+        yield Problem.of((*path, "attribute"), "layout-codes", name=name, missing=missing[:5])
 
 
 LAYOUT, TABULATION = (
@@ -327,9 +330,10 @@ def prepare_output(loaded: LoadedSpec, strategy: Strategy, frame: Frame) -> Outp
         names = [table.name for table in tabulation.tables]
         for position, table in enumerate(choices.tables):
             if table not in names:
-                place, what = loaded.place("output", "tables", position), f"there is no table {table!r}"
-                expected = "one of " + ", ".join(names)
-                findings.append(Finding("unknown-table", what, place, repr(table), expected, "correct the name"))
+                place = loaded.place("output", "tables", position)
+                findings.append(
+                    Finding.of("unknown-table", where=place, found=repr(table), table=table, names=", ".join(names))
+                )
         if not findings:
             tabulation = tabulation.only(choices.tables)
     if findings:
@@ -410,13 +414,8 @@ def _fits(layout: LayoutFile, spine: Spine) -> bool:
 
 
 def _digits(loaded: LoadedSpec, layout: LayoutFile) -> Finding:
-    return Finding(
-        "layout-blocks",
-        f"the layout {layout.id!r} cannot be cut from these block codes",
-        loaded.place("output", "microdata"),
-        "codes of another form",
-        f"{layout.block_digits} digits in every block code",
-        'leave "mdf" out, or give a layout for these codes',
+    return Finding.of(
+        "layout-blocks", where=loaded.place("output", "microdata"), layout=layout.id, block_digits=layout.block_digits
     )
 
 
@@ -426,11 +425,10 @@ def _clashes(loaded: LoadedSpec, spine: Spine, columns: tuple[str, ...]) -> Iter
     taken = {spec.geography.block, *columns}
     for name in (level.name for level in (*spine.levels[:-1], *spine.areas)):
         if name in taken:
-            yield Finding(
+            yield Finding.of(
                 "level-name",
-                f"the level or area {name!r} has the name of a column of the block table that is released too",
-                loaded.place("geography"),
-                repr(name),
-                "a name that differs from " + ", ".join(sorted(taken)),
-                "give the level another name",
+                where=loaded.place("geography"),
+                found=repr(name),
+                name=name,
+                taken=", ".join(sorted(taken)),
             )

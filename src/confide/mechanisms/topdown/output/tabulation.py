@@ -79,23 +79,20 @@ class TabulationFile(Part):
         names = [table.name for table in self.tables]
         for position, table in enumerate(self.tables):
             if table.name in RESERVED or names.count(table.name) > 1:
-                what = f"a table cannot be called {table.name!r}"
                 path: tuple[str | int, ...] = ("tables", position, "name")
-                yield Problem(path, "table-name", what, f"each name once, and none of {', '.join(RESERVED)}")
+                yield Problem.of(path, "table-name", table=table.name, reserved=", ".join(RESERVED))
             path = ("tables", position)
             yield from _conditions((*path, "where"), table.where, axes)
             for number, line in enumerate(table.lines):
                 here = (*path, "lines", number)
                 yield from _conditions((*here, "where"), line.where, axes)
                 if line.use is not None and line.use not in self.lists:
-                    what = f"there is no list {line.use!r}"
-                    yield Problem((*here, "use"), "unknown-list", what, "one of " + (", ".join(self.lists) or "none"))
+                    yield Problem.of((*here, "use"), "unknown-list", use=line.use, lists=", ".join(self.lists))
         for name, lines in self.lists.items():
             for number, line in enumerate(lines):
                 yield from _conditions(("lists", name, number, "where"), line.where, axes)
                 if line.use is not None:
-                    what = "a list cannot use another list"
-                    yield Problem(("lists", name, number, "use"), "nested-list", what, "lines with conditions")
+                    yield Problem.of(("lists", name, number, "use"), "nested-list")
 
     def build(self, axes: Axes) -> tuple[TabulatedTable, ...]:
         """The tables for a histogram. The file must have no :meth:`problems`."""
@@ -200,18 +197,14 @@ def _table(part: TabulatedTablePart, lists: dict[str, list[LinePart]], axes: Axe
 def _conditions(path: tuple[str | int, ...], where: Where, axes: Axes) -> Iterator[Problem]:
     for name, listed in where.items():
         if name not in axes:
-            what = f"the schema has no attribute {name!r}"
-            yield Problem((*path, name), "unknown-attribute", what, "one of " + ", ".join(axes), repr(name))
+            yield Problem.of((*path, name), "unknown-attribute/spec", found=repr(name), name=name, axes=", ".join(axes))
             continue
         try:
             codes = expand(axes[name], listed)
         except ValueError:
             codes = [None]  # type: ignore[list-item]
         if not codes or any(code not in axes[name] for code in codes):
-            what = f"these are not codes of {name!r}"
-            yield Problem(
-                (*path, name), "unknown-code", what, "codes of the attribute, or a range of them", str(listed)
-            )
+            yield Problem.of((*path, name), "unknown-code/codes", found=str(listed), name=name)
 
 
 # From estimates, or records, to tables: histograms of blocks added up along any geography, times the lines.
