@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
-from confide.finding_texts import choices, code_of, texts_of_findings
+from confide.messages import choices, code_of, texts_of_findings
 
 ROOT = Path(__file__).parents[1]
 HOUSE, PAGE = ROOT / "src" / "confide", ROOT / "docs" / "findings.md"

@@ -4,7 +4,7 @@ A :class:`Finding` says what is wrong, where, what was found, what was expected 
 findings; an operation that cannot go on raises a :class:`ConfideError` that carries them. A finding about
 confidential records names the row and the rule, never the value.
 
-The place that finds something names a code and the facts; the texts are data (:mod:`confide.finding_texts`).
+The place that finds something names a code and the facts; the texts are data (:mod:`confide.messages`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
-from confide.finding_texts import code_of, say
+from confide.messages import code_of, say
 
 Severity = Literal["error", "warning"]
 

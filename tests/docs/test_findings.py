@@ -11,10 +11,12 @@ from functools import cache
 from pathlib import Path
 from string import Formatter
 
-from confide.finding_texts import FIELDS, code_of, texts_of_findings
+from confide.messages import FIELDS, code_of, texts_of_findings
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "src" / "confide"
+FORM = re.compile(r"[a-z0-9._]+(-[a-z0-9_]+)*(/[a-z0-9]+(-[a-z0-9]+)*)?")
+"""The form of a key."""
 OWN = {"where", "found", "code", "severity"}
 """What a finding has of itself, whatever its texts say."""
 
@@ -60,6 +62,7 @@ def places_of(text: str) -> set[str]:
     return names
 
 
+@cache
 def wanted(key: str) -> set[str]:
     return set().union(*(places_of(text) for text in texts_of_findings()[key].values()))
 
@@ -80,7 +83,12 @@ def literals(node: ast.expr, function: ast.AST | None) -> list[str]:
     return []
 
 
-def uses() -> Iterator[Use]:
+@cache
+def uses() -> list[Use]:
+    return list(_uses())
+
+
+def _uses() -> Iterator[Use]:
     """Every call that names a key, with the facts that it gives. A helper that takes the key from its callers adds the
     facts that it gives itself; what it takes for other purposes is no fact."""
     known, raising = set(texts_of_findings()), errors()
@@ -93,7 +101,7 @@ def uses() -> Iterator[Use]:
             direct = callee in raising | {"Finding.of", "Problem.of"} or callee.rpartition(".")[2] in raising
             name = callee.rpartition(".")[2]
             helper = helpers().get((place, name)) or helpers().get(("", name))
-            keys = [key for key in candidates if key in known] if helper or not direct else candidates
+            keys = candidates if direct and not helper else [key for key in candidates if key in known or _variant(key)]
             if not keys or not (direct or helper):
                 continue
             facts = {keyword.arg for keyword in call.keywords if keyword.arg is not None} - OWN
@@ -102,6 +110,16 @@ def uses() -> Iterator[Use]:
                 own = facts - (helper[0] if helper else set()) | (extra & (wanted(key) if key in known else set()))
                 spread = any(keyword.arg is None for keyword in call.keywords)
                 yield Use(f"{place}:{call.lineno}", key, tuple(keys), frozenset(own), spread)
+
+
+@cache
+def codes() -> set[str]:
+    return {code_of(key) for key in texts_of_findings()}
+
+
+def _variant(key: str) -> bool:
+    """Whether a text is meant as the variant of a code that there is."""
+    return bool(FORM.fullmatch(key)) and "/" in key and code_of(key) in codes()
 
 
 @cache
@@ -148,7 +166,7 @@ def test_every_place_of_a_text_is_given_and_no_fact_too_many() -> None:
 def test_every_text_says_what_is_wrong_and_has_nothing_else() -> None:
     for key, texts in texts_of_findings().items():
         assert {"what"} <= set(texts) <= set(FIELDS), key
-        assert re.fullmatch(r"[a-z0-9._]+(-[a-z0-9_]+)*(/[a-z0-9]+(-[a-z0-9]+)*)?", key), key
+        assert FORM.fullmatch(key), key
 
 
 def test_the_page_of_findings_is_current() -> None:

@@ -109,12 +109,7 @@ def _check_number(engine: Engine, source: Source, name: str, unit: Fraction, key
     # Which unit would do, if one of fewer digits than we read does.
     finer = (Fraction(1, 10**digits) for digits in range(1, MOST_DIGITS + 1))
     enough = next((each for each in finer if not _not_numbers(engine, source, name, each)), None)
-    remedy = "correct the records: a number has up to 18 digits, a point, and no other marks"
-    if enough is not None:
-        remedy = f'declare [data] {word} = "{enough}", or round the {key}s to multiples of {unit}'
-    what = f"a {key} is no number, or no multiple of the unit"
-    expected = f"multiples of {unit}, of at most 18 digits in all"
-    return [bad_record("bad-record/multiple", source, name, rows, key=key, unit=unit, remedy=remedy)]
+    return [bad_record("bad-record/multiple", source, name, rows, key=key, unit=unit, word=word, enough=enough)]
 
 
 def _not_numbers(engine: Engine, source: Source, name: str, unit: Fraction) -> list[int]:
@@ -128,13 +123,7 @@ def _signs(engine: Engine, source: Source, data: SuppressionData) -> list[Findin
     below = data.below_zero or Fraction(0)
     least = -int(below * 10 ** (digits_of(data.unit) or 0))
     rows = engine.first_rows(source, f"({value}) < {least}", ROWS_NAMED)
-    remedy = "correct the records; if values can be negative, declare how far in [data] below_zero"
-    remedy = remedy if not below else "declare a larger [data] below_zero, or correct the records"
-    return (
-        [bad_record("bad-record/first", source, name, rows, below=below, below_expected=-below, remedy=remedy)]
-        if rows
-        else []
-    )
+    return [bad_record("bad-record/negative", source, name, rows, below=below, least=-below)] if rows else []
 
 
 def _check_contributor(engine: Engine, source: Source, name: str) -> list[Finding]:
@@ -143,7 +132,7 @@ def _check_contributor(engine: Engine, source: Source, name: str) -> list[Findin
         place = Place(file=source.file, column=theirs)
         return [Finding.of("no-contributor", where=place, theirs_known=theirs in kinds)]
     rows = engine.first_rows(source, f"{identifier(theirs)} IS NULL OR trim({_text(source, name)}) = ''", ROWS_NAMED)
-    return [bad_record("bad-record/say", source, name, rows)] if rows else []
+    return [bad_record("bad-record/no-contributor", source, name, rows)] if rows else []
 
 
 def _check_total(engine: Engine, source: Source, data: SuppressionData) -> list[Finding]:
