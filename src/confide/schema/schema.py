@@ -212,12 +212,15 @@ def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) ->
       expected: a label for each that no other has, on one line; all and _T are those of totals
       remedy: change the label in the schema file
     """
-    times = Counter(map(as_read, labels))
-    repeated = next((label for label in labels if times[as_read(label)] > 1), None)
-    in_any_case = Counter(as_read(label).casefold() for label in labels)
-    alike = [label for label in labels if in_any_case[as_read(label).casefold()] > 1]
-    if repeated is None:
-        repeated = next((label for label in alike if label not in codes), None)
+    times, alike = Counter(labels), Counter(as_read(label).casefold() for label in labels)
+    repeated = next(
+        (
+            label
+            for label in labels
+            if times[label] > 1 or (alike[as_read(label).casefold()] > 1 and label not in codes)
+        ),
+        None,
+    )
     marker = next((label for label in labels if as_read(label) in (ALL, TOTAL_CODE)), None)
     broken = next((label for label in labels if any(category(c) == "Cc" or c in BIDIRECTIONAL for c in label)), None)
     if repeated is None and marker is None and broken is None:
