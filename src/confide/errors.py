@@ -82,11 +82,11 @@ class Finding:
             severity: Whether it is an error.
             facts: What the texts have places for, by name.
 
-        >>> print(Finding.of("budget-exceeded", where=Place(path="ledger"), found="rho 3", budget="rho 2"))
-        ledger: the events cost more than the budget
-          found: rho 3
-          expected: at most rho 2
-          remedy: plan fewer or noisier measurements, or decide on a larger budget
+        >>> print(Finding.of("no-such-file/correct-path", where=Place(path="data.records"), found="people.csv"))
+        data.records: there is no such file
+          found: people.csv
+          expected: a file
+          remedy: correct the path
         """
         said = say(key, facts)
         return cls(

@@ -359,8 +359,8 @@ def _made_of(row: Integers, part: Integers, rows: int, parts: int) -> tuple[Inte
     """Of each row a kind, which rows that are made of the same parts share; and how often each kind has each part.
 
     >>> kind, made_of = _made_of(np.array([0, 0, 1, 2, 2]), np.array([1, 0, 1, 0, 1]), 4, 2)
-    >>> kind.tolist(), made_of.toarray().tolist()
-    ([2, 1, 2, 0], [[0, 0], [0, 1], [1, 1]])
+    >>> made_of.toarray()[kind].tolist()
+    [[1.0, 1.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
     """
     lines, times = np.unique(row * parts + part, return_counts=True)
     row, part = np.divmod(lines, parts)
