@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,13 +20,15 @@ FORM = re.compile(r"[a-z0-9._]+(-[a-z0-9_]+)*(/[a-z0-9]+(-[a-z0-9]+)*)?")
 """The form of a key."""
 OWN = {"where", "found", "code", "severity"}
 """What a finding has of itself, whatever its texts say."""
+OF_A_KEY = {"Finding.of", "Problem.of"}
+"""What makes a finding of a key, beside the errors."""
 
 
 @cache
 def errors() -> set[str]:
     """The names of all errors that carry findings, by the classes as they are written."""
     names = {"ConfideError"}
-    classes = [node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for place in trees() for node in nodes(place) if isinstance(node, ast.ClassDef)]
     for _ in range(5):
         names |= {each.name for each in classes if {getattr(base, "id", "") for base in each.bases} & names}
     return names
@@ -37,6 +40,30 @@ def trees() -> dict[str, ast.Module]:
         path.relative_to(HOUSE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted(HOUSE.rglob("*.py"))
     }
+
+
+@cache
+def nodes(place: str) -> list[ast.AST]:
+    return list(ast.walk(trees()[place]))
+
+
+def calls(place: str) -> list[ast.Call]:
+    return [node for node in nodes(place) if isinstance(node, ast.Call)]
+
+
+def functions_of_calls(place: str) -> dict[int, ast.FunctionDef]:
+    """The innermost function around each call of a module, by the identity of the call."""
+    functions = [node for node in nodes(place) if isinstance(node, ast.FunctionDef)]
+    return {id(node): each for each in functions for node in ast.walk(each) if isinstance(node, ast.Call)}
+
+
+def callee_of(call: ast.Call) -> str:
+    """What is called, with its dots; nothing where that is no name."""
+    names, node = [], call.func
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*names, node.id if isinstance(node, ast.Name) else ""]))
 
 
 @dataclass(frozen=True)
@@ -67,6 +94,16 @@ def wanted(key: str) -> set[str]:
     return set().union(*(places_of(text) for text in texts_of_findings()[key].values()))
 
 
+@cache
+def given_to(function: ast.AST) -> dict[str, list[ast.expr]]:
+    """What a function gives to each name."""
+    given = defaultdict(list)
+    for each in ast.walk(function):
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
+            given[each.targets[0].id].append(each.value)
+    return given
+
+
 def literals(node: ast.expr, function: ast.AST | None) -> list[str]:
     """The keys that an expression may be: a text, one of two, or a name that was given such texts before."""
     if isinstance(node, ast.Constant):
@@ -74,12 +111,7 @@ def literals(node: ast.expr, function: ast.AST | None) -> list[str]:
     if isinstance(node, ast.IfExp):
         return literals(node.body, function) + literals(node.orelse, function)
     if isinstance(node, ast.Name) and function is not None:
-        given = [
-            each.value
-            for each in ast.walk(function)
-            if isinstance(each, ast.Assign) and [getattr(target, "id", "") for target in each.targets] == [node.id]
-        ]
-        return [text for value in given for text in literals(value, None)]
+        return [text for value in given_to(function).get(node.id, ()) for text in literals(value, None)]
     return []
 
 
@@ -92,14 +124,15 @@ def _uses() -> Iterator[Use]:
     """Every call that names a key, with the facts that it gives. A helper that takes the key from its callers adds the
     facts that it gives itself; what it takes for other purposes is no fact."""
     known, raising = set(texts_of_findings()), errors()
-    for place, tree in trees().items():
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        inside = {id(node): each for each in functions for node in ast.walk(each)}
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for place in trees():
+        inside = functions_of_calls(place)
+        for call in calls(place):
             candidates = [key for given in call.args[:2] for key in literals(given, inside.get(id(call)))]
-            callee = ast.unparse(call.func)
-            direct = callee in raising | {"Finding.of", "Problem.of"} or callee.rpartition(".")[2] in raising
+            if not candidates:
+                continue
+            callee = callee_of(call)
             name = callee.rpartition(".")[2]
+            direct = callee in OF_A_KEY or name in raising
             helper = helpers().get((place, name)) or helpers().get(("", name))
             keys = candidates if direct and not helper else [key for key in candidates if key in known or _variant(key)]
             if not keys or not (direct or helper):
@@ -128,14 +161,14 @@ def helpers() -> dict[tuple[str, str], tuple[set[str], set[str]]]:
     own parameters, and the facts that they add."""
     result: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
     raising = errors()
-    for place, tree in trees().items():
-        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+    for place in trees():
+        for function in (node for node in nodes(place) if isinstance(node, ast.FunctionDef)):
             if function.args.kwarg is None or function.args.kwarg.arg != "facts" or function.name in ("of", "__init__"):
                 continue
             given = {
                 keyword.arg
                 for call in ast.walk(function)
-                if isinstance(call, ast.Call) and (ast.unparse(call.func) in raising | {"Finding.of", "Problem.of"})
+                if isinstance(call, ast.Call) and (callee_of(call) in raising or callee_of(call) in OF_A_KEY)
                 for keyword in call.keywords
                 if keyword.arg
             }
