@@ -279,6 +279,23 @@ def test_invariants_are_edited_and_seven_people_are_found_step_by_step(tmp_path:
         assert watched.complaints == []
 
 
+def test_what_is_chosen_before_the_script_is_there_is_shown(tmp_path: Path) -> None:
+    with browsing(tmp_path) as watched:
+        page, waiting = watched.page, list[Any]()
+        page.route("**/studio.js", lambda route: waiting.append(route))
+        page.get_by_role("link", name="What can somebody learn?").click()
+        page.goto(page.get_by_role("link", name="Exact figures").evaluate("link => link.href"), wait_until="commit")
+        page.get_by_label("Area of count 1").select_option("block")
+        assert "by-0=block" not in page.url
+        for route in waiting:
+            route.continue_()
+        page.unroute("**/studio.js")
+        page.wait_for_url(re.compile("by-0=block"))
+        page.reload()
+        assert page.get_by_label("Area of count 1").input_value() == "block"
+        assert watched.complaints == []
+
+
 @pytest.mark.slow
 def test_a_comparison_is_made_looked_at_and_gets_one_more_protection(tmp_path: Path) -> None:
     (tmp_path / "comparison").mkdir()

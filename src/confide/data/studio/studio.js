@@ -197,8 +197,32 @@ document.addEventListener("click", (event) => {
   }
 });
 
+/** @param {Element} each */
+function isChanged(each) {
+  if (each instanceof HTMLSelectElement) {
+    const options = [...each.options];
+    const first = each.multiple || options.some((option) => option.defaultSelected) ? undefined : options[0];
+    return options.some((option) => option.selected !== (option.defaultSelected || option === first));
+  }
+  if (!(each instanceof HTMLInputElement)) return false;
+  if (["checkbox", "radio"].includes(each.type)) return each.checked !== each.defaultChecked;
+  return ["text", "number", "search"].includes(each.type) && each.value !== each.defaultValue;
+}
+
+/**
+ * What somebody chose before this script was there is shown, too. A page that was loaded again or gone back to has the
+ * form that the browser remembers: there the address counts.
+ */
+function catchUp() {
+  const [entry] = performance.getEntriesByType("navigation");
+  if (!(entry instanceof PerformanceNavigationTiming) || entry.type !== "navigate") return;
+  const form = [...document.forms].find((each) => each.dataset.live && [...each.elements].some(isChanged));
+  if (form) refresh(form, null);
+}
+
 window.addEventListener("popstate", () => show(window.location.href, ["main"], "none"));
 prepare();
+catchUp();
 
 /** The point of a plane is dragged: where it is dropped is put into the sliders of both axes, and the form is sent. */
 /** @param {PointerEvent} event @param {SVGSVGElement} plane */
