@@ -146,6 +146,8 @@ def test_totals_by_hand() -> None:
     np.testing.assert_allclose(project_totals([4.0, 9.0], [1.0, 2.0], 10.0), [2.0, 8.0])
     np.testing.assert_allclose(project_totals([-4.0, 3.0, 3.5], 1.0, 10.0), [0.0, 4.75, 5.25])
     np.testing.assert_allclose(project_totals([5.0, 5.0], 1.0, 10.0, [7.0, 0.0], [9.0, 9.0]), [7.0, 3.0])
+    with np.errstate(over="raise"):  # a total that is next to known has a weight next to the largest number
+        np.testing.assert_allclose(project_totals([-9.0, 8.0, 9.0], [1e300, 4e307, 4e307], 16.0), [0.0, 7.5, 8.5])
     np.testing.assert_allclose(project_totals([1.0, 1.0], 1.0, 10.0, -np.inf), [5.0, 5.0])
     np.testing.assert_allclose(project_totals([9.0, 1.0], 1.0, 10.0, 0.0, [4.0, 6.0]), [4.0, 6.0])
     with pytest.raises(ParameterError, match="room"):

@@ -16,6 +16,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 from tests.kits import commands
+from tests.kits.crossed_topdown import CrossedProject
 from tests.kits.dense_noise import dense_within
 from tests.kits.inferred import measured_release, true_counts
 from tests.kits.public_files import DHC, write_public
@@ -946,3 +947,20 @@ def test_a_spec_beside_a_release_is_refused(tmp_path: Path, seal: Callable[[str]
         assert commands.codes("infer", seal("topdown"), "--spec", tmp_path / "spec.toml", *more) == [
             "option-without-effect"
         ]
+
+
+@pytest.mark.parametrize("evidence", ["own", "tree"])
+@pytest.mark.parametrize("budget", ["3000", "1000000", "1000000000000000"])
+def test_next_to_no_noise_gives_the_truth(evidence: str, budget: str, tmp_path: Path) -> None:
+    """Variances from a ten-thousandth down to nothing that a number could hold: nothing divides by them."""
+    project = CrossedProject(4, evidence, people=30, budget=budget)
+    release = Path(confide.run(project.write(tmp_path / "a"), processes=1, insecure_key="ab" * 32).release)
+    inferred = infer(open_source(release), ["total"])
+    for kind in inferred.kinds:
+        rows = inferred.table(kind.kind).to_pylist()
+        assert rows
+        for row in rows:
+            code = "" if kind.kind == "country" else row["code"]
+            true = sum(record["geocode"].startswith(code) for record in project.records)
+            assert row["low"] <= true <= row["high"], row
+            assert abs(row["estimate"] - true) < 0.1

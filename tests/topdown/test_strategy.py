@@ -237,6 +237,12 @@ CASES = {
         "not-estimated",
         "estimation.total-first.least_squares[0].constrain",
     ),
+    "nothing kept": (
+        '{ queries = ["total"], constrain = ["total"] }',
+        '{ queries = ["total"] }',
+        "unused-measurement",
+        "estimation.total-first.least_squares[0].constrain",
+    ),
     "slack not said": ('slack = "1/100"\n', "", "missing-key", "estimation.total-first.slack"),
     "unknown estimation": (
         '["root", "total-first"',

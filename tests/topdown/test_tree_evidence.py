@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks.evidence import Comparison
 from tests.kits import descent, own_country
+from tests.kits.crossed_topdown import CrossedProject
 from tests.kits.measurement_file import again, table
 from tests.kits.own_strategy import bound, lay_out, released_by_block, seal
+from tests.kits.random_specs.project import toml
 
 import confide
 from confide.engines import LocalEngine
@@ -546,3 +549,23 @@ def test_laws_are_read_as_they_were_written() -> None:
     assert query.weights.tolist() == [4.0, 0.25]
     assert query.groups.tolist() == [0, 0, 0]
     assert laws.of(np.array([4]), np.arange(2)) == {}
+
+
+def test_a_level_that_measures_totals_alone_has_its_cells_from_below(tmp_path: Path) -> None:
+    """Its only pass is on the total, and has a law of all cells: that of its own total and of everything below."""
+    spec = CrossedProject(3, "tree", people=40, budget="400").write(tmp_path / "a")
+    file = spec.parent / "own.toml"
+    strategy = tomllib.loads(file.read_text(encoding="utf-8"))
+    rows = strategy["roots"]["top"]["queries"]
+    asked = {name: [row[0], "-", row[2]] for name, row in rows.items()}
+    strategy["roots"]["top"]["queries"] = asked | {"total": ["-", "1", "-"]}
+    strategy["estimation"]["of-1"]["least_squares"] = [{"queries": ["total"]}]
+    file.write_text(toml(strategy), encoding="utf-8")
+    release = confide.run(spec, processes=1).release
+    assert confide.verify(release).ok
+    true, released = (
+        pq.read_table(file).group_by("geocode").aggregate([([], "count_all")]).sort_by("geocode").to_pydict()
+        for file in (spec.parent / "persons.parquet", next(release.glob("tables/records*.parquet")))
+    )
+    assert true["geocode"] == released["geocode"]
+    assert np.abs(np.subtract(true["count_all"], released["count_all"])).max() < 8

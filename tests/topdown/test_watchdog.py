@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.sparse import csr_matrix
 from tests.kits.crossed_topdown import CrossedProject
+from tests.kits.random_specs.project import toml
 
 import confide
 from confide.errors import RunError
@@ -17,8 +21,9 @@ from confide.estimation import sectors
 from confide.inference.inferring import infer
 from confide.inference.opened_source import open_source
 from confide.mechanisms.topdown import descent
-from confide.mechanisms.topdown.measurements import verify as watching
-from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, Watchdog, explained
+from confide.mechanisms.topdown.measurements.verify import verify_measurements
+from confide.mechanisms.topdown.measurements.watchdog import FALSE_ALARMS, Watchdog, explained
+from confide.mechanisms.topdown.released_problem import released_problem
 from confide.releases.folder import SealedRelease, read_manifest
 from confide.releases.ledger import Ledger
 
@@ -99,6 +104,121 @@ def test_right_estimates_are_sealed_with_room_to_spare_and_not_with_too_much(
     assert budget == "1000000" or max(ratios) > 0.05
 
 
+def furthest(spec: Path, monkeypatch: pytest.MonkeyPatch) -> float:
+    """How far the figures of a run are, at most, as a part of what is explained."""
+    ratios: list[float] = []
+    checks = Watchdog.checks
+
+    def noted(self: Watchdog) -> Any:
+        ratios.extend(distance.furthest for distance in self.distances.values())
+        return checks(self)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(Watchdog, "checks", noted)
+        run(spec)
+    return max(ratios)
+
+
+def rewritten(spec: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The project with another strategy."""
+    file = spec.parent / "own.toml"
+    strategy = tomllib.loads(file.read_text(encoding="utf-8"))
+    change(strategy)
+    file.write_text(toml(strategy), encoding="utf-8")
+    return spec
+
+
+def records_that_cannot_be(project: CrossedProject, folder: Path) -> Path:
+    """Structural zeros forbid a part of the records."""
+    (first, of_first), (second, of_second), *_ = project.attributes.items()
+
+    def forbid(strategy: dict[str, Any]) -> None:
+        strategy["zeros"] = [{"name": "nobody", "where": {first: of_first[:1], second: of_second[:1]}}]
+
+    return rewritten(project.write(folder), forbid)
+
+
+def empty_places(project: CrossedProject, folder: Path) -> Path:
+    """The frame has places with one person each at least for a kind of people that has left one of the regions."""
+    name, codes = next(iter(project.attributes.items()))
+    gone = project.blocks[0][0]
+    project.records = [row for row in project.records if row[name] != codes[0] or row["geocode"][0] != gone]
+
+    def inhabit(strategy: dict[str, Any]) -> None:
+        frame = {str(codes[0]): "places"}
+        strategy["bounds"] = [{"name": "inhabited", "variable": name, "side": "lower", "per_unit": 1, "frame": frame}]
+        for part in strategy["estimation"].values():
+            part["rounding"] = [["total"], [name], ["detailed"]]
+
+    spec = rewritten(project.write(folder), inhabit)
+    blocks = pq.read_table(folder / "blocks.parquet")
+    pq.write_table(blocks.append_column("places", pa.array([40] * blocks.num_rows)), folder / "blocks.parquet")
+    return spec
+
+
+CONTRADICTING = [records_that_cannot_be, empty_places]
+
+
+@pytest.mark.parametrize("evidence", ["own", "tree"])
+@pytest.mark.parametrize("budget", ["1/10", "40", "4000"])
+@pytest.mark.parametrize("broken", CONTRADICTING)
+def test_right_estimates_from_records_that_contradict_the_frame_are_sealed(
+    broken: Callable[[CrossedProject, Path], Path],
+    budget: str,
+    evidence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A census has some such records: estimates keep the limits all the same, and others are moved as much."""
+    spec = broken(CrossedProject(SEED, evidence, people=60, budget=budget), tmp_path / "a")
+    assert furthest(spec, monkeypatch) < 0.8
+
+
+@pytest.mark.parametrize("broken", CONTRADICTING)
+def test_what_such_records_move_is_far_from_measurements(
+    broken: Callable[[CrossedProject, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watchdog, "forced", lambda self, place, _: np.zeros(self._problem.spine.levels[place].units))
+    with pytest.raises(RunError, match="released figures near their measurements"):
+        run(broken(CrossedProject(SEED, "own", people=60, budget="4000"), tmp_path / "a"))
+
+
+def test_noise_at_the_limits_of_a_frame_excuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many cells that are zero in truth, as structural zeros say: what was measured of them is noise."""
+    project = CrossedProject(SEED, "own", people=60, budget="1/10", regions=6)
+    (first, of_first), (second, of_second), *_ = project.attributes.items()
+    where = {first: of_first[:1], second: of_second[:1]}
+    project.records = [row for row in project.records if any(row[name] not in codes for name, codes in where.items())]
+    spec = rewritten(project.write(tmp_path / "a"), lambda s: s.update(zeros=[{"name": "nobody", "where": where}]))
+    forced, allowed = [], Watchdog.forced
+
+    def noted(self: Watchdog, place: int, above: Any) -> Any:
+        forced.append(allowed(self, place, above))
+        return forced[-1]
+
+    monkeypatch.setattr(Watchdog, "forced", noted)
+    run(spec)
+    assert len(forced) == 2 * 3, "before it is sealed, and by verify"
+    assert max(float(each.max()) for each in forced) == 0
+
+
+def test_what_a_rough_first_pass_has_settled_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query with a thousandth of the budget is settled first, and the cells, which are known well, keep it."""
+
+    def settled_roughly(strategy: dict[str, Any]) -> None:
+        rows = strategy["roots"]["top"]["queries"]
+        rough = next(name for name in rows if name != "detailed")
+        asked = {"detailed": ["999/1000"] * 3, rough: ["1/1000"] * 3}
+        strategy["roots"]["top"]["queries"] = asked
+        for part in strategy["estimation"].values():
+            part["least_squares"] = [{"queries": [rough], "constrain": [rough]}, {"queries": ["detailed"]}]
+            part["slack"] = "1/100"
+
+    for seed in range(4):
+        project = CrossedProject(seed, "own", people=60, budget="40")
+        assert furthest(rewritten(project.write(tmp_path / str(seed)), settled_roughly), monkeypatch) < 0.8
+
+
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(CrossedProject(SEED, "tree", people=400, budget="4").write(tmp_path_factory.mktemp("watched") / "a"))
@@ -110,7 +230,7 @@ def test_a_release_with_measurements_is_compared_by_verify(sealed: Path) -> None
     assert [check.name.partition(":")[0] for check in looked] == ["country", "region", "block"]
     assert all(check.ok for check in looked)
     manifest = read_manifest(sealed)
-    problem = watching.released_problem(SealedRelease(sealed, manifest))
+    problem = released_problem(SealedRelease(sealed, manifest))
     records = pq.read_table(next(sealed.glob("tables/records*.parquet")))
     places = {code: place for place, code in enumerate(problem.frame.spine.blocks.codes)}
     cells = np.zeros(records.num_rows, np.int64)
@@ -121,7 +241,7 @@ def test_a_release_with_measurements_is_compared_by_verify(sealed: Path) -> None
     np.add.at(counts, ([places[code] for code in records.column(0).to_pylist()], cells), 1)
 
     def wrong(changed: Any) -> list[str]:
-        checked = watching.verify_measurements(sealed, manifest, watching.sp.csr_matrix(changed))
+        checked = verify_measurements(sealed, manifest, csr_matrix(changed))
         return [check.name.partition(":")[0] for check in checked if not check.ok]
 
     assert wrong(counts) == []

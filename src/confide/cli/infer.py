@@ -20,11 +20,10 @@ from confide.errors import ParameterError, Place
 from confide.geography import AreaSet
 from confide.inference import Replicates, open_source
 from confide.inference import infer as answer_of
-from confide.inference.accuracy import expected_accuracy
 from confide.inference.areas import read_areas
 from confide.inference.inferring import NOT_COVERED, Inference
 from confide.inference.opened_source import no_spec
-from confide.inference.writing import FORMATS, interval_chart, margin_map, write_inference
+from confide.inference.writing import FORMATS, expected_accuracy, interval_chart, margin_map, write_inference
 from confide.rehearsal import EVALUATING, Rehearsal
 
 MOST_ROWS = 40

@@ -191,7 +191,7 @@ class CellLaw:
         below = np.zeros((len(self.information), self.sectors.size))
         for kind, matrices in enumerate(self.information):
             by_sector = np.einsum("scc->sc", matrices)
-            own = by_sector.min(axis=0)
+            own = np.maximum(by_sector.min(axis=0), 0.0)  # rounding may leave next to nothing below zero
             cells = np.flatnonzero(by_sector.max(axis=0) > 0)
             scale = np.sqrt(own[cells])
             if len(cells) and scale.min() > 0:

@@ -52,6 +52,8 @@ def project_totals(
     w = np.broadcast_to(w, y.shape)
     if not (w > 0).all():
         raise ParameterError("weights")
+    # Only ratios of weights matter. A power of two leaves every digit, and no product is too large for a number.
+    w = np.ldexp(w, -int(np.frexp(w.max(initial=1.0))[1]))
     slack = 1e-9 * max(1.0, abs(total))
     if (low > high).any() or low.sum() > total + slack or high.sum() < total - slack:
         raise ParameterError("totals/bounds", low=low.sum(), high=high.sum(), total=total)

@@ -46,7 +46,7 @@ from confide.inference.choosing import (
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
 from confide.inference.pooled_errors import area_kind, size_class
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
-from confide.mechanisms.topdown.measurements.verify import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
+from confide.mechanisms.topdown.measurements.watchdog import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
 from confide.releases.tabular import masked
 
 LEVELS = (0.9,)

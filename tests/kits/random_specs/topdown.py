@@ -281,7 +281,7 @@ class _Strategy:
         if len(queries) > 1 and project.sometimes(2):
             first = project.draw(st.integers(1, len(queries) - 1))
             part["least_squares"] = [{"queries": queries[:first]}, {"queries": queries[first:]}]
-            if project.sometimes(2):
+            if not project.wrong or not project.sometimes(8):
                 part["least_squares"][0]["constrain"] = queries[:1]
                 part["slack"] = project.choose(["1/100", "1/2", "1e-6"], ["0", "-1"])
         return part

@@ -37,7 +37,7 @@ from confide.mechanisms.topdown.descent import (
     solver_words,
 )
 from confide.mechanisms.topdown.measurements.reading import LevelReader
-from confide.mechanisms.topdown.measurements.verify import require_near
+from confide.mechanisms.topdown.measurements.watchdog import require_near
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated

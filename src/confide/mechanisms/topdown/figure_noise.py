@@ -409,7 +409,7 @@ def _measured_level(
     laws = {query.name: law_of(problem.strategy, own, query) for query in own.queries} if own.share else {}
     variances = {name: variance_of(law) for name, law in laws.items()}
     first = own.estimation.least_squares[0]
-    alone = first.queries == first.constrain == (TOTAL,) and TOTAL in variances
+    alone = first.settles_total and TOTAL in variances
     scales = [float(own.share / share) if share and own.share else 1.0 for share in level.shares.table]
     return _MeasuredLevel(variances, variances.pop(TOTAL) if alone else np.nan, known, np.array(scales))
 

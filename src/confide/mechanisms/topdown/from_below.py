@@ -246,7 +246,7 @@ def law_passes(level: LevelStrategy, from_below: bool) -> tuple[int, ...]:
     the total alone before need no more than its law.
     """
     passes = level.estimation.least_squares
-    totals = [step.queries == step.constrain == (TOTAL,) for step in passes[:-1]]
+    totals = [step.settles_total for step in passes[:-1]]
     if not from_below and all(totals):
         return ()
     return (*(number for number, total in enumerate(totals) if not total), len(passes) - 1)

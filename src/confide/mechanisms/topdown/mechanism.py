@@ -45,7 +45,7 @@ from confide.mechanisms.topdown.measure import (
     measure,
     weighting_variance,
 )
-from confide.mechanisms.topdown.measurements.verify import require_near
+from confide.mechanisms.topdown.measurements.watchdog import require_near
 from confide.mechanisms.topdown.measurements.writing import (
     measure_everything,
     measure_level,

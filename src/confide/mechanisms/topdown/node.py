@@ -125,12 +125,14 @@ def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTall
     # Least squares, pass by pass: what a pass has settled, later ones keep within the slack.
     for number, step in enumerate(rules.passes):
         law = node.laws.get(number)
-        queries = () if law is not None else tuple(query for query in node.measured if query.name in step.queries)
-        if node.total_law is not None and step.queries == (TOTAL,):
+        queries = tuple(query for query in node.measured if query.name in step.queries)
+        if law is not None:
+            queries = ()
+        elif node.total_law is not None and step.queries == (TOTAL,):
             queries = (node.total_law,)
         current = replace(problem, queries=queries, law=law, bounds=(*problem.bounds, *held))
         last = number == len(rules.passes) - 1
-        if not last and step.queries == step.constrain == (TOTAL,) and node.parent is not None:
+        if step.settles_total and node.parent is not None:
             # A first pass on totals alone has one unknown for each child: it is solved exactly and fast.
             totals, report = estimate_totals(current)
             held.append(_within(TOTAL, np.zeros(len(node.support), np.int64), totals[None, :], rules.slack))

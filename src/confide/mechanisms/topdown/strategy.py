@@ -29,7 +29,7 @@ from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
 from confide.privacy.invariants import WhatIsLeft
 from confide.releases.plan import Plan, PlannedMeasurement, loss_by_attribute, loss_by_move
-from confide.schema import DETAILED, NO_GROUP, Query, Schema
+from confide.schema import DETAILED, NO_GROUP, TOTAL, Query, Schema
 
 OWN, TREE = "own", "tree"
 """What the estimate of a unit starts from (``evidence``): its own measurements alone, as in 2020, or what it and all
@@ -56,6 +56,11 @@ class Pass:
 
     queries: tuple[str, ...]
     constrain: tuple[str, ...] = ()
+
+    @property
+    def settles_total(self) -> bool:
+        """Whether it estimates the number of records of each unit alone, for all later passes to keep."""
+        return self.queries == self.constrain == (TOTAL,)
 
 
 @dataclass(frozen=True)

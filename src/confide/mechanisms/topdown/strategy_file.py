@@ -495,6 +495,11 @@ class _Maker:
                 if query not in seen:
                     what = f"{query!r} is to be kept before it was estimated"
                     self._notes.wrong((*at, "constrain"), "not-estimated", what, query, sorted(seen))
+            if not step.constrain and position + 1 < len(passes):
+                what = "a pass keeps no answer for later passes, so that what it measures has no effect"
+                remedy = f'write constrain = ["{step.queries[0]}"], or move its queries to the next pass'
+                wrong = ((*at, "constrain"), "unused-measurement", what, "nothing", list(step.queries), remedy)
+                self._notes.wrong(*wrong)
         if passes[-1].constrain:
             at = (*path, "least_squares", len(passes) - 1, "constrain")
             found = ", ".join(passes[-1].constrain)

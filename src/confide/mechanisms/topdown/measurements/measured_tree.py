@@ -33,6 +33,7 @@ from confide.errors import ConfideError, InputError, Place
 from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sectors, Study, check_core
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
 from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
+from confide.mechanisms.topdown.figure_noise import variance_of
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
     UnitsOfLevel,
@@ -349,7 +350,7 @@ class _Rows:
     def _one(self, value: Any, where: str, *, exact: bool) -> float:
         if value not in self._noise:
             try:
-                variance = DiscreteGaussian(value).variance() if exact else float(value)
+                variance = variance_of(DiscreteGaussian(value)) if exact else float(value)
             except (ConfideError, ValueError, TypeError):
                 variance = 0.0
             if not 0 < variance < np.inf:

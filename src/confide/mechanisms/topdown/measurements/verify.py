@@ -3,16 +3,14 @@
 Every measured unit has every query once, with whole numbers in the planned shape and with the planned noise, in as many
 units as were planned. At the root the sum of a query's counts is the number of records plus noise of known variance,
 and that number itself where it is an invariant. And released figures are no further from their measurements than noise,
-estimation, non-negativity and rounding explain (:class:`Watchdog`), which a run asks before it seals, too.
+estimation, non-negativity and rounding explain (:mod:`~confide.mechanisms.topdown.measurements.watchdog`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import log, prod, sqrt
+from collections.abc import Iterator, Mapping
+from math import prod, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from confide.arrays import Floats, Integers
-from confide.errors import Finding, Place, RunError
-from confide.geography import AreaSet
-from confide.mechanisms.topdown.descent import Evidence, estimates_folder
-from confide.mechanisms.topdown.figure_noise import TopDownNoise
+from confide.arrays import Integers
 from confide.mechanisms.topdown.measurements.layout import (
     CONSTRAINT,
     DP_QUERY,
@@ -39,15 +32,12 @@ from confide.mechanisms.topdown.measurements.layout import (
     FileLayout,
     level_folder,
 )
+from confide.mechanisms.topdown.measurements.watchdog import Watchdog
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.output.tabulation import estimated, histograms
-from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import released_problem
-from confide.mechanisms.topdown.spine import TopDownLevel
-from confide.mechanisms.topdown.strategy import TREE, LevelStrategy
 from confide.privacy import ZCDP
 from confide.releases.folder import SealedRelease
-from confide.releases.mechanism import Check, Job
+from confide.releases.mechanism import Check
 from confide.releases.plan import PlannedMeasurement, read_plan
 from confide.schema import DETAILED
 
@@ -220,228 +210,3 @@ def _known(files: list[Path], records: int) -> Iterator[Check]:
         rows = pq.read_table(file, columns=["query_name", "value"], partitioning=None)
         for (value,) in rows.filter(pc.equal(rows.column("query_name"), KNOWN_TOTAL)).column("value").to_pylist():
             yield Check("known total of the root", value == records, f"{value:,}, and {records:,} records")
-
-
-# Released figures against the measurements that they were made from: a watchdog over everything that estimates.
-
-FALSE_ALARMS = 1e-6
-"""The largest probability that a release that was estimated as it should be is called far from its measurements."""
-MOST_FIGURES = 1 << 19
-"""A query of a level with more figures than this is not compared: the levels above it are."""
-
-
-def explained(noise: Floats, estimate: Floats, zeros: Floats, figures: int, rounding: float) -> Floats:
-    """How far a released figure may be from what was measured of it.
-
-    The distance is noise less error: |y − x| ≤ |y − t| + |x − t|, t being the truth. Discrete Gaussian noise and the
-    error of a linear estimate are sub-Gaussian, so that of N figures none is further than z (σ + s) from the truth but
-    with probability 4 N exp(−z²/2). Counts that must not be negative take in what noise has taken from the others: of Z
-    cells that came out as zero, √Z/2 standard deviations at the most. Derivation: ``docs/proofs/topdown.md``.
-
-    Args:
-        noise: σ, the standard deviation of the measurement.
-        estimate: s, that of the released figure if nothing had to be non-negative or whole.
-        zeros: Z, the cells of the unit, or of a unit above it, that may be above zero and are not.
-        figures: N, how many figures are looked at.
-        rounding: By how much whole numbers may differ from the estimate.
-
-    Returns:
-        The largest distance that needs no other explanation.
-    """
-    reach = sqrt(2 * log(4 * max(figures, 1) / FALSE_ALARMS))
-    return np.asarray((reach + np.sqrt(zeros) / 2) * (noise + estimate) + rounding, np.float64)
-
-
-def rounding_of_sum(cells: float) -> float:
-    """By how much rounding may move a sum of so many cells on one level: each by less than one, at random."""
-    return 1 + 4 * sqrt(cells)
-
-
-@dataclass
-class Distance:
-    """How the released figures of a query on a level lie to their measurements."""
-
-    figures: int = 0
-    far: int = 0
-    furthest: float = 0.0
-    """The largest distance, as a multiple of what is explained."""
-
-    def add(self, distance: Floats, allowed: Floats) -> None:
-        """Takes in some figures; those that nothing determines have no allowance, and are passed over."""
-        known = np.isfinite(allowed)
-        ratio = distance[known] / allowed[known]
-        self.figures += int(known.sum())
-        self.far += int((ratio > 1).sum())
-        self.furthest = max(self.furthest, float(ratio.max(initial=0.0)))
-
-
-class Watchdog:
-    """Compares released figures with their measurements, query by query on every level.
-
-    It shares no code with the estimates that it watches: figures are sums of the histogram, measurements are taken as
-    they were drawn. Below a level that does not determine every cell, constraints of the cells above bind figures in a
-    way that nothing bounds; the comparison ends there.
-    """
-
-    def __init__(self, problem: TopDownProblem, counts: Any):
-        """``counts``: the released histograms, blocks of the spine x cells."""
-        self._problem, self._counts = problem, counts
-        self._noise = TopDownNoise(problem)
-        zero = problem.strategy.constraints.zero_cells(problem.strategy.schema)
-        self._possible = np.flatnonzero(~zero)
-        self.distances: dict[tuple[str, str], Distance] = {}
-        self._narrowed = dict(self._compared())
-        measured = {level.name: int(level.measured.sum()) for level in problem.spine.levels}
-        self._figures = sum(measured[name] * strategy.cells for name, strategy in self._narrowed.items())
-
-    def levels(self) -> Iterator[tuple[LevelStrategy, TopDownLevel]]:
-        """The levels that are compared, each with the queries that are."""
-        for _, level in self._problem.levels():
-            if level.name in self._narrowed:
-                yield self._narrowed[level.name], level
-
-    def reader(self, name: str) -> Callable[[str, NDArray[np.str_], Integers, Floats], None] | None:
-        """What takes the measurements of a level as a file has them, by the ids of units; none where the level is not
-        compared."""
-        if name not in self._narrowed:
-            return None
-        level, ids = self._problem.spine.level(name), self._problem.spine.ids(name)
-        asked = {share.name for share in self._narrowed[name].queries}
-
-        def read(query: str, of: NDArray[np.str_], values: Integers, noise: Floats) -> None:
-            units = np.minimum(np.searchsorted(ids, of), len(ids) - 1)
-            if query in asked and (ids[units] == of).all():  # units off the spine are another check's
-                self.look(level, query, units, values, noise)
-
-        return read
-
-    def look(self, level: TopDownLevel, query: str, units: Integers, values: Integers, noise: Floats) -> None:
-        """Compares one query in some measured units.
-
-        Args:
-            level: The level of the units.
-            query: The query, as the strategy calls it.
-            units: The units, by their numbers.
-            values: What was measured: units x cells of the query.
-            noise: The standard deviation of each unit's noise.
-        """
-        released, allowed = self._of_query(self._problem.spine.names.index(level.name), query)
-        self.distances.setdefault((level.name, query), Distance()).add(
-            np.abs(values - released[units].toarray()), allowed(noise[:, None], units)
-        )
-
-    @lru_cache(maxsize=16)  # noqa: B019 - a watchdog lives as long as one comparison
-    def _of_query(self, place: int, query: str) -> tuple[Any, Callable[[Floats, Integers], Floats]]:
-        """The released figures of a query on a level, and what is allowed in some units with noise of these sizes."""
-        problem, groups = self._problem, self._problem.groups(query)
-        level = problem.spine.levels[place]
-        members = sp.csr_matrix((np.ones(len(groups), np.int64), (np.arange(len(groups)), groups)))
-        codes = [str(unit) for unit in range(level.units)]
-        areas = AreaSet(level.name, tuple(codes), problem.spine.rows, problem.spine.unit_of_block(level.name))
-        estimate = np.sqrt(self._noise.variances(problem.strategy.grouping(query), areas))
-        zeros, rounding = self._zeros_of(place)[:, None], self._rounding(place, query, groups)
-
-        def allowed(noise: Floats, units: Integers) -> Floats:
-            return explained(noise, estimate[units], zeros[units], self._figures, rounding)
-
-        return self._of_level(place) @ members, allowed
-
-    def checks(self) -> Iterator[Check]:
-        """One for each level that was compared."""
-        for level in dict.fromkeys(name for name, _ in self.distances):
-            of_level = {query: distance for (name, query), distance in self.distances.items() if name == level}
-            figures = sum(distance.figures for distance in of_level.values())
-            query, furthest = max(of_level.items(), key=lambda item: item[1].furthest)
-            far = [f"{name!r}: {each.far:,} of {each.figures:,}" for name, each in of_level.items() if each.far]
-            detail = (
-                f"further from their measurements than noise, estimation and rounding explain: {', '.join(far)} "
-                f"figures, the furthest {furthest.furthest:.3g} times as far, of {query!r}"
-                if far
-                else f"{figures:,} figures, the furthest at {furthest.furthest:.2f} of what is explained"
-            )
-            yield Check(f"{level}: released figures near their measurements", not far, detail)
-
-    def _compared(self) -> Iterator[tuple[str, LevelStrategy]]:
-        """The levels down to the first that does not determine every cell, with the queries that are not too large."""
-        pairs = self._problem.levels()
-        determined = [self._determined(strategy, level) for strategy, level in pairs]
-        for place, (strategy, level) in enumerate(pairs):
-            units, passes = int(level.measured.sum()), strategy.estimation.least_squares
-            # What neither the last pass looks at nor an earlier one has fixed does not bind the estimate.
-            binding = {*passes[-1].queries, *(name for each in passes for name in each.constrain)}
-            chosen = tuple(
-                share
-                for share in strategy.queries
-                if share.name in binding and units * share.query.cells <= MOST_FIGURES
-            )
-            if units and chosen:
-                yield level.name, replace(strategy, queries=chosen)
-            known = determined[place:] if self._problem.strategy.evidence == TREE else determined[place : place + 1]
-            if not any(known):
-                return
-
-    def _determined(self, strategy: LevelStrategy, level: TopDownLevel) -> bool:
-        """Whether a query of the level tells every possible cell apart, wherever its units have more than one child."""
-        if not level.measured.all() and not strategy.share:
-            return False
-        apart = (self._problem.groups(share.name)[self._possible] for share in strategy.queries)
-        return any(len(np.unique(groups)) == len(groups) for groups in apart)
-
-    @lru_cache(maxsize=2)  # noqa: B019 - a level and the one above it
-    def _of_level(self, place: int) -> Any:
-        """The released histograms of the units of a level."""
-        level, blocks = self._problem.spine.levels[place], len(self._problem.spine.rows)
-        ones = np.ones(blocks, np.int64)
-        return sp.csr_matrix((ones, np.arange(blocks), level.first_block), (level.units, blocks)) @ self._counts
-
-    @lru_cache(maxsize=16)  # noqa: B019
-    def _zeros_of(self, place: int) -> Floats:
-        """For each unit of a level how many cells have nobody there, though the unit above has somebody; or how many
-        the unit above has, if it has more."""
-        filled = np.diff(self._of_level(place).indptr)
-        if place == 0:
-            return np.asarray(len(self._possible) - filled, np.float64)
-        parent = self._problem.spine.levels[place].parent
-        own = np.diff(self._of_level(place - 1).indptr)[parent] - filled
-        return np.asarray(np.maximum(own, self._zeros_of(place - 1)[parent]), np.float64)
-
-    def _rounding(self, place: int, query: str, groups: Integers) -> float:
-        """By how much rounding moves a figure, here and in all units above: by less than one where the query is in the
-        chain, else by that in each of its cells, at random."""
-        above = self._problem.levels()[: place + 1]
-        size = int(np.bincount(groups[self._possible]).max(initial=1))
-        return sum(1.0 if query in strategy.estimation.chain else rounding_of_sum(size) for strategy, _ in above)
-
-
-def require_near(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:
-    """Raises if the estimates of a run are further from its measurements than anything explains.
-
-    Args:
-        problem: Strategy, frame and spine.
-        job: The run, with the estimates of all levels.
-        evidence: What it was estimated from.
-    """
-    blocks = problem.spine.levels[-1]
-    files = sorted(estimates_folder(job.workspace, blocks).glob("*.parquet"))
-    counts = histograms(blocks.units, problem.cells, estimated(files, np.arange(blocks.units)))
-    watchdog = Watchdog(problem, counts)
-    levels = list(watchdog.levels())
-    with job.progress.stage("Comparing with measurements", len(levels)) as advance:
-        for strategy, level in levels:
-            for number, units, values, precision in evidence.in_full(job, strategy, level):
-                watchdog.look(level, strategy.queries[number].name, units, values, 1 / np.sqrt(precision))
-            advance(1)
-    far = [check for check in watchdog.checks() if not check.ok]
-    if far:
-        # Wrong estimates must not be found by the next try: they are made again from the same measurements.
-        job.workspace.discard_estimates()
-        raise RunError(
-            Finding.of(
-                "far-from-measurements",
-                where=Place(file=str(job.workspace.root)),
-                found=check.detail,
-                check=check.name,
-                false_alarms=FALSE_ALARMS,
-            )
-            for check in far
-        )
