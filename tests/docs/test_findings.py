@@ -30,7 +30,11 @@ def errors() -> set[str]:
     names = {"ConfideError"}
     classes = [node for place in trees() for node in nodes(place) if isinstance(node, ast.ClassDef)]
     for _ in range(5):
-        names |= {each.name for each in classes if {getattr(base, "id", "") for base in each.bases} & names}
+        names |= {
+            each.name
+            for each in classes
+            if {getattr(base, "id", getattr(base, "attr", "")) for base in each.bases} & names
+        }
     return names
 
 
@@ -58,12 +62,13 @@ def functions_of_calls(place: str) -> dict[int, ast.FunctionDef]:
 
 
 def callee_of(call: ast.Call) -> str:
-    """What is called, with its dots; nothing where that is no name."""
+    """What is called, with its dots but without its module; nothing where that is no name."""
     names, node = [], call.func
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
         node = node.value
-    return ".".join(reversed([*names, node.id if isinstance(node, ast.Name) else ""]))
+    dotted = ".".join(reversed([*names, node.id if isinstance(node, ast.Name) else ""]))
+    return re.sub(r"^(?:[a-z_]+\.)+(?=[A-Z])", "", dotted)
 
 
 @dataclass(frozen=True)

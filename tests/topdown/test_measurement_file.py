@@ -678,7 +678,11 @@ def test_an_estimated_number_of_records_may_be_far_from_measured_sums(tmp_path: 
     spec = own_strategy.lay_out(tmp_path, [[1] + [0] * 199] * 2, {}, "", budget="1/1000000")
     strategy = tmp_path / "own.toml"
     root, below = strategy.read_text().split("[estimation.below]")
-    cells_alone = {'"total"    = ["1/2"': '"total"    = ["-"', '"detailed" = ["1/2"': '"detailed" = ["1"', '"total", ': ""}
+    cells_alone = {
+        '"total"    = ["1/2"': '"total"    = ["-"',
+        '"detailed" = ["1/2"': '"detailed" = ["1"',
+        '"total", ': "",
+    }
     for both, alone in cells_alone.items():
         assert root.count(both) == 1
         root = root.replace(both, alone)

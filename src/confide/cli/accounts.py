@@ -20,31 +20,10 @@ from confide.exact import Exact, down, fraction_up, up
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.strategy import StrategyAccount, StrategyLoss
 from confide.mechanisms.topdown.strategy_file import account_strategy
-from confide.noise.fitting import (
-    NoiseKind,
-    NoiseMargin,
-    NoiseProbabilities,
-    NoiseQuantile,
-    noise_law,
-    noise_margin,
-    noise_probabilities,
-    noise_quantile,
-)
-from confide.noise.ptables import Design, EpsilonDeltaReading, PTable
-from confide.noise.ptables.ptable_answer import (
-    PTableAnswer,
-    perturbation_table,
-    perturbation_table_from,
-)
+from confide.noise import fitting
+from confide.noise.ptables import Design, EpsilonDeltaReading, PTable, ptable_answer
 from confide.privacy import PureDP
-from confide.releases.loss_account import (
-    EpsilonOfRho,
-    ReleaseAccount,
-    RhoOfEpsilon,
-    account_release,
-    epsilon_of_rho,
-    rho_of_epsilon,
-)
+from confide.releases import loss_account
 from confide.releases.plan import NO_BUDGET
 
 WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
@@ -100,7 +79,7 @@ def _variances(account: StrategyAccount) -> None:
     table(["query", "cells ", *(f"{level} " for level in levels)], rows, title=title)
 
 
-def show_release(answer: ReleaseAccount, delta: Exact) -> None:
+def show_release(answer: loss_account.ReleaseAccount, delta: Exact) -> None:
     """The cost of a release, in every way that it can be stated."""
     plan, ways, bracket = answer.plan, answer.epsilons, answer.loss_distribution
     if not plan.has_loss:
@@ -124,12 +103,12 @@ def show_release(answer: ReleaseAccount, delta: Exact) -> None:
     out.print(f"{plan.loss} ({plan.neighbours.value}) at delta = {delta}; every bound is rounded up{ends}.")
 
 
-def _show_rho(answer: RhoOfEpsilon) -> None:
+def _show_rho(answer: loss_account.RhoOfEpsilon) -> None:
     text = f"rho = {answer.rho} (about {float(answer.rho):.6g})"
     out.print(f"{text} gives at most epsilon {answer.epsilon} at delta {answer.delta}.")
 
 
-def _show_epsilons(answer: EpsilonOfRho, delta: Exact) -> None:
+def _show_epsilons(answer: loss_account.EpsilonOfRho, delta: Exact) -> None:
     _table(answer.epsilons)
     out.print(f"\nrho = {answer.rho} at delta = {delta}; every figure is rounded up.")
 
@@ -151,21 +130,21 @@ strategy = command(
 )
 convert = command(
     "Epsilon of a zCDP budget at a delta, three ways, each rounded up; or the rho of an epsilon, rounded down.",
-    epsilon_of_rho,
+    loss_account.epsilon_of_rho,
     _show_epsilons,
     prepare=_one_of_both,
-    others={"epsilon": Way(rho_of_epsilon, _show_rho)},
+    others={"epsilon": Way(loss_account.rho_of_epsilon, _show_rho)},
 )
 release = command(
     "The cost of a release, composed anew from its measurements, with its privacy loss distribution.",
-    account_release,
+    loss_account.account_release,
     show_release,
     options={"folder": "RELEASE"},
 )
 
 
 OF_LAW: dict[str, tuple[Any, Any]] = {
-    "kind": (Annotated[NoiseKind, typer.Option("--law", help="The noise law.")], inspect.Parameter.empty),
+    "kind": (Annotated[fitting.NoiseKind, typer.Option("--law", help="The noise law.")], inspect.Parameter.empty),
     "sigma2": (Annotated[str | None, typer.Option(help="The parameter of a discrete Gaussian (exact).")], None),
     "epsilon": (Annotated[str | None, typer.Option(help="The parameter of a two-sided geometric (exact).")], None),
     "bound": (Annotated[int | None, typer.Option(help="The largest noise, for a truncated law.")], None),
@@ -173,10 +152,10 @@ OF_LAW: dict[str, tuple[Any, Any]] = {
 """The options that say what noise is meant."""
 
 TITLES = {
-    NoiseKind.GEOMETRIC: "geometric",
-    NoiseKind.GAUSSIAN: "Gaussian",
-    NoiseKind.TRUNCATED_GEOMETRIC: "truncated geometric",
-    NoiseKind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
+    fitting.NoiseKind.GEOMETRIC: "geometric",
+    fitting.NoiseKind.GAUSSIAN: "Gaussian",
+    fitting.NoiseKind.TRUNCATED_GEOMETRIC: "truncated geometric",
+    fitting.NoiseKind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
 }
 
 
@@ -187,7 +166,7 @@ def _law(values: dict[str, Any]) -> None:
         raise typer.BadParameter(f"{kind.value} takes {'--epsilon' if kind.by_epsilon else '--sigma2'}")
     if kind.bounded != (bound is not None):
         raise typer.BadParameter(f"{kind.value} takes {'a' if kind.bounded else 'no'} --bound")
-    values["law"] = noise_law(kind, sigma2=sigma2, epsilon=epsilon, bound=bound)
+    values["law"] = fitting.noise_law(kind, sigma2=sigma2, epsilon=epsilon, bound=bound)
 
 
 def _points(text: str) -> list[int]:
@@ -197,25 +176,25 @@ def _points(text: str) -> list[int]:
         raise typer.BadParameter("--at takes whole numbers, separated by commas") from None
 
 
-def _show_pmf(answer: NoiseProbabilities) -> None:
+def _show_pmf(answer: fitting.NoiseProbabilities) -> None:
     rows = [
         (x, f"{pmf:.10g}", f"{cdf:.10g}") for x, pmf, cdf in zip(answer.values, answer.pmf, answer.cdf, strict=True)
     ]
     table(["x ", "P(noise = x) ", "P(noise ≤ x) "], rows)
 
 
-def _show_quantile(answer: NoiseQuantile, probability: str) -> None:
+def _show_quantile(answer: fitting.NoiseQuantile, probability: str) -> None:
     out.print(f"The noise is at most {answer.quantile} with probability {probability}.")
 
 
-def _show_margin(answer: NoiseMargin, probability: str) -> None:
+def _show_margin(answer: fitting.NoiseMargin, probability: str) -> None:
     text = f"The noise is within ±{answer.noise_margin} with probability {probability}"
     out.print(f"{text}; its variance is {answer.variance:.6g}.")
 
 
 pmf = command(
     "The probability of values of the noise, and of values up to them.",
-    noise_probabilities,
+    fitting.noise_probabilities,
     _show_pmf,
     options={"at": Given("--at", _points, str)},
     extra=OF_LAW,
@@ -224,7 +203,7 @@ pmf = command(
 )
 quantile = command(
     "The smallest value that the noise stays at or below with a probability.",
-    noise_quantile,
+    fitting.noise_quantile,
     _show_quantile,
     options={"probability": "-p --probability"},
     extra=OF_LAW,
@@ -233,7 +212,7 @@ quantile = command(
 )
 margin = command(
     "The noise margin: the smallest distance from zero that the noise keeps within with a probability.",
-    noise_margin,
+    fitting.noise_margin,
     _show_margin,
     options={"probability": "-p --probability"},
     extra=OF_LAW,
@@ -247,7 +226,9 @@ margin = command(
 
 def _settings_or_a_file(values: dict[str, Any]) -> None:
     settings = [
-        each.name for each in requests(perturbation_table) if values.get(each.name, each.default) != each.default
+        each.name
+        for each in requests(ptable_answer.perturbation_table)
+        if values.get(each.name, each.default) != each.default
     ]
     if "path" not in values and not {"D", "V"} <= set(values):
         raise ParameterError("bad-option/needs", where=Place(path="-D"))
@@ -255,7 +236,7 @@ def _settings_or_a_file(values: dict[str, Any]) -> None:
         raise ParameterError("bad-option/read", where=Place(path="--import"))
 
 
-def show_ptable(answer: PTableAnswer) -> None:
+def show_ptable(answer: ptable_answer.PTableAnswer) -> None:
     """The text alone where it is not written to a file; else the table, its findings and its reading."""
     if answer.text is not None and answer.out is None:
         typer.echo(answer.text, nl=False)
@@ -367,7 +348,7 @@ ptable = command(
     """Compute a perturbation table for the cell key method: for each count the noise of maximum entropy, with a
     proof.
     """,
-    perturbation_table,
+    ptable_answer.perturbation_table,
     show_ptable,
     settings="mono no_mono_rows equality icat step kind keys modify_at seed",
     options={
@@ -384,5 +365,5 @@ ptable = command(
         "out": "--out FILE",
     },
     prepare=_settings_or_a_file,
-    others={"path": Way(perturbation_table_from, show_ptable)},
+    others={"path": Way(ptable_answer.perturbation_table_from, show_ptable)},
 )

@@ -16,25 +16,17 @@ from confide.cli import show
 from confide.cli.requests import Given, command
 from confide.cli.show import err, out, show_findings
 from confide.errors import ParameterError, Place
-from confide.mechanisms.cellkey import lookups
-from confide.mechanisms.cellkey.cellkey_answers import (
-    AbsTableAnswer,
-    RecordKeys,
-    RequestedTable,
-    give_record_keys,
-    make_abs_table,
-    table_on_request,
-)
+from confide.mechanisms.cellkey import cellkey_answers, lookups
 from confide.mechanisms.cellkey.given import PerturbedTable
 from confide.suppressing import SuppressedTables
 
 
-def _show_keys(answer: RecordKeys, out: Path, column: str) -> None:
+def _show_keys(answer: cellkey_answers.RecordKeys, out: Path, column: str) -> None:
     text = f"Wrote {out}: {answer.rows:,} records, each with a key in the column {column!r}. Keep it secret."
     show.out.print(escape(text))
 
 
-def _show_table(answer: RequestedTable) -> None:
+def _show_table(answer: cellkey_answers.RequestedTable) -> None:
     rows = answer.rows
     if answer.file is not None:
         out.print(escape(f"Wrote {answer.file}: {rows.num_rows:,} cells that are not zero."))
@@ -48,7 +40,7 @@ def _show_perturbed(answer: PerturbedTable) -> None:
     out.print(escape(f"Sealed {answer.release}. Its spec is {answer.spec}."))
 
 
-def _show_abs_table(answer: AbsTableAnswer) -> None:
+def _show_abs_table(answer: cellkey_answers.AbsTableAnswer) -> None:
     show_findings(answer.findings)
     out.print(escape(f"Wrote {answer.file}: {lookups.ROWS} rows, {answer.table.size} columns."))
 
@@ -78,7 +70,7 @@ keys = command(
 
     Keys are secret. Whoever has them and the published tables has the true counts.
     """,
-    give_record_keys,
+    cellkey_answers.give_record_keys,
     _show_keys,
     options={
         "records": "RECORDS",
@@ -92,7 +84,7 @@ table = command(
 
     It need not be listed in the spec. Only perturbed figures leave; cells that are not shown are zero.
     """,
-    table_on_request,
+    cellkey_answers.table_on_request,
     _show_table,
     options={
         "loaded": Given("SPEC", api.load, Path),
@@ -121,7 +113,7 @@ perturb = command(
 )
 abs_noise = command(
     "Make a table of noise for the lookup abs: 256 values for each column, from the law of a perturbation table.",
-    make_abs_table,
+    cellkey_answers.make_abs_table,
     _show_abs_table,
     settings="js size small_n draw seed",
     options={

@@ -21,16 +21,10 @@ from confide.mechanisms.safetab.tuning import (
     NoiseCostComparison,
     ReleaseTuning,
     TuningQuestion,
+    safetab_tuning,
 )
 from confide.mechanisms.safetab.tuning.answer import by_budget, by_size
 from confide.mechanisms.safetab.tuning.question import floor_margin
-from confide.mechanisms.safetab.tuning.safetab_tuning import (
-    ACCOUNTINGS,
-    STAGE_1,
-    LevelKey,
-    SafeTabTuning,
-    tune_safetab,
-)
 from confide.official_safetab import settings_of
 from confide.privacy import Definition
 from confide.report.charts import Chart, chart
@@ -109,7 +103,7 @@ NEIGHBOURS = {
 }
 
 
-def show_tuning(answer: SafeTabTuning) -> None:
+def show_tuning(answer: safetab_tuning.SafeTabTuning) -> None:
     """The tuning of a release and, if asked for, what geometric noise would cost."""
     show_release(answer.release)
     if answer.comparison is not None:
@@ -217,8 +211,8 @@ def show_comparison(rows: Iterable[NoiseCostComparison], question: TuningQuestio
     """Gaussian and geometric noise at the same margins."""
     costs = [
         (
-            STAGE_1[row.stage_1],
-            ACCOUNTINGS[row.accounting],
+            safetab_tuning.STAGE_1[row.stage_1],
+            safetab_tuning.ACCOUNTINGS[row.accounting],
             up(row.gaussian, 2),
             up(row.geometric, 2),
             f"{100 * abs(row.saving):.1f} % {'less' if row.saving >= 0 else 'more'}",
@@ -279,11 +273,11 @@ def _chance(probability: float) -> str:
 
 def _levels(
     budget_texts: Sequence[str], target_texts: Sequence[str]
-) -> tuple[dict[LevelKey, Fraction], dict[LevelKey, int]]:
+) -> tuple[dict[safetab_tuning.LevelKey, Fraction], dict[safetab_tuning.LevelKey, int]]:
     """Budgets and targets of levels as typed; every mistake is reported."""
     findings: list[Finding] = []
-    budgets: dict[LevelKey, Fraction] = {}
-    targets: dict[LevelKey, int] = {}
+    budgets: dict[safetab_tuning.LevelKey, Fraction] = {}
+    targets: dict[safetab_tuning.LevelKey, int] = {}
     for option, texts in (("level", budget_texts), ("moe", target_texts)):
         for text in texts:
             try:
@@ -312,7 +306,7 @@ def _levels(
     return budgets, targets
 
 
-def _parsed(option: str, text: str) -> tuple[LevelKey, Fraction]:
+def _parsed(option: str, text: str) -> tuple[safetab_tuning.LevelKey, Fraction]:
     name, equals, number = text.partition("=")
     region_type, colon, iteration_level = name.strip().rpartition(":")
     numbered = iteration_level.isascii() and iteration_level.isdigit() and len(iteration_level) < 9
@@ -333,7 +327,7 @@ tune = command(
 
     Without options: the production settings of the 2020 Census, United States.
     """,
-    tune_safetab,
+    safetab_tuning.tune_safetab,
     show_tuning,
     settings="add from_targets definition gamma race_codes stability suppression relative_error sizes delta rule "
     "decimals puerto_rico compare",

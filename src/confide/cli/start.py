@@ -32,8 +32,8 @@ def _show_schema(answer: NewSchema) -> None:
         out.print(escape(answer.text.reveal("shown to the curator, who asked for it")), soft_wrap=True)
         return
     _show_guesses(answer.said)
-    told = "Only you can read it. What it lists becomes public when you keep it: look at every line."
-    out.print(escape(f"Wrote {answer.file}. {told}"))
+    private = "Only you can read it. What it lists becomes public when you keep it: look at every line."
+    out.print(escape(f"Wrote {answer.file}. {private}"))
 
 
 def _show_guesses(said: Sequence[str]) -> None:

@@ -16,21 +16,7 @@ import typer
 from rich.markup import escape
 
 import confide
-from confide.cli.show import (
-    DONE,
-    REFUSED,
-    Display,
-    EngineChoice,
-    Json,
-    Memory,
-    Processes,
-    SparkMaster,
-    err,
-    out,
-    print_json,
-    show_findings,
-    table,
-)
+from confide.cli import show
 from confide.errors import Place, RunError
 
 if TYPE_CHECKING:
@@ -72,9 +58,9 @@ def show_headline(accuracy: Numbers, title: str, beside: Mapping[str, Mapping[st
         columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
         if beside:
             columns[3:] = ["mean abs. error ", *(f"{name} " for name in beside), "noise alone "]
-        table(columns, rows[:MOST_ROWS], title=title)
+        show.table(columns, rows[:MOST_ROWS], title=title)
         if len(rows) > MOST_ROWS:
-            out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+            show.out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
 
 
 def _show_lost(tables: Sequence[Numbers], title: str) -> None:
@@ -91,9 +77,9 @@ def _show_lost(tables: Sequence[Numbers], title: str) -> None:
         for row in tables
     ]
     columns = ["table", "cells ", "primary ", "complementary ", "of cells hidden ", "of figures hidden "]
-    table(columns, rows[:MOST_ROWS], title=title)
+    show.table(columns, rows[:MOST_ROWS], title=title)
     if len(rows) > MOST_ROWS:
-        out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+        show.out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
 
 
 def _headline(rows: Sequence[Numbers]) -> tuple[str, list[Numbers]]:
@@ -117,10 +103,10 @@ def _mean(value: Any) -> float:
 def show_summary(summary: Summary) -> None:
     """What a release would have, and what it would cost."""
     if summary.rows:
-        table(list(summary.columns), list(summary.rows))
+        show.table(list(summary.columns), list(summary.rows))
     for line in summary.notes:
-        out.print(line)
-    out.print(f"\n{summary.sentence}")
+        show.out.print(line)
+    show.out.print(f"\n{summary.sentence}")
 
 
 def at_terminal() -> bool:
@@ -131,10 +117,10 @@ def at_terminal() -> bool:
 def show_offending(offending: Sequence[OffendingValues]) -> None:
     """Values of records that break a rule, with how many there are and where the first stands."""
     for column in offending:
-        out.print(escape(f"\n{column.file}, column {column.column!r} (confidential: for you alone)"))
+        show.out.print(escape(f"\n{column.file}, column {column.column!r} (confidential: for you alone)"))
         values = column.values.reveal("the curator asked for them at a terminal")
         rows = [(repr(each.value or ""), f"{each.records:,}", each.place) for each in values]
-        table(["value", "records ", "first of the "], [tuple(map(escape, row)) for row in rows])
+        show.table(["value", "records ", "first of the "], [tuple(map(escape, row)) for row in rows])
 
 
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
@@ -155,11 +141,11 @@ Sign = Annotated[
 
 def check(
     spec: SpecFile,
-    as_json: Json = False,
-    processes: Processes = None,
-    memory: Memory = "4GiB",
-    engine: EngineChoice = "local",
-    spark_master: SparkMaster = None,
+    as_json: show.Json = False,
+    processes: show.Processes = None,
+    memory: show.Memory = "4GiB",
+    engine: show.EngineChoice = "local",
+    spark_master: show.SparkMaster = None,
     accept_ledger: AcceptLedger = False,
     show_values: Annotated[
         bool,
@@ -180,20 +166,20 @@ def check(
         spark_master=spark_master,
         accept_ledger=accept_ledger,
         show_values=show_values,
-        progress=Display(quiet=as_json),
+        progress=show.Display(quiet=as_json),
     )
     plan = checked.plan
     if as_json:
-        print_json(checked.as_dict())
+        show.print_json(checked.as_dict())
     else:
-        show_findings(checked.findings)
+        show.show_findings(checked.findings)
         show_offending(checked.offending)
         if plan is not None and "reading" in plan.question:
             from confide.inputs.spelled import reading_in_words
 
-            out.print("How the records are read (this is part of the plan):")
+            show.out.print("How the records are read (this is part of the plan):")
             for line in reading_in_words(plan.question["reading"]):
-                out.print(escape(f"  {line}"))
+                show.out.print(escape(f"  {line}"))
         if checked.summary is not None:
             show_summary(checked.summary)
         if checked.price is not None:
@@ -203,13 +189,13 @@ def check(
             delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
             remaining = f"{_exact_or_less(account.left)}{delta}"
             after = "" if checked.price is None else f" and leave {_left_after(checked)}"
-            out.print(
+            show.out.print(
                 f"The ledger has {remaining} of {account.budget} left. This release would cost {checked.cost}{after}."
             )
         if not checked.errors:
             nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
-            out.print(f"[bold green]No problems found.[/]{nothing}")
-    raise typer.Exit(REFUSED if checked.errors else DONE)
+            show.out.print(f"[bold green]No problems found.[/]{nothing}")
+    raise typer.Exit(show.REFUSED if checked.errors else show.DONE)
 
 
 def _left_after(checked: Checked) -> str:
@@ -230,14 +216,16 @@ def show_price(price: StatedPrice) -> None:
     from confide.report.certificate import short_probability
 
     at = f" at delta {short_probability(price.delta)}" if price.has_delta else ""
-    out.print(f"Price: {price.loss} ({price.neighbours.value}), that is epsilon = {_two_digits(price.epsilon)}{at}.")
-    out.print(price.in_words)
+    show.out.print(
+        f"Price: {price.loss} ({price.neighbours.value}), that is epsilon = {_two_digits(price.epsilon)}{at}."
+    )
+    show.out.print(price.in_words)
     rows = [("this release", _short_loss(price.loss.parameters()), _two_digits(price.epsilon))]
     for yardstick in price.yardsticks():
         spent = yardstick.deployment
         amount = _short_loss({"rho" if spent.definition == "zcdp" else "epsilon": Fraction(spent.loss)})
         rows.append((f"{spent.name} ({spent.year})", amount, _two_digits(yardstick.epsilon)))
-    table(["compared with other releases", "loss", "epsilon "], rows)
+    show.table(["compared with other releases", "loss", "epsilon "], rows)
 
 
 def _short_loss(parameters: Mapping[str, Fraction]) -> str:
@@ -263,9 +251,9 @@ def _name_of(spec: Path) -> str:
 def ask_for_the_name(checked: Checked, name: str) -> None:
     """Shows the price, and has the name of the release typed; raises, with nothing charged, if it is another."""
     if checked.price is not None:
-        err.print(escape(f"Price: {checked.price.loss} ({checked.price.neighbours.value})."))
-        err.print(escape(checked.price.in_words))
-    err.print(
+        show.err.print(escape(f"Price: {checked.price.loss} ({checked.price.neighbours.value})."))
+        show.err.print(escape(checked.price.in_words))
+    show.err.print(
         escape(
             f"The ledger will be charged {checked.cost}. This cannot be undone, and it leaves {_left_after(checked)}."
         )
@@ -280,9 +268,9 @@ def ask_for_the_name(checked: Checked, name: str) -> None:
 
 def run(
     spec: SpecFile,
-    as_json: Json = False,
-    processes: Processes = None,
-    memory: Memory = "4GiB",
+    as_json: show.Json = False,
+    processes: show.Processes = None,
+    memory: show.Memory = "4GiB",
     insecure_key: Annotated[
         str | None,
         typer.Option(
@@ -291,8 +279,8 @@ def run(
         ),
     ] = None,
     sign: Sign = None,
-    engine: EngineChoice = "local",
-    spark_master: SparkMaster = None,
+    engine: show.EngineChoice = "local",
+    spark_master: show.SparkMaster = None,
     accept_ledger: AcceptLedger = False,
     yes: Annotated[
         bool,
@@ -302,7 +290,7 @@ def run(
     """Make the release. After a crash or a power cut, run the same command again: it continues without a further
     charge.
     """
-    display = Display(quiet=as_json)
+    display = show.Display(quiet=as_json)
     asked = not yes and can_answer()
     result = confide.run(
         spec,
@@ -318,28 +306,28 @@ def run(
     )
     account = result.account
     if as_json:
-        print_json(result.as_dict())
+        show.print_json(result.as_dict())
         return
 
     if result.was_sealed_before:
-        out.print("This run was sealed before. Nothing was done and nothing was charged.")
-    out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
+        show.out.print("This run was sealed before. Nothing was done and nothing was charged.")
+    show.out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
     said = confide.MECHANISMS[result.plan.mechanism].explain
     contents = said.contents(result.plan)
     if result.plan.has_loss:
-        out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
+        show.out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
     else:
-        out.print(f"  {contents}\n  {said.unaccounted(result.plan)}")
+        show.out.print(f"  {contents}\n  {said.unaccounted(result.plan)}")
     if account is not None:
         of = escape(repr(account.data_set))
-        out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
+        show.out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
         if account.delta:
             deltas = [f"{float(number):g}" for number in (account.spent_delta, account.left_delta, account.delta)]
-            out.print("  of its delta: {} spent, {} left of {}".format(*deltas))
+            show.out.print("  of its delta: {} spent, {} left of {}".format(*deltas))
     if sign is not None:
-        out.print("  signed with the office's key")
+        show.out.print("  signed with the office's key")
     if insecure_key:
-        err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
+        show.err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
 
 
 def verify(
@@ -350,26 +338,26 @@ def verify(
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="The office's public key, to check its signature.")
     ] = None,
-    as_json: Json = False,
+    as_json: show.Json = False,
 ) -> None:
     """Check a release folder: hashes, completeness, whole numbers, and noise as promised."""
     verification = confide.verify(release, ledger=ledger, public_key=public_key)
     if as_json:
-        print_json(verification.as_dict())
+        show.print_json(verification.as_dict())
     else:
         rows = [("ok" if check.ok else "WRONG", check.name, check.detail) for check in verification.checks]
-        table(["", "what", "detail"], rows)
-        show_findings(verification.findings)
+        show.table(["", "what", "detail"], rows)
+        show.show_findings(verification.findings)
         if verification.stamp:
-            err.print(f"[bold red]{escape(str(verification.stamp))}[/]")
+            show.err.print(f"[bold red]{escape(str(verification.stamp))}[/]")
         colour = "green" if verification.ok else "red"
-        out.print(f"\nThe release {escape(verification.release)} is [bold {colour}]{verification.verdict}[/].")
+        show.out.print(f"\nThe release {escape(verification.release)} is [bold {colour}]{verification.verdict}[/].")
         if verification.ok and not verification.vouched_by:
-            out.print(
+            show.out.print(
                 "To check that it is also the release that was sealed, add --ledger LEDGER, or --public-key of the "
                 "office."
             )
-    raise typer.Exit(DONE if verification.ok else REFUSED)
+    raise typer.Exit(show.DONE if verification.ok else show.REFUSED)
 
 
 def evaluate(
@@ -386,23 +374,23 @@ def evaluate(
             help="A GeoJSON file with the areas of a level, for a map; default: that of the spec. Repeatable.",
         ),
     ] = None,
-    as_json: Json = False,
-    processes: Processes = None,
-    memory: Memory = "4GiB",
+    as_json: show.Json = False,
+    processes: show.Processes = None,
+    memory: show.Memory = "4GiB",
 ) -> None:
     """Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.
 
     Several runs of the same question, made with different keys, give means over keys and intervals.
     """
     files = dict(_named(text) for text in geometry or ())
-    display = Display(quiet=as_json)
+    display = show.Display(quiet=as_json)
     evaluated = confide.evaluate(*run_folders, geometry=files, processes=processes, memory=memory, progress=display)
     numbers = evaluated.accuracy.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
     if as_json:
-        print_json({"confidential": True, "dossier": str(evaluated.dossier)} | numbers)
+        show.print_json({"confidential": True, "dossier": str(evaluated.dossier)} | numbers)
         return
     show_headline(numbers, "CONFIDENTIAL: released compared with true")
-    out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
+    show.out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -412,16 +400,18 @@ def _named(text: str) -> tuple[str, str]:
     return name, file
 
 
-def replay(run_folder: RunFolder, as_json: Json = False, processes: Processes = None, memory: Memory = "4GiB") -> None:
+def replay(
+    run_folder: RunFolder, as_json: show.Json = False, processes: show.Processes = None, memory: show.Memory = "4GiB"
+) -> None:
     """Make a release again from its key, and compare every byte. Costs nothing."""
-    result = confide.replay(run_folder, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    result = confide.replay(run_folder, processes=processes, memory=memory, progress=show.Display(quiet=as_json))
     if as_json:
-        print_json(result.as_dict())
+        show.print_json(result.as_dict())
     elif result.ok:
-        out.print(f"[bold green]Identical[/]: {result.files} files, byte for byte.")
+        show.out.print(f"[bold green]Identical[/]: {result.files} files, byte for byte.")
     else:
-        out.print("[bold red]Different[/]: " + escape(", ".join(result.different)))
-    raise typer.Exit(DONE if result.ok else REFUSED)
+        show.out.print("[bold red]Different[/]: " + escape(", ".join(result.different)))
+    raise typer.Exit(show.DONE if result.ok else show.REFUSED)
 
 
 def seal(
@@ -435,31 +425,31 @@ def seal(
     if not destroy_key and sign is None:
         raise typer.BadParameter("say --destroy-key or --sign KEYFILE; a run is sealed by itself when it is complete")
     if sign is not None:
-        out.print(f"Signed: {escape(str(confide.sign_release(run_folder, sign)))}")
+        show.out.print(f"Signed: {escape(str(confide.sign_release(run_folder, sign)))}")
     if destroy_key:
         in_ledger = " and the ledger says so" if confide.destroy_key(run_folder) else ""
-        out.print(f"The key is destroyed{in_ledger}. The release is final.")
+        show.out.print(f"The key is destroyed{in_ledger}. The release is final.")
 
 
 def signature(
     key_file: Annotated[
         Path, typer.Argument(metavar="KEYFILE", help="The file for the private key; only you can read it.")
     ],
-    as_json: Json = False,
+    as_json: show.Json = False,
 ) -> None:
     """Make the key of an office: KEYFILE stays secret, KEYFILE.pub is for everybody who receives releases."""
     key = confide.new_signature_key(key_file)
     if as_json:
-        print_json(key.as_dict())
+        show.print_json(key.as_dict())
         return
-    out.print(f"Private key (keep it here):    {escape(str(key.private))}")
-    out.print(f"Public key, for receivers:     {escape(str(key.public))}")
-    out.print(f"Its fingerprint:               {key.fingerprint}")
+    show.out.print(f"Private key (keep it here):    {escape(str(key.private))}")
+    show.out.print(f"Public key, for receivers:     {escape(str(key.public))}")
+    show.out.print(f"Its fingerprint:               {key.fingerprint}")
 
 
 def json_schema() -> None:
     """Print the JSON Schema of the spec, for editors and programs."""
-    print_json(confide.json_schema())
+    show.print_json(confide.json_schema())
 
 
 def noise(
@@ -467,9 +457,9 @@ def noise(
         list[Path],
         typer.Argument(metavar="RUN...", help="The spec file or the folder of a sealed run, or several."),
     ],
-    as_json: Json = False,
-    processes: Processes = None,
-    memory: Memory = "4GiB",
+    as_json: show.Json = False,
+    processes: show.Processes = None,
+    memory: show.Memory = "4GiB",
 ) -> None:
     """Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.
 
@@ -477,20 +467,20 @@ def noise(
     noise that two of them have in common. Exit code 1: the noise is not as planned, or there are so few draws that
     missing noise would not have been noticed.
     """
-    answer = confide.audit_noise(*run_folders, processes=processes, memory=memory, progress=Display(quiet=as_json))
+    answer = confide.audit_noise(*run_folders, processes=processes, memory=memory, progress=show.Display(quiet=as_json))
     if as_json:
-        print_json(answer.as_dict())
+        show.print_json(answer.as_dict())
     else:
         _show_noise(answer)
-    raise typer.Exit(DONE if answer.ok else REFUSED)
+    raise typer.Exit(show.DONE if answer.ok else show.REFUSED)
 
 
 def _show_noise(answer: NoiseAudit) -> None:
-    table(["", "what", "detail"], [("ok" if c.ok else "WRONG", c.name, c.detail) for c in answer.checks])
+    show.table(["", "what", "detail"], [("ok" if c.ok else "WRONG", c.name, c.detail) for c in answer.checks])
     for note in answer.notes:
-        out.print(f"[yellow]note[/] {escape(note)}")
+        show.out.print(f"[yellow]note[/] {escape(note)}")
     wrong = "not as planned" if not answer.as_planned else "not judged"
     verdict = "[bold green]as planned[/]" if answer.ok else f"[bold red]{wrong}[/]"
-    out.print(f"\n{answer.draws:,} draws: the noise is {verdict}. {answer.power.words}")
-    out.print(f"Page (confidential): {escape(str(answer.page))}")
-    err.print("[bold red]CONFIDENTIAL[/]: this audit used true figures")
+    show.out.print(f"\n{answer.draws:,} draws: the noise is {verdict}. {answer.power.words}")
+    show.out.print(f"Page (confidential): {escape(str(answer.page))}")
+    show.err.print("[bold red]CONFIDENTIAL[/]: this audit used true figures")

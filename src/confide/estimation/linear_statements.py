@@ -24,13 +24,7 @@ from scipy.special import ndtr
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
-from confide.estimation.unified_intervals import (
-    RealIntervals,
-    WholeIntervals,
-    checked_level,
-    count_intervals,
-    normal_quantile,
-)
+from confide.estimation import unified_intervals
 
 DRAWS = 20_000
 """How often the law of max |Z|, or of ranks, is drawn from."""
@@ -43,7 +37,7 @@ NEGLIGIBLE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class ShareIntervals(RealIntervals):
+class ShareIntervals(unified_intervals.RealIntervals):
     """Intervals of shares between 0 and 1. Where ``bounded`` is False there is no bounded interval: the denominator may
     be zero as far as the estimates tell, and the ends are 0 and 1."""
 
@@ -51,7 +45,7 @@ class ShareIntervals(RealIntervals):
 
 
 @dataclass(frozen=True, eq=False)
-class FiellerSets(RealIntervals):
+class FiellerSets(unified_intervals.RealIntervals):
     """The ratios x/y that a test of x - R y = 0 accepts.
 
     Where ``outside`` they are all but those *between* the ends; otherwise all between the ends, which may be infinite.
@@ -141,7 +135,7 @@ def share_intervals(
     >>> ends.low.round(3), ends.high.round(3), ends.bounded
     (array([0.239, 0.   ]), array([0.36, 1.  ]), array([ True, False]))
     """
-    sets = ratio_sets(part, base, part_variance, base_variance, covariance, normal_quantile(level))
+    sets = ratio_sets(part, base, part_variance, base_variance, covariance, unified_intervals.normal_quantile(level))
     bounded = sets.bounded & (np.asarray(base, np.float64) > 0)
     low, high = np.where(bounded, sets.low, 0.0), np.where(bounded, sets.high, 1.0)
     return ShareIntervals(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0), np.asarray(bounded))
@@ -154,7 +148,7 @@ def difference_intervals(
     second_variance: ArrayLike,
     covariance: ArrayLike,
     level: float,
-) -> WholeIntervals:
+) -> unified_intervals.WholeIntervals:
     """Intervals for the difference of two counts, in whole numbers.
 
     Args:
@@ -166,7 +160,7 @@ def difference_intervals(
         level: The coverage.
     """
     gap, sd = _difference(first, second, first_variance, second_variance, covariance)
-    return count_intervals(gap, sd, level, least=-np.inf)
+    return unified_intervals.count_intervals(gap, sd, level, least=-np.inf)
 
 
 def probability_larger(
@@ -216,7 +210,7 @@ def simultaneous_z(level: float, statements: int) -> float:
     >>> round(simultaneous_z(0.9, 126), 3)
     3.341
     """
-    return normal_quantile(single_level(level, statements))
+    return unified_intervals.normal_quantile(single_level(level, statements))
 
 
 def single_level(level: float, statements: int) -> float:
@@ -227,14 +221,14 @@ def single_level(level: float, statements: int) -> float:
     """
     if statements < 1:
         raise ParameterError("bad-statement/nothing", found=str(statements))
-    return float(checked_level(level) ** (1 / statements))
+    return float(unified_intervals.checked_level(level) ** (1 / statements))
 
 
 def bonferroni_level(level: float, statements: int) -> float:
     """1 - (1 - level)/K: the level of each of K statements of any kind that hold all at once."""
     if statements < 1:
         raise ParameterError("bad-statement/nothing", found=str(statements))
-    return 1 - (1 - checked_level(level)) / statements
+    return 1 - (1 - unified_intervals.checked_level(level)) / statements
 
 
 def max_z(covariance: ArrayLike, level: float, draws: int = DRAWS) -> float:
@@ -257,12 +251,14 @@ def max_z(covariance: ArrayLike, level: float, draws: int = DRAWS) -> float:
     largest = np.sort(np.abs(_errors(matrix, draws) / sd).max(axis=1))
     from scipy.stats import binom  # takes longer to import than everything else here
 
-    place = int(binom.ppf(SURE_DRAWS, draws, checked_level(level)))
+    place = int(binom.ppf(SURE_DRAWS, draws, unified_intervals.checked_level(level)))
     sidak = simultaneous_z(level, len(sd))
     return min(float(largest[place]), sidak) if place < draws else sidak
 
 
-def quantile_intervals(cells: ArrayLike, covariance: ArrayLike, share: float, level: float) -> WholeIntervals:
+def quantile_intervals(
+    cells: ArrayLike, covariance: ArrayLike, share: float, level: float
+) -> unified_intervals.WholeIntervals:
     """Which level of an ordered attribute is the median, or another quantile: from the first to the last that the test
     leaves, as positions.
 
@@ -291,7 +287,7 @@ def quantile_intervals(cells: ArrayLike, covariance: ArrayLike, share: float, le
     rows = np.tril(np.ones((levels, levels))) - share
     sums = x @ rows.T
     variance = np.einsum("ai,...ij,aj->...a", rows, matrix, rows)
-    reach = normal_quantile(level) * np.sqrt(np.maximum(variance, 0.0))
+    reach = unified_intervals.normal_quantile(level) * np.sqrt(np.maximum(variance, 0.0))
     not_above = sums >= -reach
     below = np.concatenate([np.zeros((*x.shape[:-1], 1)), sums[..., :-1]], axis=-1)
     below_reach = np.concatenate([np.zeros((*x.shape[:-1], 1)), np.broadcast_to(reach, sums.shape)[..., :-1]], axis=-1)
@@ -300,10 +296,10 @@ def quantile_intervals(cells: ArrayLike, covariance: ArrayLike, share: float, le
     possible |= (x.sum(axis=-1) <= 0)[..., None]
     first = np.argmax(possible, axis=-1)
     last = levels - 1 - np.argmax(possible[..., ::-1], axis=-1)
-    return WholeIntervals(np.asarray(first, np.int64), np.asarray(last, np.int64))
+    return unified_intervals.WholeIntervals(np.asarray(first, np.int64), np.asarray(last, np.int64))
 
 
-def rank_intervals(estimates: ArrayLike, covariance: ArrayLike, level: float) -> WholeIntervals:
+def rank_intervals(estimates: ArrayLike, covariance: ArrayLike, level: float) -> unified_intervals.WholeIntervals:
     """The ranks that each of K counts may have, 1 for the largest; all K intervals hold at once.
 
     Count i is surely larger than j if their difference exceeds z sd of the difference, z being Šidák's for all
@@ -321,12 +317,12 @@ def rank_intervals(estimates: ArrayLike, covariance: ArrayLike, level: float) ->
     x, matrix = np.asarray(estimates, np.float64), _checked_covariance(covariance)
     count = len(x)
     if count < 2:
-        return WholeIntervals(np.ones(count, np.int64), np.ones(count, np.int64))
+        return unified_intervals.WholeIntervals(np.ones(count, np.int64), np.ones(count, np.int64))
     variances = np.diagonal(matrix)
     sd = np.sqrt(np.maximum(variances[:, None] + variances - 2 * matrix, 0.0))
     larger = x[:, None] - x > simultaneous_z(level, count * (count - 1) // 2) * sd
     np.fill_diagonal(larger, False)
-    return WholeIntervals(1 + larger.sum(axis=0), count - larger.sum(axis=1))
+    return unified_intervals.WholeIntervals(1 + larger.sum(axis=0), count - larger.sum(axis=1))
 
 
 def rank_probabilities(estimates: ArrayLike, covariance: ArrayLike, draws: int = DRAWS) -> Floats:

@@ -131,13 +131,13 @@ class TreeAnswers:
         for level in np.unique(placed.level[areas]).tolist():
             rows = np.flatnonzero(placed.level[areas] == level)
             if level >= 0:
-                found, own = self._of_units(level, placed.unit[areas[rows]], asked)
+                answers_of_part, own = self._of_units(level, placed.unit[areas[rows]], asked)
             else:
                 rows = rows[placed.pieces[areas[rows]] > 0]
-                found, own = self._of_areas(placed, areas[rows], asked), np.arange(len(rows))
-            values.append(found)
+                answers_of_part, own = self._of_areas(placed, areas[rows], asked), np.arange(len(rows))
+            values.append(answers_of_part)
             kind[rows] = kinds + own
-            kinds += len(found)
+            kinds += len(answers_of_part)
         return np.maximum(np.concatenate(values), 0.0), kind
 
     def _of_areas(self, placed: PlacedAreas, areas: Integers, asked: SectorCells) -> Floats:

@@ -17,15 +17,7 @@ import pyarrow as pa
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError, Place
-from confide.estimation.linear_statements import (
-    difference_intervals,
-    probability_larger,
-    probability_majority,
-    quantile_intervals,
-    rank_intervals,
-    rank_probabilities,
-    share_intervals,
-)
+from confide.estimation import linear_statements
 from confide.geography import AreaSet
 from confide.inference.asked import AskedQuery
 from confide.inference.opened_source import NOT_TOLD, InferenceSource, no_measurements
@@ -72,9 +64,9 @@ class AreaStatements:
         for code, figures, v in self._areas(counts):
             x, y = figures.tolist()
             a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
-            half = float(probability_majority([x], [y], a, b, v[0, 1])[0])
+            half = float(linear_statements.probability_majority([x], [y], a, b, v[0, 1])[0])
             for level in levels:
-                interval = share_intervals([x], [y], a, b, v[0, 1], level)
+                interval = linear_statements.share_intervals([x], [y], a, b, v[0, 1], level)
                 yield {
                     "geography": self.kind.kind,
                     "code": code,
@@ -111,7 +103,7 @@ class AreaStatements:
                 v = answers.covariance(blocks, [count, count])
                 a, b = max(v[0, 0], 0.0), max(v[1, 1], 0.0)
                 for level in levels:
-                    ends = difference_intervals([x], [y], a, b, v[0, 1], level)
+                    ends = linear_statements.difference_intervals([x], [y], a, b, v[0, 1], level)
                     rows.append(
                         {
                             "query": query.name,
@@ -121,7 +113,7 @@ class AreaStatements:
                             "low": int(ends.low[0]),
                             "high": int(ends.high[0]),
                             "level": level,
-                            "first_is_larger": float(probability_larger([x], [y], a, b, v[0, 1])[0]),
+                            "first_is_larger": float(linear_statements.probability_larger([x], [y], a, b, v[0, 1])[0]),
                         }
                     )
         return rows
@@ -135,7 +127,7 @@ class AreaStatements:
         counts = list(query.counts())
         for code, figures, covariance in self._areas(counts):
             for level in levels:
-                ends = quantile_intervals(figures, covariance, share, level)
+                ends = linear_statements.quantile_intervals(figures, covariance, share, level)
                 yield {
                     "geography": self.kind.kind,
                     "code": code,
@@ -155,10 +147,10 @@ class AreaStatements:
         for cell, words in enumerate(query.in_words()):
             of_cell = covariance[:, :, cell]
             # An area in which nobody can be is known to have nobody.
-            most = rank_probabilities(figures[:, cell], of_cell)[:, 0]
+            most = linear_statements.rank_probabilities(figures[:, cell], of_cell)[:, 0]
             order = np.argsort(np.argsort(-figures[:, cell], kind="stable"), kind="stable")
             for level in levels:
-                ends = rank_intervals(figures[:, cell], of_cell, level)
+                ends = linear_statements.rank_intervals(figures[:, cell], of_cell, level)
                 for area, code in enumerate(self.kind.codes):
                     yield {
                         "geography": self.kind.kind,

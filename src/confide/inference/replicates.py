@@ -34,21 +34,7 @@ from confide.arrays import Floats, Integers
 from confide.engines import LocalEngine
 from confide.engines.protocol import private_folder, write_parquet, write_text
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
-from confide.inference.pooled_errors import (
-    AreaKind,
-    CalibratedFactor,
-    PossibleCells,
-    ReplicateTally,
-    Tallies,
-    area_kinds,
-    calibrated_factors,
-    calibrated_with,
-    class_factor,
-    pooled_rows,
-    query_matrix,
-    rows_table,
-    tallied,
-)
+from confide.inference import pooled_errors
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release_of_people, resized_blocks, shrinkage
 from confide.mechanisms.topdown.problem import TopDownProblem
@@ -257,7 +243,7 @@ class Replicates(TypedAnswer):
     rows: Sequence[Mapping[str, Any]]
     """Pooled errors, one row for each kind of area, query and size class: the columns of
     :data:`confide.inference.pooled_errors.SCHEMA`."""
-    factors: Sequence[CalibratedFactor]
+    factors: Sequence[pooled_errors.CalibratedFactor]
 
     @classmethod
     def open(cls, folder: str | Path, release: str | Path) -> Replicates:
@@ -272,7 +258,9 @@ class Replicates(TypedAnswer):
         if stated is None or stated.get("manifest_sha256") != source.manifest_sha256 or "margins" not in stated:
             raise _of_another(where)
         factors = [
-            CalibratedFactor(row["areas_of"], row["query"], row["areas"], row["ratio"], row["standard_error"])
+            pooled_errors.CalibratedFactor(
+                row["areas_of"], row["query"], row["areas"], row["ratio"], row["standard_error"]
+            )
             for row in stated["factors"]
         ]
         rows = pq.read_table(where / stated["margins"]).to_pylist()
@@ -283,7 +271,7 @@ class Replicates(TypedAnswer):
         for number in range(1, self.number + 1):
             yield sparse_counts(self.source.problem, records_file(self.folder, replicate_name(number)))
 
-    def errors_of(self, kind: AreaKind, query: str, matrix: Any) -> list[dict[str, Any]]:
+    def errors_of(self, kind: pooled_errors.AreaKind, query: str, matrix: Any) -> list[dict[str, Any]]:
         """Pooled errors of areas or queries that are not among the rows, in the same way.
 
         Args:
@@ -291,10 +279,10 @@ class Replicates(TypedAnswer):
             query: What the query is called.
             matrix: Cells of the histogram x cells of the query, sparse.
         """
-        possible = PossibleCells(self.source.problem).number(kind, matrix)
+        possible = pooled_errors.PossibleCells(self.source.problem).number(kind, matrix)
 
-        def tally(truth: Any, releases: Iterator[Any]) -> ReplicateTally:
-            result = ReplicateTally(kind.members @ truth @ matrix, possible)
+        def tally(truth: Any, releases: Iterator[Any]) -> pooled_errors.ReplicateTally:
+            result = pooled_errors.ReplicateTally(kind.members @ truth @ matrix, possible)
             for histograms in releases:
                 result.add(kind.members @ histograms @ matrix)
             return result
@@ -306,7 +294,7 @@ class Replicates(TypedAnswer):
             return [row | {"factor": 1.0} for row in rows]
         by_query = {row.query: row.factor for row in self.factors}
         otherwise = by_query.get(query, max(by_query.values(), default=1.0))
-        return [row | {"factor": class_factor(row, otherwise)} for row in rows]
+        return [row | {"factor": pooled_errors.class_factor(row, otherwise)} for row in rows]
 
     def _made_up(self) -> tuple[Any, Iterator[Any]]:
         """Made-up people, and their releases."""
@@ -325,11 +313,11 @@ class Replicates(TypedAnswer):
             query: A query of the strategy.
         """
         problem = self.source.problem
-        kinds = {area.name: area for area in area_kinds(problem)}
+        kinds = {area.name: area for area in pooled_errors.area_kinds(problem)}
         for option, name, names in (("kind", kind, list(kinds)), ("query", query, problem.strategy.measured)):
             if name not in names:
                 raise ParameterError("unknown-name", found=name, option=option, name=name, names=", ".join(names))
-        members, matrix = kinds[kind].members, query_matrix(problem, query)
+        members, matrix = kinds[kind].members, pooled_errors.query_matrix(problem, query)
         released = (members @ counts_matrix(problem, self.source.histogram) @ matrix).toarray()
         total, squares, about = (np.zeros(released.shape) for _ in range(3))
         for histograms in self.histograms():
@@ -397,28 +385,34 @@ def _answer(
 
     with progress.stage("Pooling errors", 2) as advance:
         own = counts_matrix(problem, source.histogram)
-        errors = tallied(problem, own, listed([replicate_name(number + 1) for number in range(replicates)]))
+        errors = pooled_errors.tallied(
+            problem, own, listed([replicate_name(number + 1) for number in range(replicates)])
+        )
         advance(1)
-        made_up: Tallies | None = None
-        factors: list[CalibratedFactor] = []
+        made_up: pooled_errors.Tallies | None = None
+        factors: list[pooled_errors.CalibratedFactor] = []
         if calibration:
             people = sparse_counts(problem, records_file(folder, MADE_UP))
             names = [calibration_name(number + 1) for number in range(calibration)]
-            made_up = tallied(problem, people, listed(names))
-            factors = calibrated_factors(problem, pooled_rows(problem, errors), people, listed(names))
-        rows = pooled_rows(problem, errors, made_up)
+            made_up = pooled_errors.tallied(problem, people, listed(names))
+            factors = pooled_errors.calibrated_factors(
+                problem, pooled_errors.pooled_rows(problem, errors), people, listed(names)
+            )
+        rows = pooled_errors.pooled_rows(problem, errors, made_up)
         advance(1)
     factor_of: dict[tuple[str | None, str], float] = {(row.areas_of, row.query): row.factor for row in factors}
-    groups = {kind.name: calibrated_with(problem, kind) for kind in area_kinds(problem)}
+    groups = {kind.name: pooled_errors.calibrated_with(problem, kind) for kind in pooled_errors.area_kinds(problem)}
     stated = [
-        row | {"factor": class_factor(row, factor_of.get((groups[row["kind"]], row["query"]), 1.0))}
+        row | {"factor": pooled_errors.class_factor(row, factor_of.get((groups[row["kind"]], row["query"]), 1.0))}
         if groups[row["kind"]]
         else row | {"factor": 1.0}
         for row in rows
     ]
     answer = Replicates(folder, source, replicates, calibration, stated, factors)
     values = answer.as_dict()
-    table = rows_table(stated).replace_schema_metadata({"stamp": STAMP, "manifest_sha256": source.manifest_sha256})
+    table = pooled_errors.rows_table(stated).replace_schema_metadata(
+        {"stamp": STAMP, "manifest_sha256": source.manifest_sha256}
+    )
     write_parquet(table, folder / str(values["margins"]))
     brief = {key: value for key, value in values.items() if key not in ("errors", "folder")}
     write_text(folder / ANSWER, json.dumps(_source(source) | brief, indent=2) + "\n")

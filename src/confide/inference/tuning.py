@@ -33,15 +33,8 @@ from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
 from confide.geography import AreaSet
 from confide.geography.spine import OUTSIDE
+from confide.inference import tuning_answer
 from confide.inference.replicates import counts_matrix
-from confide.inference.tuning_answer import (
-    BindingArea,
-    ConfirmedTarget,
-    ExpectedChange,
-    NeededBudget,
-    TopDownTuning,
-    TunedTarget,
-)
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
 from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
@@ -99,7 +92,7 @@ def tune_topdown(
     out: str | Path | None = None,
     processes: int | None = None,
     memory: str = DEFAULT_MEMORY,
-) -> TopDownTuning:
+) -> tuning_answer.TopDownTuning:
     """The least budget for targets, with the present shares and with the best; nothing is spent, no record is read.
 
     Args:
@@ -215,14 +208,14 @@ class _Tuner:
         prices: str | None,
         delta: Fraction,
         out: Path | None,
-    ) -> TopDownTuning:
+    ) -> tuning_answer.TopDownTuning:
         """The whole answer."""
         now = self.problem.strategy
         targets = parse_targets(texts, self.problem)
         known = self.people.known if confirm or any(target.needs_people for target in targets) else None
         limited, variances = self.limited(targets, known) if targets else ([], [])
         priced = tuple(self._prices(prices)) if prices is not None else ()
-        answer = TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
+        answer = tuning_answer.TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
         if not limited:
             return answer
         present = budget_above(_least(limited, variances))
@@ -299,7 +292,9 @@ class _Tuner:
         changed = replace(self.blank, value=spec.model_copy(update={"topdown": part, "privacy": privacy}))
         return prepare(changed, self.engine)
 
-    def _errors(self, targets: Sequence[Target], problems: Mapping[str, TopDownProblem]) -> Iterator[ExpectedChange]:
+    def _errors(
+        self, targets: Sequence[Target], problems: Mapping[str, TopDownProblem]
+    ) -> Iterator[tuning_answer.ExpectedChange]:
         """Expected absolute errors of totals, attributes and the targets' queries in all kinds of area: of what the
         release of each problem would state."""
         schema = self.problem.strategy.schema
@@ -322,7 +317,7 @@ class _Tuner:
             for name, grouping in groups.items():
                 expected = {key: _expected(each.variances(grouping, areas)) for key, each in noise.items()}
                 if isfinite(expected["now"]):
-                    yield ExpectedChange(
+                    yield tuning_answer.ExpectedChange(
                         geography.name, len(there), name, expected["now"], expected["present"], expected.get("best")
                     )
 
@@ -331,12 +326,12 @@ class _Tuner:
         limited: Sequence[LimitedCounts],
         problems: Mapping[str, TopDownProblem],
         runs: int,
-        expected: Sequence[ExpectedChange],
-    ) -> tuple[tuple[ConfirmedTarget, ...], tuple[ExpectedChange, ...]]:
+        expected: Sequence[tuning_answer.ExpectedChange],
+    ) -> tuple[tuple[tuning_answer.ConfirmedTarget, ...], tuple[tuning_answer.ExpectedChange, ...]]:
         """Runs with the present and with the best shares, each with the budget that it needs: what became of the
         targets, and the expected errors with those of records beside them."""
         people, kinds = self.people.counted, {each.name: each for each in geographies(self.problem)}
-        confirmed: list[ConfirmedTarget] = []
+        confirmed: list[tuning_answer.ConfirmedTarget] = []
         for name, problem in problems.items():
             if name == "now":
                 continue
@@ -356,7 +351,7 @@ class _Tuner:
                 met, error, of_totals = np.mean(np.array(rows), axis=0).tolist()
                 budget = problem.strategy.budget
                 row = (each.target, each.geography.name, name, budget, runs, met, error, of_totals)
-                confirmed.append(ConfirmedTarget(*row))
+                confirmed.append(tuning_answer.ConfirmedTarget(*row))
             means = (of_records / runs).tolist()
             expected = [each.with_records(name, mean) for each, mean in zip(expected, means, strict=True)]
         return tuple(confirmed), tuple(expected)
@@ -415,28 +410,30 @@ def _on_average(limited: LimitedCounts, variances: Floats) -> float:
     return high
 
 
-def _budget_of(limited: LimitedCounts, variances: Floats) -> NeededBudget:
+def _budget_of(limited: LimitedCounts, variances: Floats) -> tuning_answer.NeededBudget:
     rho, place = _needed(limited, variances), limited.binding(variances)
     size = float(limited.people[place])
     sd = sqrt(float(variances[place]) / rho) if rho > 0 else 0.0
-    binding = BindingArea(limited.code(place), size if np.isfinite(size) else None, sd)
-    return NeededBudget(rho, _on_average(limited, variances) if rho > 0 else 0.0, binding)
+    binding = tuning_answer.BindingArea(limited.code(place), size if np.isfinite(size) else None, sd)
+    return tuning_answer.NeededBudget(rho, _on_average(limited, variances) if rho > 0 else 0.0, binding)
 
 
-def _tuned_targets(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> tuple[TunedTarget, ...]:
+def _tuned_targets(
+    limited: Sequence[LimitedCounts], variances: Sequence[Floats]
+) -> tuple[tuning_answer.TunedTarget, ...]:
     return tuple(
-        TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
+        tuning_answer.TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
         for each, now in zip(limited, variances, strict=True)
     )
 
 
 def _with_best(
-    rows: Sequence[TunedTarget],
+    rows: Sequence[tuning_answer.TunedTarget],
     limited: Sequence[LimitedCounts],
     variances: Sequence[Floats],
     multipliers: Floats,
     needed: Fraction,
-) -> tuple[TunedTarget, ...]:
+) -> tuple[tuning_answer.TunedTarget, ...]:
     """The targets with what they need with the best shares."""
     result, first = [], 0
     for row, each, own in zip(rows, limited, variances, strict=True):

@@ -27,14 +27,7 @@ from typing import ClassVar
 
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive, probability
-from confide.noise.distributions import (
-    Bounds,
-    DiscreteGaussian,
-    NoiseDistribution,
-    TwoSidedGeometric,
-    narrowed,
-    nearest_float,
-)
+from confide.noise import distributions
 from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
 
 LARGEST_BOUND = 1 << 20
@@ -63,48 +56,48 @@ class BoundedDistribution(ABC):
         """Enclosures of numbers proportional to ``P(X = x)``, ``x = -D .. D``, which narrow as ``bits`` grow."""
 
     @abstractmethod
-    def outside_bounds(self, bits: int = 128) -> Bounds:
+    def outside_bounds(self, bits: int = 128) -> distributions.Bounds:
         """The probability of results that the neighbouring count cannot have: delta however large epsilon is."""
 
     @abstractmethod
     def as_dict(self) -> dict[str, str]:
         """The law as exact text."""
 
-    def share_bounds(self, first: int, last: int, bits: int = 128) -> Bounds:
+    def share_bounds(self, first: int, last: int, bits: int = 128) -> distributions.Bounds:
         """An enclosure of ``P(first <= X <= last)`` that is at most ``2**-bits`` wide."""
         reach = self.bound
         begin, end = max(first, -reach) + reach, min(last, reach) + reach + 1
         if begin >= end:
             return Fraction(0), Fraction(0)
-        return narrowed(lambda work: cumulated(self, work).share(begin, end), bits)
+        return distributions.narrowed(lambda work: cumulated(self, work).share(begin, end), bits)
 
-    def pmf_bounds(self, x: int, bits: int = 128) -> Bounds:
+    def pmf_bounds(self, x: int, bits: int = 128) -> distributions.Bounds:
         """An enclosure of ``P(X = x)``; zero beyond the bound."""
         return self.share_bounds(x, x, bits)
 
-    def cdf_bounds(self, x: int, bits: int = 128) -> Bounds:
+    def cdf_bounds(self, x: int, bits: int = 128) -> distributions.Bounds:
         """An enclosure of ``P(X <= x)``; exactly one from the bound on."""
         return self.share_bounds(-self.bound, x, bits)
 
-    def folded_cdf_bounds(self, m: int, bits: int = 128) -> Bounds:
+    def folded_cdf_bounds(self, m: int, bits: int = 128) -> distributions.Bounds:
         """An enclosure of ``P(|X| <= m)``."""
         return self.share_bounds(-m, m, bits)
 
-    def variance_bounds(self, bits: int = 128) -> Bounds:
+    def variance_bounds(self, bits: int = 128) -> distributions.Bounds:
         """An enclosure of the variance, for a law with mean zero: ``sum of x**2 P(X = x)``."""
-        return narrowed(lambda work: cumulated(self, work).second_moment(self.bound), bits)
+        return distributions.narrowed(lambda work: cumulated(self, work).second_moment(self.bound), bits)
 
     def pmf(self, x: int) -> float:
         """``P(X = x)``, correctly rounded."""
-        return nearest_float(lambda bits: self.pmf_bounds(x, bits))
+        return distributions.nearest_float(lambda bits: self.pmf_bounds(x, bits))
 
     def cdf(self, x: int) -> float:
         """``P(X <= x)``, correctly rounded."""
-        return nearest_float(lambda bits: self.cdf_bounds(x, bits))
+        return distributions.nearest_float(lambda bits: self.cdf_bounds(x, bits))
 
     def variance(self) -> float:
         """The variance, correctly rounded."""
-        return nearest_float(self.variance_bounds)
+        return distributions.nearest_float(self.variance_bounds)
 
     def quantile(self, p: Exact) -> int:
         """The smallest ``x`` with ``P(X <= x) >= p``, decided exactly."""
@@ -200,7 +193,7 @@ class FiniteDistribution(BoundedDistribution):
             weights[value + self.bound] = int(p * total)
         return [(weight, weight) for weight in weights]
 
-    def outside_bounds(self, bits: int = 128) -> Bounds:  # noqa: ARG002 - it is exact
+    def outside_bounds(self, bits: int = 128) -> distributions.Bounds:  # noqa: ARG002 - it is exact
         distribution = dict(zip(self.values, self.probabilities, strict=True))
         ways = [
             sum((p for v, p in distribution.items() if v + step not in distribution), Fraction(0)) for step in (-1, 1)
@@ -220,7 +213,7 @@ class Cumulated:
     upper: list[int]
     weights: list[IntegerBounds]
 
-    def share(self, begin: int, end: int) -> Bounds:
+    def share(self, begin: int, end: int) -> distributions.Bounds:
         """What the weights ``begin .. end - 1`` are of all: ``I / (I + O)`` rises in ``I`` and falls in ``O``."""
         inside = self.lower[end] - self.lower[begin], self.upper[end] - self.upper[begin]
         outside = self.lower[-1] - inside[0], self.upper[-1] - inside[1]
@@ -229,7 +222,7 @@ class Cumulated:
         upper = Fraction(inside[1], inside[1] + outside[0]) if inside[1] + outside[0] else Fraction(1)
         return lower, upper
 
-    def second_moment(self, reach: int) -> Bounds:
+    def second_moment(self, reach: int) -> distributions.Bounds:
         """``sum of x**2 w_x / sum of w_x``."""
         lower, upper = (sum((i - reach) ** 2 * w[side] for i, w in enumerate(self.weights)) for side in (0, 1))
         return Fraction(lower, self.upper[-1]), Fraction(upper, self.lower[-1])
@@ -243,7 +236,7 @@ def cumulated(distribution: BoundedDistribution, bits: int) -> Cumulated:
     return Cumulated(lower, upper, weights)
 
 
-def at_least(enclose: Callable[[int], Bounds], level: Fraction) -> bool:
+def at_least(enclose: Callable[[int], distributions.Bounds], level: Fraction) -> bool:
     """Whether the enclosed number is at least ``level``: bits are added until it lies on one side."""
     bits = 64
     while True:
@@ -320,7 +313,7 @@ class TruncatedDistribution(BoundedDistribution):
 
     @property
     @abstractmethod
-    def untruncated(self) -> NoiseDistribution:
+    def untruncated(self) -> distributions.NoiseDistribution:
         """The law on all integers with the same parameter."""
 
     @property
@@ -347,7 +340,7 @@ class TruncatedDistribution(BoundedDistribution):
             half.append(weight)
         return [*reversed(half), one, *half]
 
-    def outside_bounds(self, bits: int = 128) -> Bounds:
+    def outside_bounds(self, bits: int = 128) -> distributions.Bounds:
         return self.pmf_bounds(self.bound, bits)
 
     def as_dict(self) -> dict[str, str]:
@@ -383,8 +376,8 @@ class TruncatedGeometric(TruncatedDistribution):
         self._fix(epsilon, bound)
 
     @property
-    def untruncated(self) -> TwoSidedGeometric:
-        return TwoSidedGeometric(self.epsilon)
+    def untruncated(self) -> distributions.TwoSidedGeometric:
+        return distributions.TwoSidedGeometric(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -412,5 +405,5 @@ class TruncatedGaussian(TruncatedDistribution):
         self._fix(sigma2, bound)
 
     @property
-    def untruncated(self) -> DiscreteGaussian:
-        return DiscreteGaussian(self.sigma2)
+    def untruncated(self) -> distributions.DiscreteGaussian:
+        return distributions.DiscreteGaussian(self.sigma2)

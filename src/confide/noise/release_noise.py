@@ -26,14 +26,7 @@ import numpy as np
 from confide.arrays import Integers
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
-from confide.noise.bounded import (
-    BoundedDistribution,
-    FiniteDistribution,
-    TruncatedDistribution,
-    TruncatedGaussian,
-    TruncatedGeometric,
-    cumulated,
-)
+from confide.noise import bounded
 from confide.noise.distributions import Bounds, DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, narrowed
 from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
 from confide.noise.sample import add_noise, check_values
@@ -46,7 +39,7 @@ _RELATIVE = 40
 _CHUNK = 1 << 20
 
 
-ReleaseNoise: TypeAlias = NoiseDistribution | TruncatedDistribution
+ReleaseNoise: TypeAlias = NoiseDistribution | bounded.TruncatedDistribution
 """The laws that the accountant has a price for."""
 
 
@@ -100,14 +93,14 @@ def epsilon_delta(noise: CountNoise, changed: int = 1) -> EpsilonDelta | None:
     """
     if isinstance(noise, TwoSidedGeometric):
         return EpsilonDelta(changed * noise.epsilon, Fraction(0))
-    if isinstance(noise, BoundedDistribution):
+    if isinstance(noise, bounded.BoundedDistribution):
         return EpsilonDelta(changed * noise.largest_loss, outside_mass(noise, changed))
     return None
 
 
 def outside_mass(noise: CountNoise, changed: int = 1) -> Fraction:
     """``1 - (1 - outside)**changed``, rounded up: the delta that no epsilon takes away. Zero without a bound."""
-    return any_of(noise.outside_bounds, changed) if isinstance(noise, BoundedDistribution) else Fraction(0)
+    return any_of(noise.outside_bounds, changed) if isinstance(noise, bounded.BoundedDistribution) else Fraction(0)
 
 
 def beyond_mass(distribution: NoiseDistribution, bound: int, changed: int = 1) -> Fraction:
@@ -129,7 +122,7 @@ def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
     >>> distribution_from_dict({"law": "truncated-discrete-gaussian", "sigma2": "2", "bound": "5"})
     TruncatedGaussian('2', 5)
     """
-    for kind in (TruncatedGaussian, TruncatedGeometric):
+    for kind in (bounded.TruncatedGaussian, bounded.TruncatedGeometric):
         parameter, bound = values.get(kind.parameter_name), values.get("bound")
         if values.get("law") == kind.name and len(values) == 3 and isinstance(parameter, str):
             if isinstance(bound, str) and bound.isascii() and bound.isdigit():
@@ -170,12 +163,12 @@ def delta_bounds(noise: CountNoise, epsilon: Exact, bits: int = 128) -> Bounds:
     at = exact(epsilon, "epsilon")
     if at < 0:
         raise ParameterError("bad-comparison/epsilon", found=str(at))
-    if isinstance(noise, FiniteDistribution):
+    if isinstance(noise, bounded.FiniteDistribution):
         return narrowed(lambda work: _listed_delta(noise, at, work), bits)
-    distribution = noise.untruncated if isinstance(noise, TruncatedDistribution) else noise
+    distribution = noise.untruncated if isinstance(noise, bounded.TruncatedDistribution) else noise
     assert isinstance(distribution, DiscreteGaussian | TwoSidedGeometric), "every other peer is a list"
     place = _last_beyond(distribution, at)
-    if isinstance(noise, TruncatedDistribution):
+    if isinstance(noise, bounded.TruncatedDistribution):
         place = noise.bound if place is None else min(place, noise.bound)
     if place is None:
         return _ZERO
@@ -212,7 +205,7 @@ def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int 
     if isinstance(noise, NoiseDistribution):
         add_noise(noisy, noise, stream, start)
         return noisy
-    assert isinstance(noise, BoundedDistribution), "a peer is a law or a bounded law"
+    assert isinstance(noise, bounded.BoundedDistribution), "a peer is a law or a bounded law"
     check_values(noisy)
     check_span(start, noisy.size)
     inverse, flat = _inverse(noise), noisy.reshape(-1)
@@ -224,13 +217,13 @@ def perturb(counts: Integers, noise: CountNoise, stream: WordSource, start: int 
 
 
 @lru_cache(maxsize=32)
-def _inverse(noise: BoundedDistribution) -> Inverse:
+def _inverse(noise: bounded.BoundedDistribution) -> Inverse:
     return Inverse.prepare(lambda bits: steps(noise, bits))
 
 
-def steps(noise: BoundedDistribution, bits: int) -> Steps:
+def steps(noise: bounded.BoundedDistribution, bits: int) -> Steps:
     """The distribution function of bounded noise for :mod:`confide.noise.stream`; its last value is exactly one."""
-    sums = cumulated(noise, bits + 64)
+    sums = bounded.cumulated(noise, bits + 64)
     total_lower, total_upper = sums.lower[-1], sums.upper[-1]
     lower, upper = [], []
     for least, most in zip(sums.lower[1:], sums.upper[1:], strict=True):
@@ -251,7 +244,7 @@ def _last_beyond(distribution: NoiseDistribution, epsilon: Fraction) -> int | No
     return None if step == 0 else (epsilon - first) // step + 1
 
 
-def _listed_delta(noise: FiniteDistribution, epsilon: Fraction, bits: int) -> Bounds:
+def _listed_delta(noise: bounded.FiniteDistribution, epsilon: Fraction, bits: int) -> Bounds:
     factor = _exp(epsilon, bits)
     distribution = dict(zip(noise.values, noise.probabilities, strict=True))
 

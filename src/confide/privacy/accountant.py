@@ -35,20 +35,8 @@ from confide.exact import Exact, as_delta, integer, positive, rounded_up
 from confide.noise.bounded import TruncatedDistribution
 from confide.noise.distributions import DiscreteGaussian, TwoSidedGeometric
 from confide.noise.release_noise import ReleaseNoise, beyond_mass, outside_mass
+from confide.privacy import definitions
 from confide.privacy.conversion import cks_epsilon
-from confide.privacy.definitions import (
-    ZCDP,
-    ApproxDP,
-    Definition,
-    Distribution,
-    Neighbours,
-    PureDP,
-    Sensitivity,
-    bounded_degree,
-    gaussian_loss,
-    geometric_loss,
-    geometric_zcdp_loss,
-)
 
 # Events: what a plan will do with the records, as far as privacy is concerned.
 #
@@ -66,7 +54,7 @@ from confide.privacy.definitions import (
 # fixed before the records are read. Derivation: ``docs/proofs/accounting.md``, section 3.
 
 
-_PARAMETER = {Distribution.DISCRETE_GAUSSIAN: "sigma2", Distribution.GEOMETRIC: "epsilon"}
+_PARAMETER = {definitions.Distribution.DISCRETE_GAUSSIAN: "sigma2", definitions.Distribution.GEOMETRIC: "epsilon"}
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -77,16 +65,16 @@ class Measurement:
     in at most ``degree`` cells. The whole query is measured ``times`` times. ``label`` is for readers and has no cost.
     """
 
-    distribution: Distribution
+    distribution: definitions.Distribution
     parameter: Fraction
     degree: int
     times: int
     label: str
 
     def __init__(
-        self, distribution: Distribution, parameter: Exact, degree: int = 1, times: int = 1, label: str = ""
+        self, distribution: definitions.Distribution, parameter: Exact, degree: int = 1, times: int = 1, label: str = ""
     ) -> None:
-        if not isinstance(distribution, Distribution):
+        if not isinstance(distribution, definitions.Distribution):
             raise ParameterError("unsupported-event/version-price", distribution=distribution)
         object.__setattr__(self, "distribution", distribution)
         object.__setattr__(self, "parameter", positive(parameter, _PARAMETER[distribution]))
@@ -97,12 +85,12 @@ class Measurement:
     @classmethod
     def discrete_gaussian(cls, sigma2: Exact, degree: int = 1, times: int = 1, label: str = "") -> Measurement:
         """A measurement with P[noise = k] proportional to exp(−k²/2σ²)."""
-        return cls(Distribution.DISCRETE_GAUSSIAN, sigma2, degree, times, label)
+        return cls(definitions.Distribution.DISCRETE_GAUSSIAN, sigma2, degree, times, label)
 
     @classmethod
     def geometric(cls, epsilon: Exact, degree: int = 1, times: int = 1, label: str = "") -> Measurement:
         """A measurement with P[noise = k] proportional to exp(−ε|k|)."""
-        return cls(Distribution.GEOMETRIC, epsilon, degree, times, label)
+        return cls(definitions.Distribution.GEOMETRIC, epsilon, degree, times, label)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -220,7 +208,7 @@ def event_from_dict(values: Mapping[str, Any]) -> Event:
 def _read(values: Mapping[str, Any]) -> Event:
     name = values["event"]
     if name == "measurement":
-        distribution = Distribution(values["distribution"])
+        distribution = definitions.Distribution(values["distribution"])
         return Measurement(
             distribution, values[_PARAMETER[distribution]], values["degree"], values["times"], values["label"]
         )
@@ -307,31 +295,33 @@ class ApproximateSums(NamedTuple):
     beyond: Fraction
 
 
-def approximate_sums(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity) -> ApproximateSums:
+def approximate_sums(
+    event: Measurement | TruncatedMeasurement, sensitivity: definitions.Sensitivity
+) -> ApproximateSums:
     """What one measurement adds to the sums, each record being in a fixed number of its cells."""
     measurement = event if isinstance(event, Measurement) else event.measurement
     outside, beyond = (Fraction(0), Fraction(0)) if isinstance(event, Measurement) else (event.outside, event.beyond)
     times, changed = measurement.times, measurement.times * sensitivity.l1
     bounds = changed * outside, changed * beyond
-    if measurement.distribution is Distribution.DISCRETE_GAUSSIAN:
-        rho = times * gaussian_loss(measurement.parameter, sensitivity).rho
+    if measurement.distribution is definitions.Distribution.DISCRETE_GAUSSIAN:
+        rho = times * definitions.gaussian_loss(measurement.parameter, sensitivity).rho
         return ApproximateSums(Fraction(0), Fraction(0), rho, *bounds)
-    pure = times * geometric_loss(measurement.parameter, sensitivity).epsilon
-    rho = times * geometric_zcdp_loss(measurement.parameter, sensitivity).rho
+    pure = times * definitions.geometric_loss(measurement.parameter, sensitivity).epsilon
+    rho = times * definitions.geometric_zcdp_loss(measurement.parameter, sensitivity).rho
     return ApproximateSums(pure, rho, Fraction(0), *bounds)
 
 
-def approximate_loss(parts: ApproximateSums, delta: Exact | None) -> ApproxDP:
+def approximate_loss(parts: ApproximateSums, delta: Exact | None) -> definitions.ApproxDP:
     """The smallest ε that is known to hold with a δ of at most ``delta``, and that δ. Without one: Gaussian noise has
     no ε."""
-    losses = [] if parts.rho else [ApproxDP(parts.pure, parts.outside)]
+    losses = [] if parts.rho else [definitions.ApproxDP(parts.pure, parts.outside)]
     if delta is not None:
         limit = as_delta(delta)
         spare = (limit - parts.outside) * (1 - parts.beyond) if parts.beyond < 1 else Fraction(0)
         if spare > 0 and parts.rho + parts.pure_rho:
             mixed = parts.pure + Fraction(cks_epsilon(parts.rho, spare))
             alone = Fraction(cks_epsilon(parts.rho + parts.pure_rho, spare))
-            losses.append(ApproxDP(rounded_up(min(mixed, alone)), limit))
+            losses.append(definitions.ApproxDP(rounded_up(min(mixed, alone)), limit))
     if not losses:
         raise ParameterError(_no_epsilon(parts, delta))
     return min(losses, key=lambda loss: (loss.epsilon, loss.delta))
@@ -343,7 +333,7 @@ def _no_epsilon(parts: ApproximateSums, delta: Exact | None) -> Finding:
     return Finding.of("delta-too-small", delta=delta, outside=float(parts.outside))
 
 
-Loss = PureDP | ZCDP | ApproxDP
+Loss = definitions.PureDP | definitions.ZCDP | definitions.ApproxDP
 
 
 Amounts = tuple[Fraction, ...]
@@ -357,7 +347,9 @@ class _Cost(NamedTuple):
     changed: Amounts
 
 
-def price(event: Event, neighbours: Neighbours, definition: Definition, delta: Exact | None = None) -> Loss:
+def price(
+    event: Event, neighbours: definitions.Neighbours, definition: definitions.Definition, delta: Exact | None = None
+) -> Loss:
     """The loss of ``event`` in ``definition``, found before anything is measured.
 
     In zCDP geometric noise is converted exactly. In pure, discrete Gaussian noise is refused: it has no pure loss; and
@@ -378,11 +370,11 @@ def price(event: Event, neighbours: Neighbours, definition: Definition, delta: E
     ZCDP(rho=Fraction(1, 4))
     """
     cost = _cost(event, definition)
-    amounts = cost.changed if neighbours is Neighbours.CHANGE_ONE else cost.touched
-    if definition is Definition.APPROXIMATE:
+    amounts = cost.changed if neighbours is definitions.Neighbours.CHANGE_ONE else cost.touched
+    if definition is definitions.Definition.APPROXIMATE:
         return approximate_loss(ApproximateSums(*amounts), delta)
     (number,) = amounts
-    return ZCDP(number) if definition is Definition.ZCDP else PureDP(number)
+    return definitions.ZCDP(number) if definition is definitions.Definition.ZCDP else definitions.PureDP(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,8 +389,8 @@ class Accountant:
     ZCDP(rho=Fraction(3, 4))
     """
 
-    neighbours: Neighbours
-    definition: Definition
+    neighbours: definitions.Neighbours
+    definition: definitions.Definition
     budget: Loss | None = None
     events: tuple[Event, ...] = ()
     spent: Loss = field(init=False)
@@ -408,7 +400,9 @@ class Accountant:
             raise ParameterError(
                 "budget-of-another-kind", found=self.budget.definition.value, definition=self.definition.value
             )
-        delta = self.budget.delta if isinstance(self.budget, ApproxDP) and 0 < self.budget.delta < 1 else None
+        delta = (
+            self.budget.delta if isinstance(self.budget, definitions.ApproxDP) and 0 < self.budget.delta < 1 else None
+        )
         spent = price(Sequential(self.events), self.neighbours, self.definition, delta)
         if self.budget is not None and not spent <= self.budget:
             raise BudgetExceededError("budget-exceeded/events", found=str(spent), budget=self.budget)
@@ -425,12 +419,12 @@ class Accountant:
         return None if self.budget is None else self.budget - self.spent
 
 
-def _cost(event: Event, definition: Definition) -> _Cost:
+def _cost(event: Event, definition: definitions.Definition) -> _Cost:
     if isinstance(event, Measurement | TruncatedMeasurement):
         degree = event.degree if isinstance(event, Measurement) else event.measurement.degree
         return _Cost(
-            _measured(event, bounded_degree(degree, Neighbours.ADD_REMOVE), definition),
-            _measured(event, bounded_degree(degree, Neighbours.CHANGE_ONE), definition),
+            _measured(event, definitions.bounded_degree(degree, definitions.Neighbours.ADD_REMOVE), definition),
+            _measured(event, definitions.bounded_degree(degree, definitions.Neighbours.CHANGE_ONE), definition),
         )
     if isinstance(event, Sequential):
         parts = [_cost(part, definition) for part in event.events]
@@ -443,15 +437,15 @@ def _cost(event: Event, definition: Definition) -> _Cost:
     raise ParameterError("unsupported-event/measurement-discrete-gaussian", found=type(event).__name__)
 
 
-def _sum(amounts: Iterable[Amounts], definition: Definition) -> Amounts:
+def _sum(amounts: Iterable[Amounts], definition: definitions.Definition) -> Amounts:
     return tuple(sum(part, Fraction()) for part in zip(_nothing(definition), *amounts, strict=True))
 
 
-def _nothing(definition: Definition) -> Amounts:
-    return (Fraction(0),) * (len(ApproximateSums._fields) if definition is Definition.APPROXIMATE else 1)
+def _nothing(definition: definitions.Definition) -> Amounts:
+    return (Fraction(0),) * (len(ApproximateSums._fields) if definition is definitions.Definition.APPROXIMATE else 1)
 
 
-def _largest(members: Sequence[tuple[_Cost, int]], degree: int, definition: Definition) -> _Cost:
+def _largest(members: Sequence[tuple[_Cost, int]], degree: int, definition: definitions.Definition) -> _Cost:
     """The family in which a record is in at most ``degree`` members; each cost with its number of copies.
 
     Where a cost has parts, each part is the largest by itself, which no choice of members exceeds.
@@ -478,17 +472,19 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
 
 
 @lru_cache(maxsize=1 << 12)  # a certificate asks for the price of the same measurements in many combinations
-def _measured(event: Measurement | TruncatedMeasurement, sensitivity: Sensitivity, definition: Definition) -> Amounts:
-    if definition is Definition.APPROXIMATE:
+def _measured(
+    event: Measurement | TruncatedMeasurement, sensitivity: definitions.Sensitivity, definition: definitions.Definition
+) -> Amounts:
+    if definition is definitions.Definition.APPROXIMATE:
         return approximate_sums(event, sensitivity)
     if isinstance(event, TruncatedMeasurement):
         raise ParameterError(
             "bounded-noise", definition=definition.value, measurement_label=event.measurement.label, bound=event.bound
         )
-    if event.distribution is Distribution.DISCRETE_GAUSSIAN:
-        if definition is Definition.PURE:
+    if event.distribution is definitions.Distribution.DISCRETE_GAUSSIAN:
+        if definition is definitions.Definition.PURE:
             raise ParameterError("no-pure-loss/accounted", event_label=event.label, parameter=event.parameter)
-        return (event.times * gaussian_loss(event.parameter, sensitivity).rho,)
-    if definition is Definition.ZCDP:
-        return (event.times * geometric_zcdp_loss(event.parameter, sensitivity).rho,)
-    return (event.times * geometric_loss(event.parameter, sensitivity).epsilon,)
+        return (event.times * definitions.gaussian_loss(event.parameter, sensitivity).rho,)
+    if definition is definitions.Definition.ZCDP:
+        return (event.times * definitions.geometric_zcdp_loss(event.parameter, sensitivity).rho,)
+    return (event.times * definitions.geometric_loss(event.parameter, sensitivity).epsilon,)

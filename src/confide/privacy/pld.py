@@ -23,17 +23,9 @@ from operator import add
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, integer, nonnegative, positive
+from confide.privacy import loss_distribution
 from confide.privacy.accountant import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
 from confide.privacy.definitions import Distribution, Neighbours, bounded_degree, float_down, float_up
-from confide.privacy.loss_distribution import (
-    GridSum,
-    LossDistribution,
-    circle,
-    discretise,
-    lattice_distribution,
-    sum_on_grid,
-    too_large,
-)
 
 _LEAST_DELTA = Fraction(1, 10**300)
 
@@ -74,7 +66,7 @@ def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact =
     """
     groups, d = _grouped(parts), as_delta(delta)
     if d < _LEAST_DELTA:
-        raise too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
+        raise loss_distribution.too_large("delta is below what double precision can tell", f"delta = {str(delta)[:60]}")
     log = math.log(d.denominator) - math.log(d.numerator)
     low, high = _distributions(groups, math.sqrt(log / _rho(groups)), interval)
     above = high.epsilon_above(float_down(d))
@@ -123,12 +115,16 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
 
 def _distributions(
     groups: dict[Fraction, int], theta: float, interval: Exact
-) -> tuple[LossDistribution, LossDistribution]:
+) -> tuple[loss_distribution.LossDistribution, loss_distribution.LossDistribution]:
     step = float(positive(interval, "interval"))
-    distributions = [lattice_distribution(float(sigma2), cells, theta) for sigma2, cells in groups.items()]
+    distributions = [
+        loss_distribution.lattice_distribution(float(sigma2), cells, theta) for sigma2, cells in groups.items()
+    ]
     if len(distributions) == 1:
         return distributions[0], distributions[0]
-    return sum_on_grid(distributions, step, up=False), sum_on_grid(distributions, step, up=True)
+    return loss_distribution.sum_on_grid(distributions, step, up=False), loss_distribution.sum_on_grid(
+        distributions, step, up=True
+    )
 
 
 def _grouped(parts: Iterable[NoisyCells]) -> dict[Fraction, int]:
@@ -193,12 +189,17 @@ def _worst(
     rho = max(float(sum((_rho_moves(paths[path]) for path in move), Fraction())) for move in moves)
     theta = math.sqrt(log / rho)
     distributions = {
-        key: lattice_distribution(float(key[0]), key[1], theta)
+        key: loss_distribution.lattice_distribution(float(key[0]), key[1], theta)
         for key in {key for path in paths for key in path.items()}
     }
-    size = max(circle([distributions[key] for path in move for key in paths[path].items()], step) for move in moves)
-    on_grid = {key: discretise(distribution, step, size) for key, distribution in distributions.items()}
-    sums: list[GridSum] = [reduce(add, (on_grid[key] for key in path.items())) for path in paths]
+    size = max(
+        loss_distribution.circle([distributions[key] for path in move for key in paths[path].items()], step)
+        for move in moves
+    )
+    on_grid = {
+        key: loss_distribution.discretise(distribution, step, size) for key, distribution in distributions.items()
+    }
+    sums: list[loss_distribution.GridSum] = [reduce(add, (on_grid[key] for key in path.items())) for path in paths]
     chance = float_down(d)
     worst, epsilon = moves[0], 0.0
     for move in sorted(moves, key=lambda move: -sum(_rho_moves(paths[path]) for path in move)):

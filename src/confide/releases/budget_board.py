@@ -21,17 +21,7 @@ from typing import ClassVar, Self
 from confide.errors import ParameterError, Place
 from confide.exact import exact_text, grouped
 from confide.privacy import ZCDP, PureDP, cks_rho
-from confide.releases.boards import (
-    Board,
-    BoardColumn,
-    BoardEntry,
-    BoardRow,
-    Choices,
-    LossClaim,
-    Moving,
-    typed_number,
-    typed_whole,
-)
+from confide.releases import boards
 from confide.releases.loss_account import StatedPrice
 
 RowName = tuple[str, ...]
@@ -54,12 +44,12 @@ class RowFacts:
     """As it would be typed."""
     size: float
     """The same as a number."""
-    more: tuple[tuple[str, BoardEntry | str], ...] = ()
+    more: tuple[tuple[str, boards.BoardEntry | str], ...] = ()
     """Further columns."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BudgetBoard(Board):
+class BudgetBoard(boards.Board):
     """A release with a part of the budget for each of its rows."""
 
     budgets: Mapping[RowName, Fraction]
@@ -70,13 +60,13 @@ class BudgetBoard(Board):
     """Whether a margin is a whole number of persons."""
     places: ClassVar[int] = 6
     """Parts that follow have so many decimals more than the budget has zeros after its point."""
-    more_columns: ClassVar[tuple[BoardColumn, ...]] = ()
+    more_columns: ClassVar[tuple[boards.BoardColumn, ...]] = ()
 
     # What a mechanism says of its rows
 
     @property
     @abstractmethod
-    def claim(self) -> LossClaim:
+    def claim(self) -> boards.LossClaim:
         """The budget as a loss."""
 
     @abstractmethod
@@ -221,23 +211,23 @@ class BudgetBoard(Board):
     # The board
 
     @property
-    def columns(self) -> tuple[BoardColumn, ...]:  # type: ignore[override]
-        typical = (BoardColumn("share", "of a typical area"),) if self.persons else ()
+    def columns(self) -> tuple[boards.BoardColumn, ...]:  # type: ignore[override]
+        typical = (boards.BoardColumn("share", "of a typical area"),) if self.persons else ()
         return (
-            BoardColumn("areas", "Areas"),
-            BoardColumn(MARGIN, "Margin, ± persons", compared=True),
+            boards.BoardColumn("areas", "Areas"),
+            boards.BoardColumn(MARGIN, "Margin, ± persons", compared=True),
             *typical,
             *self.more_columns,
-            BoardColumn(PART, "Part of the budget", numeric=False),
+            boards.BoardColumn(PART, "Part of the budget", numeric=False),
         )
 
     @cached_property
-    def rows(self) -> tuple[BoardRow, ...]:
+    def rows(self) -> tuple[boards.BoardRow, ...]:
         """What each part buys, in the order of the spec."""
         measured = (self._row(row, part) for row, part in self.budgets.items())
         return (*measured, *self.rows_without_part())
 
-    def rows_without_part(self) -> tuple[BoardRow, ...]:
+    def rows_without_part(self) -> tuple[boards.BoardRow, ...]:
         """Rows whose margins follow from the parts of others."""
         return ()
 
@@ -245,36 +235,36 @@ class BudgetBoard(Board):
     def _largest(self) -> float:
         return float(max(self.budgets.values()))
 
-    def _row(self, row: RowName, part: Fraction) -> BoardRow:
+    def _row(self, row: RowName, part: Fraction) -> boards.BoardRow:
         name, facts = ":".join(row), self.facts(row)
         what = f"{facts.group}, {facts.title}"
         kind = "whole" if self.whole_margins else "number"
-        entries: dict[str, BoardEntry | str] = {
+        entries: dict[str, boards.BoardEntry | str] = {
             "areas": grouped(facts.areas),
-            MARGIN: BoardEntry(f"{MARGIN}:{name}", f"Margin in persons: {what}", facts.margin, kind),  # type: ignore[arg-type]
+            MARGIN: boards.BoardEntry(f"{MARGIN}:{name}", f"Margin in persons: {what}", facts.margin, kind),  # type: ignore[arg-type]
         }
         if self.persons:
             entries["share"] = share_text(facts.size, self.persons, facts.areas)
         entries |= dict(facts.more)
-        entries[PART] = BoardEntry(
+        entries[PART] = boards.BoardEntry(
             f"{PART}:{name}", f"Part of the budget: {what}", short_text(self._exact_parts[row], part)
         )
-        return BoardRow(name, facts.group, facts.title, entries, float(part) / self._largest)
+        return boards.BoardRow(name, facts.group, facts.title, entries, float(part) / self._largest)
 
     @property
-    def settings(self) -> tuple[BoardEntry, ...]:
+    def settings(self) -> tuple[boards.BoardEntry, ...]:
         persons = "" if self.persons is None else str(self.persons)
-        return (BoardEntry(PERSONS, "Persons in all, for shares of a typical area", persons, "whole"),)
+        return (boards.BoardEntry(PERSONS, "Persons in all, for shares of a typical area", persons, "whole"),)
 
     @cached_property
-    def dials(self) -> tuple[BoardEntry, ...]:
+    def dials(self) -> tuple[boards.BoardEntry, ...]:
         claim = self.claim
         if isinstance(claim.loss, PureDP):
-            return (BoardEntry(BUDGET, "Budget (epsilon)", part_text(self.total)),)
+            return (boards.BoardEntry(BUDGET, "Budget (epsilon)", part_text(self.total)),)
         title = f"Epsilon at delta {float(claim.delta):g}"
         return (
-            BoardEntry(BUDGET, "Budget (rho)", part_text(self.total)),
-            BoardEntry(EPSILON, title, epsilon_text(claim)),
+            boards.BoardEntry(BUDGET, "Budget (rho)", part_text(self.total)),
+            boards.BoardEntry(EPSILON, title, epsilon_text(claim)),
         )
 
     def choices(self) -> dict[str, str]:
@@ -289,20 +279,20 @@ class BudgetBoard(Board):
         parts = {f"{PART}:{':'.join(row)}": text for row, text in self._exact_parts.items()}
         return parts | {PERSONS: "" if self.persons is None else str(self.persons)} | self.other_choices()
 
-    def chosen(self, choices: Choices) -> Self:
+    def chosen(self, choices: boards.Choices) -> Self:
         board, parts = self, {}
         rows = {":".join(row): row for row in self.budgets}
         for name, text in choices.items():
             kind, _, row = name.partition(":")
             if kind == PART and row in rows:
-                parts[rows[row]] = typed_number(text, name, 0, LARGEST_BUDGET)
+                parts[rows[row]] = boards.typed_number(text, name, 0, LARGEST_BUDGET)
             elif name == PERSONS:
                 board = board.with_persons(_persons(text))
             else:
                 board = board.with_other(name, text)
         return board.with_budgets(parts) if parts else board
 
-    def moved(self, name: str, text: str, moving: Moving) -> Self:
+    def moved(self, name: str, text: str, moving: boards.Moving) -> Self:
         kind, _, row_text = name.partition(":")
         row = next((each for each in self.budgets if ":".join(each) == row_text), None)
         locked = [each for each in self.budgets if ":".join(each) in moving.locked]
@@ -310,23 +300,23 @@ class BudgetBoard(Board):
             margin = self._typed_margin(text, name)
             return self.with_row(row, margin=margin, locked=locked, keep_total=moving.keep_total)
         if kind == PART and row is not None:
-            part = typed_number(text, name, 0, LARGEST_BUDGET)
+            part = boards.typed_number(text, name, 0, LARGEST_BUDGET)
             return self.with_row(row, budget=part, locked=locked, keep_total=moving.keep_total)
         if name == BUDGET:
-            return self.with_total(typed_number(text, name, 0, LARGEST_BUDGET), locked)
+            return self.with_total(boards.typed_number(text, name, 0, LARGEST_BUDGET), locked)
         if name == EPSILON and isinstance(self.claim.loss, ZCDP):
-            epsilon = typed_number(text, name, 0, LARGEST_BUDGET)
+            epsilon = boards.typed_number(text, name, 0, LARGEST_BUDGET)
             return self.with_total(rho_of(epsilon, self.claim.delta), locked)
         return self.chosen({name: text})
 
     def _typed_margin(self, text: str, name: str) -> Fraction:
         if self.whole_margins:
-            return Fraction(typed_whole(text, name, 1, LARGEST_MARGIN))
-        return typed_number(text, name, 0, LARGEST_MARGIN)
+            return Fraction(boards.typed_whole(text, name, 1, LARGEST_MARGIN))
+        return boards.typed_number(text, name, 0, LARGEST_MARGIN)
 
 
 def _persons(text: str) -> int | None:
-    return None if not text.strip() else typed_whole(text, PERSONS, 1, MOST_PERSONS)
+    return None if not text.strip() else boards.typed_whole(text, PERSONS, 1, MOST_PERSONS)
 
 
 def first_that_fits(fits: Callable[[int], bool], guess: int) -> int:
@@ -362,7 +352,7 @@ def share_text(margin: float, persons: int, areas: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def epsilon_text(claim: LossClaim) -> str:
+def epsilon_text(claim: boards.LossClaim) -> str:
     """Epsilon of a loss, rounded up to two digits."""
     epsilon = StatedPrice(claim.loss, claim.neighbours, claim.delta, claim.unit).epsilon
     return f"{math.ceil(round(100 * epsilon, 6)) / 100:.2f}"

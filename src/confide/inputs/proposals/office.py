@@ -13,24 +13,7 @@ from pathlib import Path
 from confide.documents import load_schema, parse_schema
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.inputs.proposals.column_proposal import (
-    ColumnProposal,
-    FileLook,
-    free_name,
-    layout_keys,
-    look_at_file,
-    propose_column,
-    without_accents,
-)
-from confide.inputs.proposals.place_proposal import (
-    FEWEST_PLACES,
-    PlaceCounts,
-    PlacesProposal,
-    area_paths,
-    household_areas,
-    identifies_households,
-    propose_places,
-)
+from confide.inputs.proposals import column_proposal, place_proposal
 from confide.inputs.proposals.record_places import AreaTree, AreaUnit, propose_record_places, record_tree
 from confide.inputs.spelled import codes_meant
 from confide.schema import Code
@@ -45,28 +28,28 @@ TOTALS = frozenset(files("confide").joinpath("data/proposals/totals.txt").read_t
 class OfficeFiles:
     """What a spec and a schema can be written from."""
 
-    records: FileLook
-    areas: FileLook | None
-    columns: tuple[ColumnProposal, ...]
-    places: PlacesProposal | None
+    records: column_proposal.FileLook
+    areas: column_proposal.FileLook | None
+    columns: tuple[column_proposal.ColumnProposal, ...]
+    places: place_proposal.PlacesProposal | None
     household: str | None = None
     schema: str | None = None
     """The text of a schema that was given in place of the proposal."""
 
     @property
-    def attributes(self) -> list[ColumnProposal]:
+    def attributes(self) -> list[column_proposal.ColumnProposal]:
         """The columns that the schema has."""
         return [column for column in self.columns if not column.left_out]
 
     @property
-    def left_out(self) -> list[ColumnProposal]:
+    def left_out(self) -> list[column_proposal.ColumnProposal]:
         """The columns that it has not."""
         return [column for column in self.columns if column.left_out]
 
     @property
-    def few_attributes(self) -> list[ColumnProposal]:
+    def few_attributes(self) -> list[column_proposal.ColumnProposal]:
         """Attributes whose crossed levels are few enough to be estimated in every place, the smallest first kept."""
-        kept: list[ColumnProposal] = []
+        kept: list[column_proposal.ColumnProposal] = []
         for attribute in sorted(self.attributes, key=lambda each: each.size):
             if prod(each.size for each in (*kept, attribute)) <= MOST_CELLS:
                 kept.append(attribute)
@@ -84,17 +67,21 @@ class OfficeFiles:
 
     def renamed(self) -> dict[str, str]:
         """Our name of a column = theirs, where a name of theirs cannot be one of an attribute."""
-        return {free_name(each.name): each.name for each in self.attributes if free_name(each.name) != each.name}
+        return {
+            column_proposal.free_name(each.name): each.name
+            for each in self.attributes
+            if column_proposal.free_name(each.name) != each.name
+        }
 
     def block_layout(self) -> dict[str, str]:
         """Keys of ``[data]`` on how the file of areas is read, where the records are a Parquet file of ours."""
         if self.areas is None or self.places is None or self.places.table is not None:
             return {}
-        return layout_keys(self.areas, "block_")
+        return column_proposal.layout_keys(self.areas, "block_")
 
     def layout(self) -> dict[str, str]:
         """Keys of ``[data]`` on how both files are read."""
-        keys = layout_keys(self.records)
+        keys = column_proposal.layout_keys(self.records)
         if self.areas is None or self.places is None or self.places.table is not None:
             other = {"block_delimiter": ",", "block_encoding": "utf-8"}
             return keys | {key: value for key, value in other.items() if key.removeprefix("block_") in keys}
@@ -111,24 +98,26 @@ class OfficeFiles:
 
 def table_name(names: list[str]) -> str:
     """The name of a table, which is also that of a file."""
-    text = re.sub(r"[^a-z0-9]+", "-", without_accents("-by-".join(names).lower())).strip("-")
+    text = re.sub(r"[^a-z0-9]+", "-", column_proposal.without_accents("-by-".join(names).lower())).strip("-")
     return text[:60].strip("-") or "table"
 
 
 def propose_schema(
-    records: FileLook, engine: LocalEngine, without: Mapping[str, str] | None = None
-) -> list[ColumnProposal]:
+    records: column_proposal.FileLook, engine: LocalEngine, without: Mapping[str, str] | None = None
+) -> list[column_proposal.ColumnProposal]:
     """A proposal for every column; those ``without`` are left out for the reason given."""
     reasons = without or {}
     return [
-        ColumnProposal(name, left_out=reasons[name])
+        column_proposal.ColumnProposal(name, left_out=reasons[name])
         if name in reasons
-        else propose_column(name, records.values(engine, name))
+        else column_proposal.propose_column(name, records.values(engine, name))
         for name in records.columns
     ]
 
 
-def _no_row_of_totals(records: FileLook, places: PlacesProposal, engine: LocalEngine) -> None:
+def _no_row_of_totals(
+    records: column_proposal.FileLook, places: place_proposal.PlacesProposal, engine: LocalEngine
+) -> None:
     """Raises if records have a total in place of an area: it would be published as one more area."""
     known = {code for codes in places.aliases.values() for code in codes}
     rows = {
@@ -143,37 +132,43 @@ def _no_row_of_totals(records: FileLook, places: PlacesProposal, engine: LocalEn
 
 
 def _no_households(
-    records: FileLook, areas: FileLook | None, places: PlacesProposal, engine: LocalEngine, household: str | None
+    records: column_proposal.FileLook,
+    areas: column_proposal.FileLook | None,
+    places: place_proposal.PlacesProposal,
+    engine: LocalEngine,
+    household: str | None,
 ) -> None:
     """Raises if the areas are households: their numbers and their tables would be published."""
     counts = records.values(engine, places.block)
     own = household == places.block
     if household is not None and not own:
         pairs = [(place, home) for place, home, _ in records.counted_pairs(engine, places.block, household) if home]
-        own = len(pairs) == len({place for place, _ in pairs}) >= FEWEST_PLACES
-    listed = sum(1 for _ in area_paths(areas, places, engine)[1]) if areas is not None else places.proposed
-    finding = household_areas(
+        own = len(pairs) == len({place for place, _ in pairs}) >= place_proposal.FEWEST_PLACES
+    listed = (
+        sum(1 for _ in place_proposal.area_paths(areas, places, engine)[1]) if areas is not None else places.proposed
+    )
+    finding = place_proposal.household_areas(
         (areas or records).source.file,
         {places.block, places.block_column},
         () if areas is None else areas.columns,
-        PlaceCounts.of((rows for place, rows in counts.items() if place), listed),
+        place_proposal.PlaceCounts.of((rows for place, rows in counts.items() if place), listed),
         households=own,
     )
     if finding is not None:
         raise InputError(finding)
 
 
-def _given_schema(file: Path, look: FileLook) -> tuple[str, tuple[ColumnProposal, ...]]:
+def _given_schema(file: Path, look: column_proposal.FileLook) -> tuple[str, tuple[column_proposal.ColumnProposal, ...]]:
     """The text of a schema file, and its attributes as columns of the records."""
     schema = load_schema(str(file.absolute()), Path())
-    theirs = {free_name(name): name for name in look.columns}
+    theirs = {column_proposal.free_name(name): name for name in look.columns}
     absent = [each.name for each in schema.attributes if each.name not in theirs]
     if absent:
         raise InputError(
             "missing-column/attribute", where=Place(file=look.source.file, column=absent[0]), absent=", ".join(absent)
         )
     columns = [
-        ColumnProposal(
+        column_proposal.ColumnProposal(
             theirs[each.name],
             levels=tuple((level.code, level.label) for level in each.levels),
             recodes={
@@ -200,7 +195,7 @@ class ColumnReading:
     """The level of records in which the value is missing."""
 
 
-def read_column(column: ColumnProposal, values: Mapping[str, int]) -> ColumnReading:
+def read_column(column: column_proposal.ColumnProposal, values: Mapping[str, int]) -> ColumnReading:
     """Reads a column by the attribute that a schema would have for it.
 
     Args:
@@ -212,7 +207,11 @@ def read_column(column: ColumnProposal, values: Mapping[str, int]) -> ColumnRead
     """
     if column.left_out:
         return ColumnReading(())
-    document = {"id": "one", "provenance": "one column", "attributes": {free_name(column.name): column.schema_values}}
+    document = {
+        "id": "one",
+        "provenance": "one column",
+        "attributes": {column_proposal.free_name(column.name): column.schema_values},
+    }
     try:
         (attribute,) = parse_schema(document).attributes
         meant = dict(zip(values, codes_meant(values, attribute), strict=True))
@@ -241,7 +240,11 @@ def _unread(name: str, values: Mapping[str, int], meant: Mapping[str, Code | Non
 
 
 def area_tree(
-    records: FileLook, areas: FileLook | None, places: PlacesProposal | None, engine: LocalEngine, place: str | None
+    records: column_proposal.FileLook,
+    areas: column_proposal.FileLook | None,
+    places: place_proposal.PlacesProposal | None,
+    engine: LocalEngine,
+    place: str | None,
 ) -> AreaTree:
     """All areas with their records, also those that do not nest or that the file of areas lacks. It is confidential.
 
@@ -254,7 +257,7 @@ def area_tree(
     """
     if areas is None or places is None:
         return record_tree(records, engine, place)
-    levels, paths = area_paths(areas, places, engine)
+    levels, paths = place_proposal.area_paths(areas, places, engine)
     now = {old: code for code, codes in places.aliases.items() for old in codes}
     counts = Counter[str]()
     for text, rows in records.values(engine, places.block).items():
@@ -292,22 +295,22 @@ def propose_office(
     Returns:
         The proposal.
     """
-    look = look_at_file(records, engine)
+    look = column_proposal.look_at_file(records, engine)
     if not look.values(engine, look.columns[0]):
         raise InputError("no-records/file", where=Place(file=look.source.file))
     if household is not None and household not in look.columns:
         raise InputError(
             "missing-column/records", where=Place(file=look.source.file, column=household), columns=len(look.columns)
         )
-    household = household or next((name for name in look.columns if identifies_households(name)), None)
+    household = household or next((name for name in look.columns if place_proposal.identifies_households(name)), None)
     without = {} if household is None else {household: "it identifies households"}
     if not with_places:
         return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)
-    area_look = None if areas is None else look_at_file(areas, engine)
+    area_look = None if areas is None else column_proposal.look_at_file(areas, engine)
     if area_look is None:
         places = propose_record_places(look, engine, merged, place)
     else:
-        places = propose_places(look, area_look, engine, merged)
+        places = place_proposal.propose_places(look, area_look, engine, merged)
     _no_row_of_totals(look, places, engine)
     _no_households(look, area_look, places, engine, household)
     without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}

@@ -17,18 +17,8 @@ from dataclasses import dataclass
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, Place
+from confide.inputs.proposals import place_proposal
 from confide.inputs.proposals.column_proposal import FileLook, vocabulary, without_accents
-from confide.inputs.proposals.place_proposal import (
-    MOST_AREAS,
-    PlacesProposal,
-    aliases_of,
-    determines,
-    enough_records,
-    level_name,
-    levels_of,
-    place_name,
-    table_text,
-)
 
 MISTAKES = 0.1
 """Up to this share of records, a second upper area is a mistake; beyond it, the column says something else."""
@@ -78,7 +68,7 @@ class _Upper:
 
 def propose_record_places(
     records: FileLook, engine: LocalEngine, merged: Mapping[str, str] | None = None, place: str | None = None
-) -> PlacesProposal:
+) -> place_proposal.PlacesProposal:
     """The geography that the records carry themselves.
 
     Args:
@@ -103,13 +93,15 @@ def propose_record_places(
     above = [upper for upper in uppers if upper.column in usable]
     _nested(records, place, above, codes, given=place not in called)
     known = {value for value in values[place] if value} - set(merged or {})
-    aliases = aliases_of(dict(merged or {}), known, records.source.file)
+    aliases = place_proposal.aliases_of(dict(merged or {}), known, records.source.file)
     follows = [upper for upper in uppers if upper.follows and codes[upper.column] > 1]
     areas = [upper for upper in follows if upper.column in usable]
-    others = [upper for upper in follows if upper not in areas] if enough_records(rows, codes[place]) else []
+    others = (
+        [upper for upper in follows if upper not in areas] if place_proposal.enough_records(rows, codes[place]) else []
+    )
     order = sorted(known)
     table = {place: order} | {each.column: [each.of_place.get(code, "") for code in order] for each in areas}
-    levels, partitions, names = levels_of(table, place)
+    levels, partitions, names = place_proposal.levels_of(table, place)
     for each in others:
         column = [each.of_place.get(code, "") for code in order]
         with_name = [level for level in (place, *levels) if level not in names and _alike(table[level], column)]
@@ -120,15 +112,15 @@ def propose_record_places(
             at = _position(table, levels, each.column)
             partitions += [each.column] if at is None else []
             levels[at or 0 : at or 0] = [] if at is None else [each.column]
-    return PlacesProposal(
+    return place_proposal.PlacesProposal(
         place,
         place,
-        place_name(place, len(levels)),
-        (("country", None), *((level_name(column, at), column) for at, column in enumerate(levels))),
+        place_proposal.place_name(place, len(levels)),
+        (("country", None), *((place_proposal.level_name(column, at), column) for at, column in enumerate(levels))),
         tuple(partitions),
         aliases,
         0,
-        table_text(table),
+        place_proposal.table_text(table),
         tuple(each.column for each in (*areas, *others)),
         names,
         values[place].get("", 0),
@@ -247,9 +239,9 @@ def _alike(first: list[str], second: list[str]) -> bool:
 def _position(table: Mapping[str, list[str]], levels: list[str], column: str) -> int | None:
     """Where a column fits into a chain of levels, below the first of them; none where it divides the places otherwise,
     or could be any property of a place."""
-    upper = [level for level in levels if determines(table[column], table[level])]
-    lower = [level for level in levels if determines(table[level], table[column])]
-    is_finer = len(set(table[column])) <= MOST_AREAS * len(table[column])
+    upper = [level for level in levels if place_proposal.determines(table[column], table[level])]
+    lower = [level for level in levels if place_proposal.determines(table[level], table[column])]
+    is_finer = len(set(table[column])) <= place_proposal.MOST_AREAS * len(table[column])
     return len(upper) if upper and is_finer and len(upper) + len(lower) == len(levels) else None
 
 

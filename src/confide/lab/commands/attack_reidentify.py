@@ -272,11 +272,11 @@ def _show(answer: Reidentification, attacker: Any, matches: Path | None) -> None
 
 
 def _prepare(values: dict[str, Any]) -> None:
-    made = values.pop("attacker_from_truth", None)
-    if ("attacker" in values) == (made is not None):
+    errors_made = values.pop("attacker_from_truth", None)
+    if ("attacker" in values) == (errors_made is not None):
         raise typer.BadParameter("give ATTACKER, or --attacker-from-truth, and not both", param_hint="ATTACKER")
-    if made is not None:
-        values["attacker"] = parse_attacker(made)
+    if errors_made is not None:
+        values["attacker"] = parse_attacker(errors_made)
     if "matches" in values and values["matches"].suffix.lower() not in (".csv", ".parquet"):
         raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
 

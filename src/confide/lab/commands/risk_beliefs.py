@@ -19,14 +19,8 @@ from confide.lab.risk import RiskTuning, hierarchy_of_tree
 from confide.lab.risk import bayes as answer_bayes
 from confide.lab.risk import hierarchy as answer_hierarchy
 from confide.lab.risk import tune_risk as answer_profile
+from confide.lab.risk.bayesian import hierarchy_answer
 from confide.lab.risk.bayesian.bayes_answer import BayesAdversary, BayesAnswer
-from confide.lab.risk.bayesian.hierarchy_answer import (
-    HierarchyAnswer,
-    HierarchyBelief,
-    HierarchyDecisions,
-    PostProcessingRisk,
-    TreeAnswer,
-)
 from confide.lab.risk.bayesian.one_level import checked_value
 from confide.lab.risk.bayesian.two_level import Variant
 from confide.privacy import Neighbours
@@ -155,7 +149,7 @@ _NOTE = (
 )
 
 
-def show_hierarchy(answer: HierarchyAnswer) -> None:
+def show_hierarchy(answer: hierarchy_answer.HierarchyAnswer) -> None:
     """Who the adversary is and how strong far from the boundary; then each part that was asked for."""
     model = answer.model
     known = f", {model.known} others known" if model.known else ""
@@ -176,7 +170,7 @@ def show_hierarchy(answer: HierarchyAnswer) -> None:
         _show_post_processed(answer.post_processed)
 
 
-def _show_belief(belief: HierarchyBelief) -> None:
+def _show_belief(belief: hierarchy_answer.HierarchyBelief) -> None:
     """The posteriors for one release."""
     rows = [
         (name, f"{belief.posterior[variant]:.6f}", f"{belief.risk:.4f}" if variant is Variant.STATED else "")
@@ -198,7 +192,7 @@ def _show_belief(belief: HierarchyBelief) -> None:
     out.print(f"\n{_NOTE}\n")
 
 
-def _show_decisions(decisions: HierarchyDecisions) -> None:
+def _show_decisions(decisions: hierarchy_answer.HierarchyDecisions) -> None:
     """How often decisions are right."""
     rows = [
         (
@@ -228,7 +222,7 @@ def _show_decisions(decisions: HierarchyDecisions) -> None:
     out.print(f"\n{_NOTE}\n")
 
 
-def _show_post_processed(risk: PostProcessingRisk) -> None:
+def _show_post_processed(risk: hierarchy_answer.PostProcessingRisk) -> None:
     """Risks after least squares, clamping and rounding."""
     rows = [(str(count), f"{value:.6f}") for count, value in risk.risk.items()]
     rows += [
@@ -241,7 +235,7 @@ def _show_post_processed(risk: PostProcessingRisk) -> None:
     out.print()
 
 
-def show_tree(answer: TreeAnswer) -> None:
+def show_tree(answer: hierarchy_answer.TreeAnswer) -> None:
     """The posterior of a target in a tree."""
     out.print(f"[bold]{answer.nodes:,} counts.[/] Target: {answer.target}")
     rows = [

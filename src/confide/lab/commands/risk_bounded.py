@@ -22,15 +22,9 @@ from confide.lab.risk import areas as answer_areas
 from confide.lab.risk import averaging as answer_averaging
 from confide.lab.risk import bound as answer_bound
 from confide.lab.risk import tune_cellkey as answer_region
+from confide.lab.risk.bounded_noise import programme_risks
 from confide.lab.risk.bounded_noise.averaging import Optimum, target_name
 from confide.lab.risk.bounded_noise.noise_rows import SizeClass, read_populations, success_probability
-from confide.lab.risk.bounded_noise.programme_risks import (
-    AreasAnswer,
-    AveragingAnswer,
-    AveragingRisk,
-    BoundAnswer,
-    TargetAveraging,
-)
 from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion
 from confide.lab.risk.noise_comparison import NoiseComparison, NoiseSetting, compare_noise
 from confide.noise import EpsilonDelta, FiniteDistribution, epsilon_delta
@@ -48,7 +42,7 @@ def own_areas(texts: list[str] | None) -> dict[str, int]:
     return own
 
 
-def show_bound(answer: BoundAnswer) -> None:
+def show_bound(answer: programme_risks.BoundAnswer) -> None:
     """The chance of one triple, the triples that are needed, and what there is."""
     risk, row = answer.risk, answer.risk.row
     out.print(f"[bold]Noise within ±{row.bound}, variance {row.variance:.4g}.[/]")
@@ -73,9 +67,11 @@ class NoiseSharing:
     """Whether the same members have the same noise: a title, and which risks of an answer are meant."""
 
     title: str
-    of: Callable[[TargetAveraging], AveragingRisk | None]
+    of: Callable[[programme_risks.TargetAveraging], programme_risks.AveragingRisk | None]
 
-    def risks(self, answer: AveragingAnswer) -> Iterator[tuple[TargetAveraging, AveragingRisk]]:
+    def risks(
+        self, answer: programme_risks.AveragingAnswer
+    ) -> Iterator[tuple[programme_risks.TargetAveraging, programme_risks.AveragingRisk]]:
         """The statistics that there are ways to have."""
         for target in answer.targets:
             risk = self.of(target)
@@ -87,7 +83,7 @@ WITH_SPSN = NoiseSharing("Same members, same noise", lambda target: target.with_
 WITHOUT_SPSN = NoiseSharing("Noise of its own in every table", lambda target: target.without_spsn)
 
 
-def show_averaging(answer: AveragingAnswer, top: int) -> None:
+def show_averaging(answer: programme_risks.AveragingAnswer, top: int) -> None:
     """The riskiest statistics, and the variance that averaging asks for."""
     programme, where = answer.programme, ", ".join(f"{number:,} {name}" for name, number in answer.areas.items())
     out.print(f"[bold]{programme.title or programme.id}[/], rule {answer.rule.value}{', ' + where if where else ''}.\n")
@@ -113,7 +109,7 @@ def show_averaging(answer: AveragingAnswer, top: int) -> None:
     out.print(f"{text} The riskiest is found with {chances}.")
 
 
-def show_areas(answer: AreasAnswer) -> None:
+def show_areas(answer: programme_risks.AreasAnswer) -> None:
     """What ε keeps small areas close, and how many would be far off."""
     number, bound = answer.areas, answer.bound
     text = f"{number:,} areas stay within ±{bound} with probability {answer.level:g}"

@@ -23,18 +23,7 @@ import numpy as np
 from confide.documents import Problem, attribute_document, load_schema, parse_schema
 from confide.errors import NOWHERE
 from confide.lab.attacks.reidentification import AgeBins, LinkedAttributes, load_age_bins
-from confide.lab.comparison.programme_file import (
-    AGE,
-    BLOCK,
-    POPULATION,
-    US_STATE,
-    ComparedProgrammePart,
-    ProgrammeTablePart,
-    load_compared_programme,
-    problems_of_attributes,
-    problems_of_tables,
-    problems_of_variables,
-)
+from confide.lab.comparison import programme_file
 from confide.schema import DETAILED, NO_GROUP, TOTAL, Attribute, Query, Recode, Schema
 
 OLDEST = 115
@@ -59,7 +48,7 @@ class CommonTable:
 class CommonTables:
     """All tables, over one schema, and what an outsider knows of the people in them."""
 
-    part: ComparedProgrammePart = field(repr=False)
+    part: programme_file.ComparedProgrammePart = field(repr=False)
     records: Schema = field(repr=False)
     """The schema of the records, as the office has it."""
     schema: Schema
@@ -86,7 +75,7 @@ class CommonTables:
     @property
     def levels(self) -> tuple[str, ...]:
         """The levels that tables are published for, and that accuracy is looked at on, the largest areas first."""
-        return (*self.part.levels, BLOCK)
+        return (*self.part.levels, programme_file.BLOCK)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -106,7 +95,7 @@ class CommonTables:
     @property
     def known(self) -> list[str]:
         """What the outsider knows, as attributes of the published schema."""
-        return [AGE if self.is_age(name) else name for name in self.part.known]
+        return [programme_file.AGE if self.is_age(name) else name for name in self.part.known]
 
     @property
     def linked(self) -> LinkedAttributes:
@@ -134,13 +123,15 @@ class CommonTables:
 
 
 @cache
-def common_tables(name: str = US_STATE) -> CommonTables:
+def common_tables(name: str = programme_file.US_STATE) -> CommonTables:
     """The tables that ship under a name."""
-    loaded = load_compared_programme(name, Path(), NOWHERE)
+    loaded = programme_file.load_compared_programme(name, Path(), NOWHERE)
     return make_tables(loaded.value, loaded.path.parent, loaded.refuse)
 
 
-def make_tables(part: ComparedProgrammePart, base: Path, refuse: Callable[[Iterable[Problem]], None]) -> CommonTables:
+def make_tables(
+    part: programme_file.ComparedProgrammePart, base: Path, refuse: Callable[[Iterable[Problem]], None]
+) -> CommonTables:
     """The tables of a programme.
 
     Args:
@@ -152,16 +143,20 @@ def make_tables(part: ComparedProgrammePart, base: Path, refuse: Callable[[Itera
         The tables over the published schema.
     """
     records = load_schema(part.schema_, base)
-    refuse(problems_of_attributes(part, records))
+    refuse(programme_file.problems_of_attributes(part, records))
     age = part.age
     ages = None if age is None else load_age_bins(age.groups)
     document = _document(part, records, ages)
     schema = parse_schema(document)
-    refuse(problems_of_variables(part, schema))
+    refuse(programme_file.problems_of_variables(part, schema))
     listed = [table for table in part.tables if table.variables] or list(part.tables)
     total = next((table for table in part.tables if not table.variables), None)
     judged = any(table.judged for table in listed)
-    ordered = list(part.tables) if total else [ProgrammeTablePart(name=POPULATION, variables=[]), *part.tables]
+    ordered = (
+        list(part.tables)
+        if total
+        else [programme_file.ProgrammeTablePart(name=programme_file.POPULATION, variables=[]), *part.tables]
+    )
     tables = tuple(
         CommonTable(
             each.name,
@@ -171,7 +166,7 @@ def make_tables(part: ComparedProgrammePart, base: Path, refuse: Callable[[Itera
         )
         for each in ordered
     )
-    refuse(problems_of_tables(part, schema, tables, [item.id for item in characteristics(tables)]))
+    refuse(programme_file.problems_of_tables(part, schema, tables, [item.id for item in characteristics(tables)]))
     return CommonTables(part, records, schema, document, ages, tables)
 
 
@@ -180,7 +175,7 @@ def listed_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "nothing"
 
 
-def _document(part: ComparedProgrammePart, records: Schema, ages: AgeBins | None) -> dict[str, Any]:
+def _document(part: programme_file.ComparedProgrammePart, records: Schema, ages: AgeBins | None) -> dict[str, Any]:
     """The published attributes: as they are, in the groups of a recode, or an age in years in groups."""
     published: dict[str, Any] = {}
     for name in part.attributes:
@@ -189,7 +184,7 @@ def _document(part: ComparedProgrammePart, records: Schema, ages: AgeBins | None
         own = [recode for recode in records.recodes if recode.attribute.name == attribute.name]
         if part.age is not None and name == part.age.attribute:
             assert ages is not None
-            published[AGE] = _age_document(ages, part.age.recodes)
+            published[programme_file.AGE] = _age_document(ages, part.age.recodes)
         elif ":" in name:
             published[attribute.name] = _grouped_document(variable, own)
         else:
@@ -247,7 +242,7 @@ class ComparedCharacteristic:
 
 def characteristics(tables: Sequence[CommonTable]) -> tuple[ComparedCharacteristic, ...]:
     """The population, and every cell of the other judged tables; of two cells that make up everybody, the second."""
-    listed = [ComparedCharacteristic(POPULATION, "Population", POPULATION, 0)]
+    listed = [ComparedCharacteristic(programme_file.POPULATION, "Population", programme_file.POPULATION, 0)]
     for table in tables:
         if not table.judged or not table.query.variables:
             continue

@@ -31,16 +31,8 @@ from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load
 from confide.errors import ConfideError, ParameterError, Place
 from confide.exact import positive_within
 from confide.lab.attacks.reidentification import AttackerSettings, parse_attacker
+from confide.lab.comparison import programme_file
 from confide.lab.comparison.common_tables import CommonTables, common_tables, make_tables
-from confide.lab.comparison.programme_file import (
-    BLOCK,
-    PROGRAMME,
-    US_STATE,
-    ComparedProgrammePart,
-    ProgrammeGeographyPart,
-    load_compared_programme,
-    problems_of_levels,
-)
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.spec import DataPart, ExactNumber, Name
 from confide.report.render import render
@@ -66,7 +58,7 @@ class ComparisonPart(Part):
 US_LEVELS = ("state", "county", "tract", "block_group")
 
 
-class ComparedGeographyPart(ProgrammeGeographyPart):
+class ComparedGeographyPart(programme_file.ProgrammeGeographyPart):
     """Where the areas differ from those of the programme. The characters of a code of the United States have keys of
     their own, for the programme ``us-state``."""
 
@@ -75,7 +67,7 @@ class ComparedGeographyPart(ProgrammeGeographyPart):
     tract: int | None = Field(None, ge=1, le=40, description="The characters of a tract's code.")
     block_group: int | None = Field(None, ge=1, le=40, description="The characters of a block group's code.")
 
-    def over(self, given: ProgrammeGeographyPart) -> ProgrammeGeographyPart:
+    def over(self, given: programme_file.ProgrammeGeographyPart) -> programme_file.ProgrammeGeographyPart:
         """The geography of a programme with what stands here instead."""
         own = {
             key: value for key in self.model_fields_set - set(US_LEVELS) if (value := getattr(self, key)) is not None
@@ -85,8 +77,8 @@ class ComparedGeographyPart(ProgrammeGeographyPart):
             level.model_copy(update={"digits": digits[level.name]}) if level.name in digits else level
             for level in own.get("levels", given.levels)
         ]
-        plain = {name: getattr(given, name) for name in ProgrammeGeographyPart.model_fields}
-        return ProgrammeGeographyPart(**plain | own | {"levels": levels})
+        plain = {name: getattr(given, name) for name in programme_file.ProgrammeGeographyPart.model_fields}
+        return programme_file.ProgrammeGeographyPart(**plain | own | {"levels": levels})
 
 
 class ProtectionPart(Part):
@@ -221,7 +213,7 @@ class ComparisonSpec(Part):
     comparison: ComparisonPart = ComparisonPart()
     data: DataPart | None = None
     geography: ComparedGeographyPart = ComparedGeographyPart()
-    programme: ComparedProgrammePart | None = None
+    programme: programme_file.ComparedProgrammePart | None = None
     protections: list[AnyProtection] = Field(default_factory=lambda: list(DEFAULT), min_length=1)
     attack: AttackPart = AttackPart()
 
@@ -243,7 +235,7 @@ class LoadedComparison(Loaded[ComparisonSpec]):
     """A spec with the file it came from, the tables that it compares, and the areas that they are of."""
 
     tables: CommonTables = field(kw_only=True)
-    areas: ProgrammeGeographyPart = field(kw_only=True)
+    areas: programme_file.ProgrammeGeographyPart = field(kw_only=True)
 
     @property
     def spec(self) -> ComparisonSpec:
@@ -263,7 +255,7 @@ def load_comparison(path: str | Path) -> LoadedComparison:
     loaded = load(Path(path), ComparisonSpec, kind=COMPARISON)
     loaded.refuse(_problems(loaded.value))
     tables = _tables(loaded)
-    areas = loaded.value.geography.over(tables.part.geography or ProgrammeGeographyPart())
+    areas = loaded.value.geography.over(tables.part.geography or programme_file.ProgrammeGeographyPart())
     loaded.refuse(_problems_of_geography(tables, areas))
     return LoadedComparison(
         COMPARISON, loaded.path, loaded.text, loaded.values, value=loaded.value, tables=tables, areas=areas
@@ -279,14 +271,14 @@ def _tables(loaded: Loaded[ComparisonSpec]) -> CommonTables:
             loaded.refuse(replace(each, path=("programme", *each.path)) for each in problems)
 
         return make_tables(spec.programme, base, refuse)
-    name = spec.comparison.programme or US_STATE
-    if name in PROGRAMME.names:
+    name = spec.comparison.programme or programme_file.US_STATE
+    if name in programme_file.PROGRAMME.names:
         return common_tables(name)
-    named = load_compared_programme(name, base, loaded.place("comparison", "programme"))
+    named = programme_file.load_compared_programme(name, base, loaded.place("comparison", "programme"))
     return make_tables(named.value, named.path.parent, named.refuse)
 
 
-def _problems_of_geography(tables: CommonTables, areas: ProgrammeGeographyPart) -> Iterator[Problem]:
+def _problems_of_geography(tables: CommonTables, areas: programme_file.ProgrammeGeographyPart) -> Iterator[Problem]:
     def wrong(place: KeyPath, what: str, found: str, expected: str) -> Problem:
         return Problem.of(place, "bad-comparison/spec", found=found, what=what, expected=expected)
 
@@ -302,9 +294,11 @@ def _problems_of_geography(tables: CommonTables, areas: ProgrammeGeographyPart) 
         if (level.digits is None) == (level.column is None):
             found = "neither digits nor column" if level.digits is None else "digits and column"
             yield wrong(at, "a level has no single rule", found, "digits of the code, or a column of the block table")
-        if level.name == BLOCK or level.name in [each.name for each in areas.levels[:position]]:
-            yield wrong((*at, "name"), "the name is taken", level.name, f"names that differ; {BLOCK} is taken")
-    for problem in problems_of_levels(tables.part, areas, tables.schema):
+        if level.name == programme_file.BLOCK or level.name in [each.name for each in areas.levels[:position]]:
+            yield wrong(
+                (*at, "name"), "the name is taken", level.name, f"names that differ; {programme_file.BLOCK} is taken"
+            )
+    for problem in programme_file.problems_of_levels(tables.part, areas, tables.schema):
         yield replace(problem, path=("programme", *problem.path))
 
 
@@ -321,7 +315,7 @@ def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
     if spec.programme is not None and spec.comparison.programme is not None:
         what, found = "there are two programmes", "a part [programme], and the name of one"
         yield wrong(("comparison", "programme"), what, found, "one of the two")
-    own = spec.programme.people if spec.programme is not None else US_STATE
+    own = spec.programme.people if spec.programme is not None else programme_file.US_STATE
     if spec.comparison.made_up is not None and spec.programme is not None and own is None:
         what, found = "nobody knows which people to make up", "a programme of your own without people"
         yield wrong(("programme", "people"), what, found, "a part [data]; or people = a shipped layout")

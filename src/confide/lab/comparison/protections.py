@@ -23,26 +23,8 @@ from confide.engines.protocol import private_folder, write_text
 from confide.errors import Finding, Place, SpecError
 from confide.exact import exact
 from confide.lab.attacks.reconstruction import read_release
+from confide.lab.comparison import compared_people, comparison_spec
 from confide.lab.comparison.common_tables import strategy_text
-from confide.lab.comparison.compared_people import (
-    AREAS_SCHEMA,
-    BLOCKS,
-    FOLDER,
-    HOUSEHOLD,
-    HOUSEHOLDS_SCHEMA,
-    PEOPLE,
-    SCHEMA,
-    ComparedPopulation,
-)
-from confide.lab.comparison.comparison_spec import (
-    CellKeyProtection,
-    NoProtection,
-    ProtectionPart,
-    SuppressionProtection,
-    SwappingProtection,
-    TablesProtection,
-    TopDownProtection,
-)
 from confide.lab.comparison.figures import AreaFigures, counts_by_area, counts_of_areas_as_variables, level_codes
 from confide.lab.comparison.programme_file import BLOCK, KIND
 from confide.mechanisms import MECHANISMS, SPECS
@@ -83,7 +65,7 @@ class ProtectedFigures:
 class ProtectionJob:
     """What a protection is made from, and the folder where its files are kept."""
 
-    population: ComparedPopulation
+    population: compared_people.ComparedPopulation
     folder: Path
     seed: int
     processes: int | None
@@ -168,13 +150,13 @@ class ProtectionJob:
         ]
 
 
-def _unprotected(part: NoProtection, job: ProtectionJob) -> ProtectedFigures:
+def _unprotected(part: comparison_spec.NoProtection, job: ProtectionJob) -> ProtectedFigures:
     """What the records say. It is what everything else is held against, and as confidential as they are."""
     title = part.title or "No protection"
     return ProtectedFigures(job.population.truth, title, "None: the true tables, as counted.", {})
 
 
-def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
+def _swapping(part: comparison_spec.SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
     """Tables of records of which some households have exchanged places, with shipped settings or a file's."""
     name, population = _settings_name(part, job.base), job.population
     programme = population.programme.part
@@ -182,10 +164,10 @@ def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
         {
             "release": {"name": RUN, "mechanism": "swapping", "title": part.name},
             "data": {
-                "records": f"../{FOLDER}/{PEOPLE}",
-                "blocks": f"../{FOLDER}/{BLOCKS}",
-                "schema": f"../{FOLDER}/{HOUSEHOLDS_SCHEMA}",
-                "household": HOUSEHOLD,
+                "records": f"../{compared_people.FOLDER}/{compared_people.PEOPLE}",
+                "blocks": f"../{compared_people.FOLDER}/{compared_people.BLOCKS}",
+                "schema": f"../{compared_people.FOLDER}/{compared_people.HOUSEHOLDS_SCHEMA}",
+                "household": compared_people.HOUSEHOLD,
                 "in_households": programme.in_households,
             }
             | ({} if programme.age is None else {"age": programme.age.attribute}),
@@ -194,7 +176,7 @@ def _swapping(part: SwappingProtection, job: ProtectionJob) -> ProtectedFigures:
             "tables": job.tables,
             "output": {"formats": ["parquet"]},
         },
-        population.folder / HOUSEHOLDS_SCHEMA,
+        population.folder / compared_people.HOUSEHOLDS_SCHEMA,
     )
     settings = load_settings(name, job.folder, **_fewer_groups(name, job))
     whose = "households" if programme.household is not None else "people"
@@ -218,11 +200,11 @@ def _fewer_groups(name: str, job: ProtectionJob) -> dict[str, Any]:
     return {"groups": [*groups[: levels - 1], sum(groups[levels - 1 :], Fraction(0))]}
 
 
-def _settings_name(part: SwappingProtection, base: Path) -> str:
+def _settings_name(part: comparison_spec.SwappingProtection, base: Path) -> str:
     return part.settings if part.settings in shipped("swapping") else str((base / part.settings).resolve())
 
 
-def _swapping_settings(part: SwappingProtection, base: Path) -> dict[str, Any]:
+def _swapping_settings(part: comparison_spec.SwappingProtection, base: Path) -> dict[str, Any]:
     """The settings themselves: a file of that name may say something else tomorrow."""
     name = _settings_name(part, base)
     missing = [key for key in ("variant", "rate") if key not in settings_values(name, base)]
@@ -236,7 +218,7 @@ def _swapping_settings(part: SwappingProtection, base: Path) -> dict[str, Any]:
     return load_settings(name, base).as_dict()
 
 
-def _suppression(part: SuppressionProtection, job: ProtectionJob) -> ProtectedFigures:
+def _suppression(part: comparison_spec.SuppressionProtection, job: ProtectionJob) -> ProtectedFigures:
     """Counts of 1 to ``threshold`` are primary; zeros may be hidden beside them, as may totals."""
     from confide.lab.comparison.suppressed_areas import suppress_areas
 
@@ -253,14 +235,18 @@ def _suppression(part: SuppressionProtection, job: ProtectionJob) -> ProtectedFi
     )
 
 
-def _cellkey(part: CellKeyProtection, job: ProtectionJob) -> ProtectedFigures:
+def _cellkey(part: comparison_spec.CellKeyProtection, job: ProtectionJob) -> ProtectedFigures:
     """Bounded noise that belongs to the members of a cell. To this mechanism areas are variables like others."""
     population = job.population
     _write_record_keys(job)
     release = job.release(
         {
             "release": {"name": RUN, "mechanism": "cellkey", "title": part.name},
-            "data": {"records": KEYED, "schema": f"../{FOLDER}/{AREAS_SCHEMA}", "record_key": KEY_COLUMN},
+            "data": {
+                "records": KEYED,
+                "schema": f"../{compared_people.FOLDER}/{compared_people.AREAS_SCHEMA}",
+                "record_key": KEY_COLUMN,
+            },
             "cellkey": {"D": part.D, "V": part.V, "keys": DECIMAL},
             "tables": [
                 {"name": f"{level}-{table.name}", "variables": [level, *table.variables], "margins": "none"}
@@ -269,7 +255,7 @@ def _cellkey(part: CellKeyProtection, job: ProtectionJob) -> ProtectedFigures:
             ],
             "output": {"formats": ["parquet"]},
         },
-        population.folder / AREAS_SCHEMA,
+        population.folder / compared_people.AREAS_SCHEMA,
         keyed=False,
     )
     counts = counts_of_areas_as_variables(release, population.areas, population.programme)
@@ -294,29 +280,29 @@ def _write_record_keys(job: ProtectionJob) -> None:
         return
     scratch = private_folder(job.folder / "scratch")
     with LocalEngine(scratch, processes=1) as engine:
-        source = Source(job.population.folder / PEOPLE, "parquet")
+        source = Source(job.population.folder / compared_people.PEOPLE, "parquet")
         secret = ReleaseKey.choose(job.key("record keys"))
         write_keyed(engine, source, into, column=KEY_COLUMN, keys=DECIMAL, secret=secret)
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _tables(part: TablesProtection, job: ProtectionJob) -> ProtectedFigures:
+def _tables(part: comparison_spec.TablesProtection, job: ProtectionJob) -> ProtectedFigures:
     """Independent discrete Gaussian noise in every cell; the budget in equal parts for every table and level."""
     population = job.population
     release = job.release(
         {
             "release": {"name": RUN, "mechanism": "tables", "title": part.name},
             "data": {
-                "records": f"../{FOLDER}/{PEOPLE}",
-                "blocks": f"../{FOLDER}/{BLOCKS}",
-                "schema": f"../{FOLDER}/{SCHEMA}",
+                "records": f"../{compared_people.FOLDER}/{compared_people.PEOPLE}",
+                "blocks": f"../{compared_people.FOLDER}/{compared_people.BLOCKS}",
+                "schema": f"../{compared_people.FOLDER}/{compared_people.SCHEMA}",
             },
             "geography": {"block": "geocode", "levels": job.levels},
             "privacy": {"ledger": job.ledger(part.budget), "budget": part.budget, "definition": "zcdp"},
             "tables": job.tables,
             "output": {"formats": ["parquet"]},
         },
-        population.folder / SCHEMA,
+        population.folder / compared_people.SCHEMA,
     )
     # Change-one: one record leaves a cell and enters another, so that noise of variance 1/rho costs rho.
     variance = 1 / exact(part.budget / (len(population.programme.tables) * len(population.programme.levels)), "rho")
@@ -333,23 +319,26 @@ def _tables(part: TablesProtection, job: ProtectionJob) -> ProtectedFigures:
     )
 
 
-def _topdown(part: TopDownProtection, job: ProtectionJob) -> ProtectedFigures:
+def _topdown(part: comparison_spec.TopDownProtection, job: ProtectionJob) -> ProtectedFigures:
     """Protected records by the strategy of the programme, or one made from its tables, and the tables that these
     have."""
     folder, population = private_folder(job.folder), job.population
     root = str(job.spine[0]["name"])
     write_text(folder / STRATEGY, _strategy(job))
-    write_text(folder / SCHEMA, schema_text(population.programme.document))
+    write_text(folder / compared_people.SCHEMA, schema_text(population.programme.document))
     release = job.release(
         {
             "release": {"name": RUN, "mechanism": "topdown", "title": part.name},
-            "data": {"records": f"../{FOLDER}/{PEOPLE}", "blocks": f"../{FOLDER}/{BLOCKS}"},
+            "data": {
+                "records": f"../{compared_people.FOLDER}/{compared_people.PEOPLE}",
+                "blocks": f"../{compared_people.FOLDER}/{compared_people.BLOCKS}",
+            },
             "geography": {"block": "geocode", "levels": job.spine},
             "privacy": {"ledger": job.ledger(part.budget), "budget": part.budget, "definition": "zcdp"},
             "topdown": {"strategy": STRATEGY, "root": root, "spine": "plain", "split_aian": False},
             "output": {"formats": ["parquet"], "microdata": ["records"], "tables": []},
         },
-        folder / SCHEMA,
+        folder / compared_people.SCHEMA,
     )
     return ProtectedFigures(
         AreaFigures(counts_by_area(release, population.areas, population.programme)),
@@ -366,28 +355,28 @@ def _strategy(job: ProtectionJob) -> str:
         return (SHIPPED / STRATEGIES / f"{named}.toml").read_text(encoding="utf-8")
     if named is not None:
         return (job.base / named).read_text(encoding="utf-8")
-    return strategy_text(programme, [*(str(level["name"]) for level in job.spine), BLOCK], SCHEMA)
+    return strategy_text(programme, [*(str(level["name"]) for level in job.spine), BLOCK], compared_people.SCHEMA)
 
 
-MAKERS: Mapping[type[ProtectionPart], Callable[[Any, ProtectionJob], ProtectedFigures]] = {
-    NoProtection: _unprotected,
-    SwappingProtection: _swapping,
-    SuppressionProtection: _suppression,
-    CellKeyProtection: _cellkey,
-    TablesProtection: _tables,
-    TopDownProtection: _topdown,
+MAKERS: Mapping[type[comparison_spec.ProtectionPart], Callable[[Any, ProtectionJob], ProtectedFigures]] = {
+    comparison_spec.NoProtection: _unprotected,
+    comparison_spec.SwappingProtection: _swapping,
+    comparison_spec.SuppressionProtection: _suppression,
+    comparison_spec.CellKeyProtection: _cellkey,
+    comparison_spec.TablesProtection: _tables,
+    comparison_spec.TopDownProtection: _topdown,
 }
 """For each kind of protection of the spec, how the comparison asks for it."""
 
 
-def protect(part: ProtectionPart, job: ProtectionJob) -> ProtectedFigures:
+def protect(part: comparison_spec.ProtectionPart, job: ProtectionJob) -> ProtectedFigures:
     """A protection of the spec: made, or read as it was made before."""
     return MAKERS[type(part)](part, job)
 
 
-def settings_content(part: ProtectionPart, base: Path) -> Any:
+def settings_content(part: comparison_spec.ProtectionPart, base: Path) -> Any:
     """What a file says that a protection names, ``base`` being the folder of the spec; None if it names none."""
-    return _swapping_settings(part, base) if isinstance(part, SwappingProtection) else None
+    return _swapping_settings(part, base) if isinstance(part, comparison_spec.SwappingProtection) else None
 
 
 def zcdp_in_words(rho: Fraction) -> str:

@@ -20,18 +20,9 @@ from confide.arrays import Floats
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_shipped, load_values, shipped
 from confide.errors import ParameterError
 from confide.exact import Exact, integer, positive
+from confide.privacy.invariants import language
 from confide.privacy.invariants.group_statements import DELTA, RecordLoss, explain, numbers
 from confide.privacy.invariants.indistinguishable import Mode, RecordGroup, record_groups
-from confide.privacy.invariants.language import (
-    InvariantAttribute,
-    InvariantBound,
-    InvariantCount,
-    Invariants,
-    LevelGrouping,
-    Never,
-    Records,
-    Where,
-)
 from confide.privacy.invariants.single_record import Answer, single_record
 
 KIND = "invariants"
@@ -119,7 +110,7 @@ class InvariantsFile(RecordsFile):
 
 def load_invariants(
     names: Iterable[str], base: Path | None = None, own: Mapping[str, Mapping[str, Any]] | None = None
-) -> Invariants:
+) -> language.Invariants:
     """The invariants of all these names together; a name that does not ship is the path of a TOML file, or one of
     ``own``, which has the values of such files."""
     listed, given = list(names), own or {}
@@ -131,7 +122,7 @@ def load_invariants(
     )
 
 
-def combine(parts: Iterable[Invariants]) -> Invariants:
+def combine(parts: Iterable[language.Invariants]) -> language.Invariants:
     """Several sets of invariants about the same records as one."""
     first, *rest = parts
     for other in rest:
@@ -144,7 +135,7 @@ def combine(parts: Iterable[Invariants]) -> Invariants:
                 records_id=other.records.id,
             )
     every = [first, *rest]
-    return Invariants(
+    return language.Invariants(
         tuple(name for part in every for name in part.names),
         first.records,
         tuple(count for part in every for count in part.counts),
@@ -153,7 +144,7 @@ def combine(parts: Iterable[Invariants]) -> Invariants:
     )
 
 
-def parse_invariants(values: Mapping[str, Any], file: str) -> Invariants:
+def parse_invariants(values: Mapping[str, Any], file: str) -> language.Invariants:
     """A set of invariants from the values of its file.
 
     :raises SpecError: with every finding.
@@ -161,11 +152,11 @@ def parse_invariants(values: Mapping[str, Any], file: str) -> Invariants:
     return _invariants(load_values(values, file, InvariantsFile, kind=FILE))
 
 
-def _load(name: str, base: Path) -> Invariants:
+def _load(name: str, base: Path) -> language.Invariants:
     return _invariants(load_named(name, base, InvariantsFile, kind=FILE))
 
 
-def _invariants(loaded: Loaded[InvariantsFile]) -> Invariants:
+def _invariants(loaded: Loaded[InvariantsFile]) -> language.Invariants:
     file = loaded.value
     builder = _Builder()
     written: RecordsFile = file
@@ -183,10 +174,12 @@ def _invariants(loaded: Loaded[InvariantsFile]) -> Invariants:
     bounds = tuple(
         bound for n, part in enumerate(file.bounds) for bound in builder.bounds(part, ("bounds", n), records)
     )
-    never = tuple(Never(builder.where(part.where, ("never", n, "where"), records)) for n, part in enumerate(file.never))
+    never = tuple(
+        language.Never(builder.where(part.where, ("never", n, "where"), records)) for n, part in enumerate(file.never)
+    )
     loaded.refuse(builder.problems)
     name = (Path(loaded.file).stem if file.id is None else file.id).strip()
-    return Invariants((name,), records, counts, bounds, never)
+    return language.Invariants((name,), records, counts, bounds, never)
 
 
 class _Builder:
@@ -196,17 +189,17 @@ class _Builder:
         self.problems: list[Problem] = []
 
     @staticmethod
-    def problem(path: KeyPath, what: str, found: object, expected: str) -> Problem:
+    def problem(path: KeyPath, what: str, value: object, expected: str) -> Problem:
         return Problem.of(
-            path, "bad-invariants", what=what, seen=str(found)[:80], expected=expected, remedy=FILE.remedy
+            path, "bad-invariants", what=what, seen=str(value)[:80], expected=expected, remedy=FILE.remedy
         )
 
-    def _wrong(self, path: KeyPath, what: str, found: object, expected: str) -> None:
+    def _wrong(self, path: KeyPath, what: str, value: object, expected: str) -> None:
         self.problems.append(
-            Problem.of(path, "bad-invariants", what=what, seen=str(found)[:80], expected=expected, remedy=FILE.remedy)
+            Problem.of(path, "bad-invariants", what=what, seen=str(value)[:80], expected=expected, remedy=FILE.remedy)
         )
 
-    def records(self, written: RecordsFile, file: str) -> Records:
+    def records(self, written: RecordsFile, file: str) -> language.Records:
         """The records without their groupings."""
         if not written.geography or len(set(written.geography)) < len(written.geography):
             expected = 'such as ["state", "block"]'
@@ -217,9 +210,9 @@ class _Builder:
         attributes = tuple(self._attribute(name, part) for name, part in written.attributes.items())
         for name in (name for name in written.attributes if name in written.geography):
             self._wrong(("attributes", name), "a geolevel has this name", name, "another name")
-        return Records(file if written.id is None else written.id, tuple(written.geography), attributes)
+        return language.Records(file if written.id is None else written.id, tuple(written.geography), attributes)
 
-    def _attribute(self, name: str, part: AttributeOfRecords) -> InvariantAttribute:
+    def _attribute(self, name: str, part: AttributeOfRecords) -> language.InvariantAttribute:
         path: KeyPath = ("attributes", name)
         sizes = part.sizes
         if not 0 < len(sizes) <= _MOST_LEVELS or min(sizes.values()) < 1:
@@ -230,13 +223,13 @@ class _Builder:
             what, members = "a group is a list of levels", part.groups[group]
             self._wrong((*path, "groups", group), what, members, "names of levels")
         title = (name if part.title is None else part.title).strip()
-        return InvariantAttribute(name, title, sizes, groups, residence=part.residence)
+        return language.InvariantAttribute(name, title, sizes, groups, residence=part.residence)
 
-    def groupings(self, written: RecordsFile, records: Records) -> tuple[LevelGrouping, ...]:
+    def groupings(self, written: RecordsFile, records: language.Records) -> tuple[language.LevelGrouping, ...]:
         """Coarser looks at attributes."""
         return tuple(self._grouping(name, part, records) for name, part in written.groupings.items())
 
-    def _grouping(self, name: str, part: GroupingPart, records: Records) -> LevelGrouping:
+    def _grouping(self, name: str, part: GroupingPart, records: language.Records) -> language.LevelGrouping:
         path: KeyPath = ("groupings", name)
         groups = {group: self._levels(part.of, members, path, records) for group, members in part.groups.items()}
         known = {attribute.name: attribute for attribute in records.attributes}
@@ -244,20 +237,22 @@ class _Builder:
         if part.of in known and levels != sorted(known[part.of].levels):
             what, expected = "the groups do not divide the attribute", "every level in one group"
             self._wrong(path, what, ", ".join(groups), expected)
-        return LevelGrouping(name, (name if part.title is None else part.title).strip(), part.of, groups)
+        return language.LevelGrouping(name, (name if part.title is None else part.title).strip(), part.of, groups)
 
-    def count(self, part: CountPart, path: KeyPath, records: Records) -> InvariantCount:
+    def count(self, part: CountPart, path: KeyPath, records: language.Records) -> language.InvariantCount:
         """What is published exactly."""
         if part.by != "all" and part.by not in records.geography:
             expected = f"all, {', '.join(records.geography)}"
             self._wrong((*path, "by"), "there is no such geolevel", part.by, expected)
-        return InvariantCount(None if part.by == "all" else part.by, self.where(part.where, (*path, "where"), records))
+        return language.InvariantCount(
+            None if part.by == "all" else part.by, self.where(part.where, (*path, "where"), records)
+        )
 
-    def where(self, where: Mapping[str, Members], path: KeyPath, records: Records) -> Where:
+    def where(self, where: Mapping[str, Members], path: KeyPath, records: language.Records) -> language.Where:
         """Levels or groups by attribute."""
         return {name: self._levels(name, members, (*path, name), records) for name, members in where.items()}
 
-    def _levels(self, name: str, members: Members, path: KeyPath, records: Records) -> frozenset[str]:
+    def _levels(self, name: str, members: Members, path: KeyPath, records: language.Records) -> frozenset[str]:
         attribute = next((item for item in records.attributes if item.name == name), None)
         if attribute is None:
             known = ", ".join(item.name for item in records.attributes)
@@ -272,7 +267,7 @@ class _Builder:
                 levels |= attribute.named(member)
         return frozenset(levels)
 
-    def bounds(self, part: BoundOfFrame, path: KeyPath, records: Records) -> list[InvariantBound]:
+    def bounds(self, part: BoundOfFrame, path: KeyPath, records: language.Records) -> list[language.InvariantBound]:
         """A bound for each of the levels or groups whose units the frame counts."""
         if part.by not in records.geography:
             expected = f"one of {', '.join(records.geography)}"
@@ -284,7 +279,7 @@ class _Builder:
         least = f"{name}: no more than there must be" if part.when_least is None else part.when_least.strip()
         full = f"{name}: no room for more" if part.when_full is None else part.when_full.strip()
         return [
-            InvariantBound(
+            language.InvariantBound(
                 name,
                 part.by,
                 {part.attribute: self._levels(part.attribute, member, (*path, "units", member), records)},
@@ -370,7 +365,7 @@ def estimates(noisy: Floats, sums: Floats) -> Floats:
 class InvariantsAnswer(TypedAnswer):
     """What invariants do to the promise: for one record, and for the smallest group that hides what they fix."""
 
-    invariants: Invariants
+    invariants: language.Invariants
     single_record: Mapping[str, Answer]
     """For each attribute, geolevel and grouping: what one record can be changed to."""
     groups: Mapping[Mode, RecordGroup]
@@ -451,7 +446,7 @@ def invariants(
     return InvariantsAnswer(chosen, answers, smallest, loss, tuple(explain(answers, smallest, loss)), explained)
 
 
-def records_of(name: str) -> Records:
+def records_of(name: str) -> language.Records:
     """What records of a form that ships say: the levels of geography, and the attributes.
 
     Args:

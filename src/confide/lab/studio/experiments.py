@@ -42,7 +42,7 @@ DECIDED = {Variant.STATED: "as stated", Variant.UNRESTRICTED: "X1 step unrestric
 
 
 @dataclass(frozen=True)
-class Given:
+class Chosen:
     """What somebody chose: exact numbers, words, and what was ticked, by name."""
 
     numbers: Mapping[str, Fraction]
@@ -75,7 +75,7 @@ class Shown:
     steps: StatisticsReconstruction | None = None
 
 
-def _belief(given: Given) -> Shown:
+def _belief(given: Chosen) -> Shown:
     rho, prior, released = given.numbers["rho"], given.numbers["prior"], int(given.numbers["released"])
     answer = risk.bayes(rho, [prior], [released])
     (adversary,) = answer.adversaries
@@ -91,7 +91,7 @@ def _belief(given: Given) -> Shown:
     return Shown(figures, command, answer.as_dict(), answer.pictures())
 
 
-def _levels(given: Given) -> Shown:
+def _levels(given: Chosen) -> Shown:
     rhos, counts, prior = _list(given, "rhos"), _list(given, "counts"), given.numbers["prior"]
     if len(rhos) != len(counts) or not 2 <= len(rhos) <= 8 or any(each.denominator != 1 for each in counts):
         raise ParameterError("slider-range/released", where=Place(path="counts"), rhos=len(rhos), counts=len(counts))
@@ -115,7 +115,7 @@ def _levels(given: Given) -> Shown:
     return Shown(figures, command, answer.as_dict(), answer.pictures(), (table,))
 
 
-def _hierarchy(given: Given) -> Shown:
+def _hierarchy(given: Chosen) -> Shown:
     rho1, rho2, siblings, prior = (given.numbers[name] for name in ("rho", "above", "siblings", "prior"))
     counts = (int(given.numbers["released"]), int(given.numbers["parent"]), int(given.numbers["others"]))
     about = given.words["belief"]
@@ -158,7 +158,7 @@ def _laws(answer: HierarchyAnswer) -> tuple[ShownTable, ...]:
     )
 
 
-def _test(given: Given) -> Shown:
+def _test(given: Chosen) -> Shown:
     rho, level = given.numbers["rho"], given.numbers["level"]
     (point,), epsilons = power_curve(rho, [level]), epsilon_curve(rho, [DELTA])
     figures = {
@@ -180,7 +180,7 @@ def _test(given: Given) -> Shown:
     return Shown(figures, command, answer, pictures, (table,))
 
 
-def _invariants(given: Given) -> Shown:
+def _invariants(given: Chosen) -> Shown:
     rho, sets, own = given.numbers["rho"], given.ticked.get("set", ()), own_counts(given)
     records = given.words["records"]
     names = [*sets, *([OWN] if own else [])]
@@ -219,7 +219,7 @@ def _statement(sets: tuple[str, ...], own: str, rho: Fraction) -> InvariantsAnsw
     return risk.invariants([*sets, *more], rho=rho, explained=True, own=more)
 
 
-def own_counts(given: Given) -> list[tuple[str, dict[str, str]]]:
+def own_counts(given: Chosen) -> list[tuple[str, dict[str, str]]]:
     """The counts that were written into the table: of every area of a level, and of whom."""
     counts = []
     for place in range(ROWS):
@@ -240,7 +240,7 @@ def _own_file(records: str, counts: Sequence[tuple[str, Mapping[str, str]]]) -> 
     return "\n".join(lines) + "\n"
 
 
-def _chain(given: Given) -> Shown:
+def _chain(given: Chosen) -> Shown:
     number, most, epsilon = int(given.numbers["n"]), given.numbers["k"], given.numbers["epsilon"]
     answer = chain(number, most, epsilon)
     figures = {
@@ -262,7 +262,7 @@ def _chain(given: Given) -> Shown:
     return Shown(figures, command, plain)
 
 
-def _bound(given: Given) -> Shown:
+def _bound(given: Chosen) -> Shown:
     largest, variance, country = int(given.numbers["bound"]), given.numbers["variance"], given.words["country"] or None
     answer = risk.bound(largest, variance, country=country)
     figures = {
@@ -279,7 +279,7 @@ def _bound(given: Given) -> Shown:
     return Shown(figures, command, answer.as_dict(), answer.pictures())
 
 
-def _averaging(given: Given) -> Shown:
+def _averaging(given: Chosen) -> Shown:
     country, rule, variance = given.words["country"] or None, given.words["rule"], given.numbers["variance"]
     answer = _averaged(country, rule)
     tables = []
@@ -319,7 +319,7 @@ def _averaged(country: str | None, rule: str) -> AveragingAnswer:
     return risk.averaging(country=country, rule=rule)
 
 
-def _areas(given: Given) -> Shown:
+def _areas(given: Chosen) -> Shown:
     epsilon, limit, country = given.numbers["epsilon"], int(given.numbers["bound"]), given.words["country"] or None
     sizes = given.words["sizes"]
     populations = read_populations(Path(given.words["sizes_file"])) if sizes else []
@@ -338,7 +338,7 @@ def _areas(given: Given) -> Shown:
     return Shown(figures, command + (f" --populations {quote(sizes)}" if sizes else ""), answer.as_dict(), pictures)
 
 
-def _cellkey(given: Given) -> Shown:
+def _cellkey(given: Chosen) -> Shown:
     largest, variance, country = int(given.numbers["bound"]), given.numbers["variance"], given.words["country"] or None
     tuning = tuned(country)
     region = tuning.region
@@ -378,7 +378,7 @@ def _tuned_values(country: str | None) -> dict[str, Any]:
     return tuned(country).as_dict()
 
 
-def _reconstruction(given: Given) -> Shown:
+def _reconstruction(given: Chosen) -> Shown:
     without, digits = given.ticked.get("leave", ()), int(given.words["digits"])
     answer = _people(without, digits)
     number = answer.solutions
@@ -402,7 +402,7 @@ def _verdict(number: int | None) -> str:
     return "everybody is found" if number == 1 else "nobody fits" if not number else "are left to choose from"
 
 
-EXPERIMENTS: Mapping[str, Callable[[Given], Shown]] = {
+EXPERIMENTS: Mapping[str, Callable[[Chosen], Shown]] = {
     "belief": _belief,
     "levels": _levels,
     "hierarchy": _hierarchy,
@@ -418,7 +418,7 @@ EXPERIMENTS: Mapping[str, Callable[[Given], Shown]] = {
 """Every experiment by name."""
 
 
-def _list(given: Given, name: str) -> list[Fraction]:
+def _list(given: Chosen, name: str) -> list[Fraction]:
     """Exact numbers with commas between them."""
     return [exact(part.strip(), name) for part in _parts(given.words[name])]
 

@@ -28,7 +28,7 @@ from confide.lab.risk import shipped_invariants
 from confide.lab.risk.bounded_noise.programme_risks import PROGRAMME
 from confide.lab.risk.bounded_noise.static_programme import load_programme
 from confide.lab.risk.invariant_sets import records_of
-from confide.lab.studio.experiments import EXPERIMENTS, OWN, ROWS, Given, Shown
+from confide.lab.studio.experiments import EXPERIMENTS, OWN, ROWS, Chosen, Shown
 from confide.report import charts
 from confide.studio.explorer import Folder
 from confide.studio.opened_folder import OpenedFolder
@@ -170,7 +170,7 @@ def moved(experiment: str, query: Mapping[str, str]) -> dict[str, Fraction]:
     return numbers
 
 
-def chosen(experiment: str, request: Request, folder: OpenedFolder) -> Given:
+def chosen(experiment: str, request: Request, folder: OpenedFolder) -> Chosen:
     """All that an address says about an experiment."""
     query, part = request.query_params, experiments()[experiment]
     words = {each.name: (query.get(each.name) or each.start)[:LONGEST] for each in part.lists}
@@ -195,7 +195,7 @@ def chosen(experiment: str, request: Request, folder: OpenedFolder) -> Given:
         words |= _own_rows(query)
     if experiment == "reconstruction":
         ticked["leave"] = tuple(dict.fromkeys(each[:LONGEST] for each in query.getlist("leave")))
-    return Given(moved(experiment, query), words, ticked)
+    return Chosen(moved(experiment, query), words, ticked)
 
 
 def _ticked(request: Request, name: str, known: list[str]) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def people_of(records: str) -> list[tuple[str, list[str]]]:
     ]
 
 
-def carried_out(experiment: str, given: Given) -> Shown:
+def carried_out(experiment: str, given: Chosen) -> Shown:
     """Carries an experiment out."""
     return EXPERIMENTS[experiment](given)
 
@@ -297,7 +297,7 @@ def drawn(request: Request, folder: Folder, experiment: Experiment = "belief", p
 @lru_cache(maxsize=256)
 def _svg(experiment: str, frozen: Any, picture: str, stamp: int) -> str:  # noqa: ARG001
     """A picture as it was drawn before, as long as nothing is chosen otherwise and no file has changed."""
-    shown = carried_out(experiment, Given(*(dict(each) for each in frozen)))
+    shown = carried_out(experiment, Chosen(*(dict(each) for each in frozen)))
     if not shown.pictures:
         raise ParameterError("slider-range/experiment", where=Place(path="picture"), value=picture[:40])
     return shown.pictures.get(picture, next(iter(shown.pictures.values())))().svg()
@@ -366,7 +366,7 @@ def _rendered(room: str, name: str) -> tuple[str, str]:
     )
 
 
-def _values(part: ExperimentPart, given: Given) -> dict[str, Any]:
+def _values(part: ExperimentPart, given: Chosen) -> dict[str, Any]:
     """The address of an experiment: what was chosen, as it is written."""
     values: dict[str, Any] = {"experiment": part.id}
     values |= {name: exact_text(number) for name, number in given.numbers.items()}

@@ -22,18 +22,7 @@ from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.noise.max_entropy import symmetric_row, uniform_variance
 from confide.noise.ptables import count_settings
 from confide.noise.ptables.design import feasible
-from confide.releases.boards import (
-    Board,
-    BoardColumn,
-    BoardEntry,
-    BoardRow,
-    BoundedNoiseClaim,
-    Choices,
-    Moving,
-    TunedValues,
-    typed_number,
-    typed_whole,
-)
+from confide.releases import boards
 from confide.releases.spec import LoadedSpec, Spec
 
 COVERAGE = 0.95
@@ -69,7 +58,7 @@ class _Published:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CellKeyBoard(Board):
+class CellKeyBoard(boards.Board):
     """Tables with a perturbation table that is made from a bound and a variance."""
 
     published: tuple[_Published, ...]
@@ -119,49 +108,51 @@ class CellKeyBoard(Board):
         )
 
     @property
-    def columns(self) -> tuple[BoardColumn, ...]:  # type: ignore[override]
-        typical = (BoardColumn("share", "of a typical cell"),) if self.persons else ()
-        margin = BoardColumn(MARGIN, "Margin, ± persons", compared=True)
-        return (BoardColumn("areas", "Areas"), BoardColumn("cells", "Cells of an area"), margin, *typical)
+    def columns(self) -> tuple[boards.BoardColumn, ...]:  # type: ignore[override]
+        typical = (boards.BoardColumn("share", "of a typical cell"),) if self.persons else ()
+        margin = boards.BoardColumn(MARGIN, "Margin, ± persons", compared=True)
+        return (boards.BoardColumn("areas", "Areas"), boards.BoardColumn("cells", "Cells of an area"), margin, *typical)
 
     @cached_property
-    def rows(self) -> tuple[BoardRow, ...]:
+    def rows(self) -> tuple[boards.BoardRow, ...]:
         margin, rows = noise_margin(self.bound, self.variance), []
         for each in self.published:
             name = f"{each.table}:{each.level}"
-            entries: dict[str, BoardEntry | str] = {
+            entries: dict[str, boards.BoardEntry | str] = {
                 "areas": grouped(each.areas),
                 "cells": grouped(each.cells),
-                MARGIN: BoardEntry(
+                MARGIN: boards.BoardEntry(
                     f"{MARGIN}:{name}", f"Margin in persons: {each.title}, {each.level}", str(margin), "whole"
                 ),
             }
             if self.persons:
                 typical = self.persons / (each.areas * each.cells)
                 entries["share"] = f"{100 * margin / typical:.3g} % of {typical:,.4g}"
-            rows.append(BoardRow(name, each.title, each.level, entries, lockable=False))
+            rows.append(boards.BoardRow(name, each.title, each.level, entries, lockable=False))
         return tuple(rows)
 
     @property
-    def settings(self) -> tuple[BoardEntry, ...]:
+    def settings(self) -> tuple[boards.BoardEntry, ...]:
         persons = "" if self.persons is None else str(self.persons)
         stay = "" if self.pstay is None else exact_text(self.pstay)
         return (
-            BoardEntry(PERSONS, "Persons in all, for shares of a typical cell", persons, "whole"),
-            BoardEntry(JS, "Small counts that are never published, from 1 to", str(self.js), "whole"),
-            BoardEntry(PSTAY, "Least probability that a count stays as it is", stay),
+            boards.BoardEntry(PERSONS, "Persons in all, for shares of a typical cell", persons, "whole"),
+            boards.BoardEntry(JS, "Small counts that are never published, from 1 to", str(self.js), "whole"),
+            boards.BoardEntry(PSTAY, "Least probability that a count stays as it is", stay),
         )
 
     @property
-    def dials(self) -> tuple[BoardEntry, ...]:
+    def dials(self) -> tuple[boards.BoardEntry, ...]:
         top = max(LARGEST_BOUND, self.bound)
         return (
-            BoardEntry(D, "Largest noise, D", str(self.bound), "whole", slider=("1", str(top), "1")),
-            BoardEntry(V, "Variance, V", exact_text(self.variance), slider=("0.1", str(LARGEST_VARIANCE), "0.1")),
+            boards.BoardEntry(D, "Largest noise, D", str(self.bound), "whole", slider=("1", str(top), "1")),
+            boards.BoardEntry(
+                V, "Variance, V", exact_text(self.variance), slider=("0.1", str(LARGEST_VARIANCE), "0.1")
+            ),
         )
 
     @property
-    def claim(self) -> BoundedNoiseClaim:
+    def claim(self) -> boards.BoundedNoiseClaim:
         words = (
             f"Noise is at most ±{self.bound} and depends on who is in a cell alone: the same members always get the "
             "same noise, so that asking again tells nothing.",
@@ -169,7 +160,7 @@ class CellKeyBoard(Board):
             "attacks fare against tables like these.",
         )
         names = tuple(each.table for each in self.published)
-        return BoundedNoiseClaim(self.bound, self.variance, self.breakdowns, names, words)
+        return boards.BoundedNoiseClaim(self.bound, self.variance, self.breakdowns, names, words)
 
     def choices(self) -> dict[str, str]:
         return {
@@ -180,30 +171,30 @@ class CellKeyBoard(Board):
             PERSONS: "" if self.persons is None else str(self.persons),
         }
 
-    def chosen(self, choices: Choices) -> Self:
+    def chosen(self, choices: boards.Choices) -> Self:
         board = self
         for name, text in choices.items():
             board = board._with(name, text.strip())
         _check(board.bound, board.variance, board.js, board.pstay)
         return board
 
-    def moved(self, name: str, text: str, moving: Moving) -> Self:  # noqa: ARG002 - nothing is shared
+    def moved(self, name: str, text: str, moving: boards.Moving) -> Self:  # noqa: ARG002 - nothing is shared
         if name.partition(":")[0] == MARGIN:
-            margin = typed_whole(text, name, 0, self.bound)
+            margin = boards.typed_whole(text, name, 0, self.bound)
             return self.chosen({V: exact_text(self._largest_variance(margin, name, text))})
         return self.chosen({name: text})
 
     def _with(self, name: str, text: str) -> Self:
         if name == D:
-            return replace(self, bound=typed_whole(text, name, 1, 100))
+            return replace(self, bound=boards.typed_whole(text, name, 1, 100))
         if name == V:
-            return replace(self, variance=typed_number(text, name, 0, LARGEST_VARIANCE))
+            return replace(self, variance=boards.typed_number(text, name, 0, LARGEST_VARIANCE))
         if name == JS:
-            return replace(self, js=typed_whole(text, name, 0, 99))
+            return replace(self, js=boards.typed_whole(text, name, 0, 99))
         if name == PSTAY:
-            return replace(self, pstay=typed_number(text, name, 0, 1) if text else None)
+            return replace(self, pstay=boards.typed_number(text, name, 0, 1) if text else None)
         if name == PERSONS:
-            return replace(self, persons=typed_whole(text, name, 1, MOST_PERSONS) if text else None)
+            return replace(self, persons=boards.typed_whole(text, name, 1, MOST_PERSONS) if text else None)
         raise self.no_entry(name)
 
     def _largest_variance(self, margin: int, name: str, text: str) -> Fraction:
@@ -218,7 +209,7 @@ class CellKeyBoard(Board):
             raise ParameterError("entry-range/stand-here", where=Place(path=name), found=text[:40])
         return low * STEP
 
-    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
+    def tuned(self, loaded: LoadedSpec, stem: str) -> boards.TunedValues:  # noqa: ARG002 - it needs no other file
         changed = copy.deepcopy(dict(loaded.values))
         part = changed["cellkey"]
         for name, text in self.choices().items():
@@ -228,7 +219,7 @@ class CellKeyBoard(Board):
                 part.pop(name)
             elif name not in part or exact(part[name], name) != exact(text, name):
                 part[name] = int(text) if name in (D, JS) else text
-        return TunedValues(changed)
+        return boards.TunedValues(changed)
 
 
 @lru_cache(maxsize=1024)

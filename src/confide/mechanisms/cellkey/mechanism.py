@@ -24,6 +24,7 @@ from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
+from confide.mechanisms.cellkey import statement
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, perturb_cells
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
@@ -32,15 +33,6 @@ from confide.mechanisms.cellkey.output import figure_columns, plain_rows, publis
 from confide.mechanisms.cellkey.preparing import prepare
 from confide.mechanisms.cellkey.programme import CellKeyProblem, describe
 from confide.mechanisms.cellkey.spec import CellKeySpec
-from confide.mechanisms.cellkey.statement import (
-    CellKeyExplained,
-    cellkey_statement,
-    in_words,
-    magnitude_facts,
-    magnitude_words,
-    noise_facts,
-    single_count,
-)
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
@@ -61,7 +53,7 @@ class CellKey(Mechanism[CellKeyProblem]):
     name = "cellkey"
     spec = CellKeySpec
     on_spark = True
-    explain = CellKeyExplained()
+    explain = statement.CellKeyExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.cellkey.spec:draft_cellkey",
         "draft_from": "confide.mechanisms.cellkey.spec:draft_cellkey_from",
@@ -128,10 +120,10 @@ class CellKey(Mechanism[CellKeyProblem]):
             return self.restated(job.plan, {})
         assert problem.ptable is not None
         table = problem.ptable
-        words = in_words(str(table.largest_noise), problem.spec.cellkey.threshold)
+        words = statement.in_words(str(table.largest_noise), problem.spec.cellkey.threshold)
         return {
-            "privacy": {"loss": None, "in_words": words, "single_count": single_count(table)},
-            "noise": noise_facts(table),
+            "privacy": {"loss": None, "in_words": words, "single_count": statement.single_count(table)},
+            "noise": statement.noise_facts(table),
         }
 
     def publish(self, problem: CellKeyProblem, job: Job, release: ReleaseWriter) -> None:
@@ -154,16 +146,16 @@ class CellKey(Mechanism[CellKeyProblem]):
                 advance(1)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
-        return {STATEMENT: cellkey_statement(manifest)}
+        return {STATEMENT: statement.cellkey_statement(manifest)}
 
     def restated(self, plan: Plan, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words and bound. What follows from the whole perturbation table, which stays secret, is taken as stated."""
         magnitude = plan.question.get("magnitude")
         if magnitude is not None:
-            words = magnitude_words(magnitude)
-            return {"privacy": {"loss": None, "in_words": words}, "noise": magnitude_facts(magnitude)}
+            words = statement.magnitude_words(magnitude)
+            return {"privacy": {"loss": None, "in_words": words}, "noise": statement.magnitude_facts(magnitude)}
         largest, stated = plan.question["ptable"]["D"], manifest["noise"]
-        words = in_words(largest, plan.question["threshold"])
+        words = statement.in_words(largest, plan.question["threshold"])
         noise = {"sampler": None, "key": "record keys", "largest": largest}
         return {
             "privacy": {"loss": None, "in_words": words, "single_count": manifest["privacy"]["single_count"]},

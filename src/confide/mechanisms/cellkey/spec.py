@@ -21,44 +21,35 @@ from confide.errors import CONFIDENTIAL, Place, SpecError
 from confide.file_system import open_to_others
 from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.cellkey.lookups import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
+from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
-from confide.releases.spec import (
-    DataPart,
-    ExactNumber,
-    FilePath,
-    LoadedSpec,
-    Name,
-    Part,
-    PrivacyPart,
-    Problem,
-    Spec,
-    TabularOutput,
-)
 from confide.report.render import render
 
 MOST_LARGEST, LARGEST_POWER = 6, 10
 
 
-class NoiseTablePart(Part):
+class NoiseTablePart(spec.Part):
     """A perturbation table for magnitudes: by its parameters, or as a file."""
 
     D: int | None = Field(None, ge=1, le=49, description="The largest noise, in steps of a contribution's size.")
-    V: ExactNumber | None = Field(None, description="The variance of the noise.")
+    V: spec.ExactNumber | None = Field(None, description="The variance of the noise.")
     step: int = Field(1, ge=1, le=49, description="Noise goes in steps of 1/step; D times step is below 50.")
     icat: list[int] | None = Field(None, description="The rows of the table, from 1 to D; by default 1 and D.")
-    ptable: FilePath | None = Field(None, description="Or: a table as a file, in the form of tau-ARGUS, SAS or CSV.")
+    ptable: spec.FilePath | None = Field(
+        None, description="Or: a table as a file, in the form of tau-ARGUS, SAS or CSV."
+    )
 
 
-class SensitivePart(Part):
+class SensitivePart(spec.Part):
     """Which cells are sensitive, and get more noise than others."""
 
     threshold: int | None = Field(None, ge=1, description="Cells with at most so many records.")
-    p: ExactNumber | None = Field(
+    p: spec.ExactNumber | None = Field(
         None, description="The p % rule: cells whose second contributor could bound the first that closely."
     )
 
 
-class MagnitudePart(Part):
+class MagnitudePart(spec.Part):
     """The noise of a sum: what it is in proportion to, by how much, and where it is looked up."""
 
     noise: NoiseTablePart | None = Field(None, description="The perturbation table of all cells.")
@@ -70,59 +61,59 @@ class MagnitudePart(Part):
     contributions: Literal["largest", "mean", "range", "sum"] = Field(
         "largest", description="What noise is in proportion to: the largest contributions, or one figure of the cell."
     )
-    factors: list[ExactNumber] = Field(
+    factors: list[spec.ExactNumber] = Field(
         default_factory=lambda: [Fraction(1)],  # not in the JSON Schema: older pydantic cannot write a fraction there
         min_length=1,
         max_length=MOST_LARGEST,
         description="For each of the largest contributions its part of the noise, descending.",
     )
-    p_small: ExactNumber = Field(description="A step of noise is this share of a contribution up to fp, ...")
-    p_large: ExactNumber | None = Field(None, description="... and tends to this share for large ones.")
-    fp: ExactNumber | None = Field(
+    p_small: spec.ExactNumber = Field(description="A step of noise is this share of a contribution up to fp, ...")
+    p_large: spec.ExactNumber | None = Field(None, description="... and tends to this share for large ones.")
+    fp: spec.ExactNumber | None = Field(
         None, description="The flex point, from which on shares decrease, in units of value."
     )
     q: int = Field(3, ge=2, le=LARGEST_POWER, description="How fast they decrease.")
-    mu_c: ExactNumber | None = Field(None, description="Noise of sensitive cells is larger by so many steps.")
+    mu_c: spec.ExactNumber | None = Field(None, description="Noise of sensitive cells is larger by so many steps.")
     sensitive: SensitivePart | None = Field(None, description="Which cells are sensitive.")
     zero_keys: bool = Field(True, description="Whether the keys of records without a contribution count.")
     negative: bool = Field(False, description="Whether values may be negative.")
 
 
-def magnitude_problems(part: MagnitudePart | None, value: str | None, keys: int) -> Iterator[Problem]:
+def magnitude_problems(part: MagnitudePart | None, value: str | None, keys: int) -> Iterator[spec.Problem]:
     """What is wrong with the part although each value by itself is right."""
     if (part is None) != (value is None):
-        yield Problem.of(("magnitude",), "magnitude")
+        yield spec.Problem.of(("magnitude",), "magnitude")
     if part is None:
         return
     tables = (part.noise,) if part.noise is not None else (part.even, part.odd)
     if any(table is None for table in tables) or (part.noise is not None and (part.even or part.odd)):
-        yield Problem.of(("magnitude",), "ptable/magnitudes")
+        yield spec.Problem.of(("magnitude",), "ptable/magnitudes")
     for name in ("noise", "even", "odd", "small"):
         table = getattr(part, name)
         if table is not None:
             parameters = table.model_fields_set & {"D", "V", "step", "icat"}
             if parameters if table.ptable is not None else table.D is None or table.V is None:
-                yield Problem.of(("magnitude", name), "ptable/perturbation-table")
+                yield spec.Problem.of(("magnitude", name), "ptable/perturbation-table")
     if part.noise is None and len(part.factors) > 1:
-        yield Problem.of(("magnitude", "factors"), "parity", found=str(len(part.factors)))
+        yield spec.Problem.of(("magnitude", "factors"), "parity", found=str(len(part.factors)))
     if len(part.factors) > 1 and (
         part.contributions != "largest" or set(str(keys)[1:]) != {"0"} or str(keys)[0] != "1"
     ):
-        yield Problem.of(("magnitude", "factors"), "factors/several", factors=len(part.factors), keys=keys)
+        yield spec.Problem.of(("magnitude", "factors"), "factors/several", factors=len(part.factors), keys=keys)
     if any(after > before for before, after in pairwise(part.factors)):
-        yield Problem.of(("magnitude", "factors"), "factors/smaller")
+        yield spec.Problem.of(("magnitude", "factors"), "factors/smaller")
     if (part.p_large is None) != (part.fp is None):
-        yield Problem.of(("magnitude",), "flex/decrease")
+        yield spec.Problem.of(("magnitude",), "flex/decrease")
     elif part.p_large is not None and part.p_large > part.p_small:
-        yield Problem.of(("magnitude", "p_large"), "flex/get", found=str(part.p_large))
+        yield spec.Problem.of(("magnitude", "p_large"), "flex/get", found=str(part.p_large))
     elif part.p_large is not None and part.q * (part.p_small - part.p_large) < 2 * part.p_small:
-        yield Problem.of(("magnitude", "q"), "flex/beyond", found=str(part.q))
+        yield spec.Problem.of(("magnitude", "q"), "flex/beyond", found=str(part.q))
     if (part.mu_c is None) != (part.sensitive is None):
-        yield Problem.of(("magnitude",), "sensitive/noise")
+        yield spec.Problem.of(("magnitude",), "sensitive/noise")
     if part.sensitive is not None and part.sensitive.threshold is None and part.sensitive.p is None:
-        yield Problem.of(("magnitude", "sensitive"), "sensitive/rule-cells")
+        yield spec.Problem.of(("magnitude", "sensitive"), "sensitive/rule-cells")
     if part.negative and part.sensitive is not None and part.sensitive.p is not None:
-        yield Problem.of(("magnitude", "sensitive", "p"), "sensitive/values")
+        yield spec.Problem.of(("magnitude", "sensitive", "p"), "sensitive/values")
 
 
 # The spec itself.
@@ -140,19 +131,19 @@ OF_COUNTS = frozenset(("D", "V", "js", "pstay", "mono", "ptable", "threshold", "
 """Keys of [cellkey] that have no role in magnitude tables."""
 
 
-class CellKeyData(DataPart):
+class CellKeyData(spec.DataPart):
     """Where the records are, what they mean, and which column holds their keys; or the columns of given cells."""
 
-    records: FilePath = Field(
+    records: spec.FilePath = Field(
         NOTHING, description="The confidential records: a Parquet or CSV file, relative to the spec."
     )
-    schema_: FilePath = Field(
+    schema_: spec.FilePath = Field(
         NOTHING, alias="schema", description="The schema of the records: a shipped name, or a TOML file."
     )
-    blocks: FilePath = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
+    blocks: spec.FilePath = Field(NOTHING, description="The block table of the frame; needed where a table has levels.")
     record_key: str = Field("record_key", description="The column with the key of each record, drawn once for ever.")
     weight: str | None = Field(None, description="A column of weights: counts are then also published weighted.")
-    weight_gap: ExactNumber = Field(
+    weight_gap: spec.ExactNumber = Field(
         default_factory=lambda: Fraction(1),
         description="Neighbouring weights that somebody has to think possible are at most so far apart: weighted "
         "figures are published in multiples of (D + 1) times this. 1 by default.",
@@ -167,19 +158,21 @@ class CellKeyData(DataPart):
     cell_key: str = Field("cell_key", description="Given cells: the column with their cell keys.")
 
 
-class CellKeyPart(Part):
+class CellKeyPart(spec.Part):
     """The perturbation table, by its parameters or as a file, and how it is looked up."""
 
     D: int | None = Field(None, ge=1, le=100, description="The largest noise, up or down.")
-    V: ExactNumber | None = Field(None, description="The variance of the noise.")
+    V: spec.ExactNumber | None = Field(None, description="The variance of the noise.")
     js: int = Field(0, ge=0, le=99, description="Small counts, from 1 to js, are never published.")
-    pstay: ExactNumber | None = Field(None, description="The least probability with which a count is left as it is.")
+    pstay: spec.ExactNumber | None = Field(
+        None, description="The least probability with which a count is left as it is."
+    )
     mono: bool = Field(True, description="Whether probabilities increase from the most negative noise to zero.")
-    ptable: FilePath | None = Field(
+    ptable: spec.FilePath | None = Field(
         None, description="Or: a table as a file, in the form of tau-ARGUS, SAS, ONS or CSV."
     )
     keys: int = Field(10**8, ge=2, le=LARGEST_KEYS, description="Record keys are whole numbers from 0 to below this.")
-    pieces: ExactNumber | None = Field(
+    pieces: spec.ExactNumber | None = Field(
         None,
         description="The table is cut into pieces of this probability, in an order that shuffle decides; by default "
         "of a hundredth of the keys.",
@@ -190,7 +183,7 @@ class CellKeyPart(Part):
         'derived: an order that follows from the table, the default; none: not shuffled. A "ptable" from a file '
         "stays as it is, unless this says otherwise.",
     )
-    shuffle_file: FilePath | None = Field(
+    shuffle_file: spec.FilePath | None = Field(
         None,
         description="Or: a secret file, readable by its owner alone, with the 64 digits; the spec can then be shown.",
     )
@@ -203,10 +196,10 @@ class CellKeyPart(Part):
     table_size: int = Field(SIZE, ge=2, le=MOST_COLUMNS, description="abs: columns of the table made from D and V.")
 
 
-class CellKeyTable(Part):
+class CellKeyTable(spec.Part):
     """One table of the programme."""
 
-    name: Name = Field(description="The name of the table, and of its file.")
+    name: spec.Name = Field(description="The name of the table, and of its file.")
     title: str = Field("", max_length=200, description="A title for people.")
     variables: list[str] = Field(
         description="The variables crossed: attributes of the schema, or recodes such as age:five-year; of given "
@@ -216,20 +209,20 @@ class CellKeyTable(Part):
         default_factory=list, description="The geolevels and areas the table is published for; none: for all records."
     )
     margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
-    cells: FilePath | None = Field(
+    cells: spec.FilePath | None = Field(
         None,
         description="A table that was counted elsewhere, Parquet or CSV: labels, counts and cell keys; its margins "
         "are rows of it.",
     )
 
 
-class CellKeyOutput(TabularOutput):
+class CellKeyOutput(spec.TabularOutput):
     """What is written."""
 
     noise_margin: ClassVar[None] = None  # type: ignore[misc]
 
 
-class CellKeySpec(Spec):
+class CellKeySpec(spec.Spec):
     """Tables whose counts are perturbed by a key of their members, always by the same for the same members."""
 
     data: CellKeyData
@@ -237,14 +230,14 @@ class CellKeySpec(Spec):
     magnitude: MagnitudePart | None = Field(None, description="The noise of magnitude tables: with [data] value.")
     tables: list[CellKeyTable] = Field(min_length=1)
     output: CellKeyOutput = CellKeyOutput()
-    privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
+    privacy: ClassVar[spec.PrivacyPart] = spec.PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
     @property
     def given(self) -> bool:
         """Whether the tables were counted elsewhere: cells with their counts and keys are given, and no records."""
         return any(table.cells is not None for table in self.tables)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[spec.Problem]:
         return [
             *super().problems(),
             *self._sources(),
@@ -254,33 +247,33 @@ class CellKeySpec(Spec):
             *self._weights(),
         ]
 
-    def _sources(self) -> Iterator[Problem]:
+    def _sources(self) -> Iterator[spec.Problem]:
         """Records with their schema, or tables of cells; and what neither goes with."""
         data = self.data
         if not self.given:
             for name, text in (("records", data.records), ("schema", data.schema_)):
                 if text == NOTHING:
-                    yield Problem.of(("data",), "missing-key/spec", name=name)
+                    yield spec.Problem.of(("data",), "missing-key/spec", name=name)
             given = sorted(data.model_fields_set & {"count", "cell_key"})
             if given:
-                yield Problem.of(("data", given[0]), "no-cells", given=given[0])
+                yield spec.Problem.of(("data", given[0]), "no-cells", given=given[0])
         else:
             for name in sorted(data.model_fields_set & {"records", "schema_", "blocks", "value", "decimals"}):
-                yield Problem.of(("data", name.rstrip("_")), "given-cells/tables", rstrip=name.rstrip("_"))
+                yield spec.Problem.of(("data", name.rstrip("_")), "given-cells/tables", rstrip=name.rstrip("_"))
             for position, table in enumerate(self.tables):
                 if table.cells is None or table.levels or "margins" in table.model_fields_set:
-                    yield Problem.of(("tables", position), "given-cells/table")
+                    yield spec.Problem.of(("tables", position), "given-cells/table")
             if "argus" in self.output.formats:
-                yield Problem.of(("output", "formats"), "given-cells/codes")
+                yield spec.Problem.of(("output", "formats"), "given-cells/codes")
 
-    def _geography(self) -> Iterator[Problem]:
+    def _geography(self) -> Iterator[spec.Problem]:
         spatial = any(table.levels for table in self.tables)
         if self.geography.model_fields_set and not spatial:
-            yield Problem.of(("geography",), "geography/table")
+            yield spec.Problem.of(("geography",), "geography/table")
         if not spatial:
             return
         if self.data.blocks == NOTHING and not self.given:
-            yield Problem.of(("data", "blocks"), "no-blocks/tables")
+            yield spec.Problem.of(("data", "blocks"), "no-blocks/tables")
         geography = self.geography
         known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
         known.append(geography.smallest)
@@ -288,21 +281,21 @@ class CellKeySpec(Spec):
             for level in dict.fromkeys(table.levels):
                 path = ("tables", position, "levels")
                 if level not in known:
-                    yield Problem.of(path, "unknown-level/area", found=level, level=level, known=", ".join(known))
+                    yield spec.Problem.of(path, "unknown-level/area", found=level, level=level, known=", ".join(known))
                 if table.levels.count(level) > 1:
-                    yield Problem.of(path, "repeated-level/correct-spec", found=level, level=level)
+                    yield spec.Problem.of(path, "repeated-level/correct-spec", found=level, level=level)
 
-    def _weights(self) -> Iterator[Problem]:
+    def _weights(self) -> Iterator[spec.Problem]:
         """How coarse weighted figures are is asked where there are any."""
         data = self.data
         if "weight_gap" not in data.model_fields_set:
             return
         if data.weight is None or data.value is not None:
-            yield Problem.of(("data", "weight_gap"), "weight-gap/counts")
+            yield spec.Problem.of(("data", "weight_gap"), "weight-gap/counts")
         elif data.weight_gap <= 0 or (data.weight_gap * WEIGHT_UNIT).denominator != 1:
-            yield Problem.of(("data", "weight_gap"), "weight-gap/between", found=str(data.weight_gap))
+            yield spec.Problem.of(("data", "weight_gap"), "weight-gap/between", found=str(data.weight_gap))
 
-    def _ptable(self) -> Iterator[Problem]:
+    def _ptable(self) -> Iterator[spec.Problem]:
         part = self.cellkey
         parameters = part.D is not None or part.V is not None or part.js > 0 or part.pstay is not None or not part.mono
         if self.data.value is not None:
@@ -319,19 +312,19 @@ class CellKeySpec(Spec):
             } & part.model_fields_set
             if of_counts:
                 name = min(of_counts)
-                yield Problem.of(("cellkey", name), "ptable/belongs", name=name)
+                yield spec.Problem.of(("cellkey", name), "ptable/belongs", name=name)
         elif parameters if part.ptable is not None else part.D is None or part.V is None:
-            yield Problem.of(("cellkey",), "ptable/js")
+            yield spec.Problem.of(("cellkey",), "ptable/js")
         if part.pstay is not None and part.pstay >= 1:
-            yield Problem.of(("cellkey", "pstay"), "probability/pstay", found=str(part.pstay))
+            yield spec.Problem.of(("cellkey", "pstay"), "probability/pstay", found=str(part.pstay))
         if part.shuffle is not None and part.shuffle_file is not None:
-            yield Problem.of(("cellkey", "shuffle_file"), "shuffle/order")
+            yield spec.Problem.of(("cellkey", "shuffle_file"), "shuffle/order")
         shuffled = part.pieces is not None or part.shuffle not in (None, UNSHUFFLED) or part.shuffle_file is not None
         if (part.pieces is not None and part.shuffle == UNSHUFFLED) or (shuffled and part.lookup == "abs"):
-            yield Problem.of(("cellkey",), "shuffle/cut")
+            yield spec.Problem.of(("cellkey",), "shuffle/cut")
         given = sorted(part.model_fields_set & {"big_n", "small_n", "table_size"})
         if part.lookup == "ess" and given:
-            yield Problem.of(("cellkey", given[0]), "lookup", given=given[0])
+            yield spec.Problem.of(("cellkey", given[0]), "lookup", given=given[0])
 
 
 def weighted_step(largest_noise: Fraction, gap: Fraction) -> Fraction:
@@ -388,7 +381,7 @@ def new_order() -> str:
     return secrets.token_hex(32) + "\n"
 
 
-def with_order(loaded: LoadedSpec, part: CellKeyPart) -> CellKeyPart:
+def with_order(loaded: spec.LoadedSpec, part: CellKeyPart) -> CellKeyPart:
     """The part with the secret order that its file holds; as it is, where it names none.
 
     Args:

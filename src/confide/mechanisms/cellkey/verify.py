@@ -31,23 +31,11 @@ from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_cells, 
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.noise.ptables import count_settings, generate
-from confide.releases import tabular
+from confide.releases import published_release, tabular
 from confide.releases.figure_noise import FigureLaw, PTableLaw
 from confide.releases.folder import read_manifest, release_of
 from confide.releases.mechanism import Check
 from confide.releases.published import NoiseBound, Published, PublishedMarginal, one_unit
-from confide.releases.published_release import (
-    BOUNDED,
-    NOISE,
-    AreaTables,
-    KnownAreas,
-    no_groups,
-    not_attacked,
-    release_rows,
-    release_schema,
-    release_title,
-    under_attributes,
-)
 from confide.releases.published_rows import PublishedRows, impossible, marginals_of
 from confide.releases.tabular import Margin, Table, TableRows, projected
 
@@ -244,15 +232,15 @@ def read_published(
     manifest: Mapping[str, Any],
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
-    areas: KnownAreas | None = None,
+    areas: published_release.KnownAreas | None = None,
 ) -> Published:
     """Tables for all records or by area, each cell with its own noise; what is not listed is published as zero."""
-    no_groups(groups, manifest["mechanism"])
+    published_release.no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
     described = describe(question)
     if described.magnitude is not None or described.given:
-        raise not_attacked("values" if described.magnitude is not None else "cells without a schema")
-    attributes = release_schema(question["schema"], schema)
+        raise published_release.not_attacked("values" if described.magnitude is not None else "cells without a schema")
+    attributes = published_release.release_schema(question["schema"], schema)
     bound = NoiseBound(int(Fraction(question["ptable"]["D"])), zeros_kept=True)
     variance, law = _law(question["ptable"], bound)
     unknown = bool(question["threshold"])
@@ -268,7 +256,7 @@ def read_published(
     geography = one_unit()
     left_out: tuple[str, ...] = ()
     if spatial:
-        by_area = AreaTables.read(folder, manifest, spatial, question["spine"], columns, areas)
+        by_area = published_release.AreaTables.read(folder, manifest, spatial, question["spine"], columns, areas)
         geography, left_out = by_area.geography, by_area.notes
         for rows_of, level, of_level in by_area.marginals(attributes):
             for marginal, name in zip(of_level, rows_of.queries, strict=True):
@@ -277,14 +265,14 @@ def read_published(
         if spatial and not table.levels:
             left_out = (*left_out, f"The table {table.name} has no areas, and is left out.")
         elif not table.levels:
-            rows, of_table = release_rows(folder, manifest, table.name), said[table.name]
-            rows = under_attributes(rows, columns[table.name])
+            rows, of_table = published_release.release_rows(folder, manifest, table.name), said[table.name]
+            rows = published_release.under_attributes(rows, columns[table.name])
             all_margins = marginals_of(of_table, rows, attributes, geography, 0, None)
             for marginal, name in zip(all_margins, of_table.queries, strict=True):
                 # The same people have the same noise in every table.
                 marginals.setdefault((None, _set_name(name)), replace(marginal, law=law))
-    notes = (NOISE, BOUNDED.format(bound.largest), ZEROS, *left_out)
-    title = release_title(folder, manifest)
+    notes = (published_release.NOISE, published_release.BOUNDED.format(bound.largest), ZEROS, *left_out)
+    title = published_release.release_title(folder, manifest)
     return Published(attributes, geography, tuple(marginals.values()), impossible(attributes), title, notes)
 
 
@@ -403,7 +391,7 @@ def attack_arithmetic(release: str | Path) -> ArithmeticAttack:
     folder = release_of(Path(release))
     manifest = read_manifest(folder)
     if manifest["mechanism"] != "cellkey":
-        raise not_attacked("figures whose noise has no bound")
+        raise published_release.not_attacked("figures whose noise has no bound")
     described = describe(manifest["plan"]["question"])
     files = {file["path"] for file in manifest["files"]}
     figures = dict(_published_figures(folder, files, described))

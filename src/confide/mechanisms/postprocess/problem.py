@@ -19,6 +19,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine, build_spine
 from confide.inputs.frame import WHOLE, Frame, fingerprint, read_counts
 from confide.mechanisms.topdown.constraints import check_sizes
+from confide.mechanisms.topdown.measurements import reading
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
     find_measurements,
@@ -26,14 +27,6 @@ from confide.mechanisms.topdown.measurements.folder import (
     spine_of,
 )
 from confide.mechanisms.topdown.measurements.layout import FileLayout
-from confide.mechanisms.topdown.measurements.reading import (
-    LevelReader,
-    check_limits,
-    frame_columns,
-    known_totals_of,
-    level_reader,
-    root_total,
-)
 from confide.mechanisms.topdown.output.settings import prepare_output
 from confide.mechanisms.topdown.problem import TopDownProblem, read_topdown_frame
 from confide.mechanisms.topdown.spec import CountedPart, TopDownData, TopDownPart, TopDownSpec
@@ -121,7 +114,7 @@ class PostprocessProblem(TopDownProblem):
     """Everything that a release from measurements depends on."""
 
     folder: MeasurementFolder
-    readers: tuple[LevelReader, ...]
+    readers: tuple[reading.LevelReader, ...]
     totals: Mapping[str, pa.Table]
     """Known numbers of records, by level: unit, cell (what is known together) and n."""
     total: int | None
@@ -147,20 +140,21 @@ def prepare_measured(loaded: LoadedSpec, engine: Engine) -> PostprocessProblem:
         recodes = load_shipped("measurements", "recodes")["recodes"]
         recodes |= dict(FileLayout.of(strategy).recodes) | spec.data.recodes
         readers = tuple(
-            level_reader(folder, units, strategy.level(units.name), strategy.schema, recodes) for units in levels
+            reading.level_reader(folder, units, strategy.level(units.name), strategy.schema, recodes)
+            for units in levels
         )
         codes = official_codes(levels[-1])
         blocks = _blocks(loaded, spec)
         frame = _frame(spec, engine, blocks, codes)
         rows = _rows(frame.spine, codes, place)
         spine = spine_of(levels, strategy.shares, frame.spine, rows)
-        columns = frame_columns(folder, strategy, levels[-1])
+        columns = reading.frame_columns(folder, strategy, levels[-1])
         columns |= _counts(engine, blocks, [c for c in strategy.constraints.frame_columns if c not in columns], rows)
         if findings := check_sizes(strategy.constraints, columns, place.file or folder.path.name):
             raise InputError(findings)
-        check_limits(folder, strategy, levels[-1], columns)
-        totals = known_totals_of(folder, strategy, levels, spine, spec.data.totals)
-        total = root_total(strategy, totals, columns, strategy.level_names[0])
+        reading.check_limits(folder, strategy, levels[-1], columns)
+        totals = reading.known_totals_of(folder, strategy, levels, spine, spec.data.totals)
+        total = reading.root_total(strategy, totals, columns, strategy.level_names[0])
         source = {"sha256": folder.fingerprint(), "files": len(folder.all_files)} | folder.said()
     except (pa.ArrowException, KeyError) as error:
         raise InputError("measurements/read", where=place, name=type(error).__name__) from None

@@ -30,14 +30,7 @@ from confide.mechanisms.safetab.tuning.answer import suppression_probability, su
 from confide.mechanisms.safetab.tuning.question import law_of, margin_of
 from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
-from confide.releases.boards import (
-    BoardColumn,
-    BoardEntry,
-    LossClaim,
-    TunedValues,
-    typed_number,
-    typed_whole,
-)
+from confide.releases import boards
 from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
 from confide.releases.spec import LoadedSpec
 
@@ -61,10 +54,10 @@ class SafeTabBoard(BudgetBoard):
     """The size of a group that suppression is shown for."""
 
     row_head: ClassVar[str] = "Level and iterations"
-    more_columns: ClassVar[tuple[BoardColumn, ...]] = (
-        BoardColumn("suppressed", "Left out up to", compared=True),
-        BoardColumn("chance", "A group of that size is left out"),
-        BoardColumn(THRESHOLDS, "Tables from", numeric=False),
+    more_columns: ClassVar[tuple[boards.BoardColumn, ...]] = (
+        boards.BoardColumn("suppressed", "Left out up to", compared=True),
+        boards.BoardColumn("chance", "A group of that size is left out"),
+        boards.BoardColumn(THRESHOLDS, "Tables from", numeric=False),
     )
 
     @classmethod
@@ -95,9 +88,9 @@ class SafeTabBoard(BudgetBoard):
         )
 
     @cached_property
-    def claim(self) -> LossClaim:
+    def claim(self) -> boards.LossClaim:
         zcdp = self.base.definition is Definition.ZCDP
-        return LossClaim(ZCDP(self.total) if zcdp else PureDP(self.total), Neighbours.ADD_REMOVE, self.delta)
+        return boards.LossClaim(ZCDP(self.total) if zcdp else PureDP(self.total), Neighbours.ADD_REMOVE, self.delta)
 
     def pool(self, row: RowName) -> str:
         return "PR" if _level(row).of_puerto_rico else "US"
@@ -112,13 +105,13 @@ class SafeTabBoard(BudgetBoard):
         margin = margin_of(law)
         highest = None if level.is_large else suppression_threshold(law, self.zero_suppression)
         chance = "–" if highest is None else _chance(suppression_probability(law, highest, self.size))
-        tables = BoardEntry(
+        tables = boards.BoardEntry(
             f"{THRESHOLDS}:{':'.join(row)}",
             f"Noisy totals from which a group gets 4, 9 and 23 ages: {level.title}",
             "/".join(map(str, self.thresholds[row])),
             "text",
         )
-        more: tuple[tuple[str, BoardEntry | str], ...] = (
+        more: tuple[tuple[str, boards.BoardEntry | str], ...] = (
             ("suppressed", "nothing" if highest is None else f"{highest:,}"),
             ("chance", chance),
             (THRESHOLDS, tables),
@@ -139,12 +132,14 @@ class SafeTabBoard(BudgetBoard):
         return step * first_that_fits(fits, max(1, int(guess)))
 
     @property
-    def settings(self) -> tuple[BoardEntry, ...]:
+    def settings(self) -> tuple[boards.BoardEntry, ...]:
         return (
             *super().settings,
-            BoardEntry(SIZE, "Persons of a group whose suppression is shown", str(self.size), "whole"),
-            BoardEntry(SUPPRESSION, "Probability that an empty group is left out", exact_text(self.zero_suppression)),
-            BoardEntry(STAGE_1, "Share that chooses the table of a group", exact_text(self.stage_1_fraction)),
+            boards.BoardEntry(SIZE, "Persons of a group whose suppression is shown", str(self.size), "whole"),
+            boards.BoardEntry(
+                SUPPRESSION, "Probability that an empty group is left out", exact_text(self.zero_suppression)
+            ),
+            boards.BoardEntry(STAGE_1, "Share that chooses the table of a group", exact_text(self.stage_1_fraction)),
         )
 
     def other_choices(self) -> dict[str, str]:
@@ -154,22 +149,22 @@ class SafeTabBoard(BudgetBoard):
 
     def with_other(self, name: str, text: str) -> Self:
         if name == SIZE:
-            return replace(self, size=typed_whole(text, name, 1, LARGEST_SIZE))
+            return replace(self, size=boards.typed_whole(text, name, 1, LARGEST_SIZE))
         if name == SUPPRESSION:
-            share = Fraction(0) if text.strip() == "0" else typed_number(text, name, 0, 1)
+            share = Fraction(0) if text.strip() == "0" else boards.typed_number(text, name, 0, 1)
             return replace(self, zero_suppression=_below_one(share, name, text))
         if name == STAGE_1:
-            return replace(self, stage_1_fraction=_below_one(typed_number(text, name, 0, 1), name, text))
+            return replace(self, stage_1_fraction=_below_one(boards.typed_number(text, name, 0, 1), name, text))
         kind, _, row_text = name.partition(":")
         row = next((each for each in self.budgets if ":".join(each) == row_text), None)
         if kind != THRESHOLDS or row is None:
             raise self.no_entry(name)
-        numbers = [typed_whole(each, name, 0, LARGEST_THRESHOLD) for each in text.split("/")]
+        numbers = [boards.typed_whole(each, name, 0, LARGEST_THRESHOLD) for each in text.split("/")]
         if len(numbers) != 3 or sorted(numbers) != numbers:
             raise ParameterError("entry-range/three", where=Place(path=name), found=text[:40])
         return replace(self, thresholds={**self.thresholds, row: (numbers[0], numbers[1], numbers[2])})
 
-    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
+    def tuned(self, loaded: LoadedSpec, stem: str) -> boards.TunedValues:  # noqa: ARG002 - it needs no other file
         changed = copy.deepcopy(dict(loaded.values))
         changed["privacy"]["budget"] = exact_text(self.total)
         part = changed["safetab"]
@@ -185,7 +180,7 @@ class SafeTabBoard(BudgetBoard):
             if row in self.budgets:
                 level["budget"] = exact_text(self.budgets[row])
                 level["thresholds"] = list(self.thresholds[row])
-        return TunedValues(changed)
+        return boards.TunedValues(changed)
 
 
 def _row(level: LevelName | LevelSettings) -> RowName:

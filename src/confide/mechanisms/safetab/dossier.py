@@ -15,16 +15,8 @@ from confide.mechanisms.safetab.evaluate import evaluate
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
 from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases.evaluate import require_sealed
-from confide.report import charts
+from confide.report import charts, dossier
 from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
-from confide.report.dossier import (
-    BANNER,
-    Evaluated,
-    Evaluating,
-    reveal,
-    write,
-    write_over_keys,
-)
 from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.report.render import render
 from confide.utility.metrics import bin_label
@@ -38,7 +30,7 @@ CLASSES_OF_CURVE = 12
 """Into how many classes of size the suppression curve is cut, from zero to twice the suppression number."""
 
 
-def evaluate_safetab(request: Evaluating) -> Evaluated:
+def evaluate_safetab(request: dossier.Evaluating) -> dossier.Evaluated:
     """Each release against the truth, and all of them together. Writes the dossier of each, and of all."""
     require_levels(request.geometry, dict.fromkeys(level.settings.region_type for level in request.question.levels))
     for run in request.runs:
@@ -50,7 +42,7 @@ def evaluate_safetab(request: Evaluating) -> Evaluated:
         for run in request.runs:
             by_area, lone = AreaSums(), LoneFigures()
             compared = evaluate(request.question, run.workspace, advance, by_area, lone)
-            evaluations.append(reveal(compared))
+            evaluations.append(dossier.reveal(compared))
             measure = by_area.measure("mean absolute error of the published totals of groups, in persons", None)
             maps.append(area_maps(measure, request.geometry))
             risks.append(lone.as_dict(request.geometry))
@@ -58,12 +50,12 @@ def evaluate_safetab(request: Evaluating) -> Evaluated:
     for run, evaluation, drawn, risk in zip(request.runs, evaluations, maps, risks, strict=True):
         numbers = evaluation.as_dict() | {"risk_by_area": risk}
         page = _page(numbers, run.title, drawn, risk_pictures(risk, None, request.geometry, RISK_WORDS))
-        written.append((numbers, write(run.workspace.dossier, numbers, page)))
+        written.append((numbers, dossier.write(run.workspace.dossier, numbers, page)))
     if len(request.runs) == 1:
-        return Evaluated(Confidential(written[0][0]), written[0][1])
+        return dossier.Evaluated(Confidential(written[0][0]), written[0][1])
     pooled = pool(evaluations).as_dict()
     named = {"runs": [run.name for run in request.runs]} | pooled
-    return write_over_keys(request, pooled, _page(named, request.runs[0].title, [], {}))
+    return dossier.write_over_keys(request, pooled, _page(named, request.runs[0].title, [], {}))
 
 
 RISK_WORDS = (
@@ -77,7 +69,7 @@ def _page(numbers: Row, title: str, maps: list[dict[str, Any]], risks: dict[str,
     return render(
         "safetab_dossier.html.j2",
         title=title,
-        banner=BANNER,
+        banner=dossier.BANNER,
         keys=numbers["keys"],
         headlines=_headlines(numbers),
         accuracy=numbers["accuracy"],

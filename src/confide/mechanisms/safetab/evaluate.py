@@ -20,14 +20,7 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.mechanisms.safetab.output.reading import (
-    CODES,
-    TableForPeople,
-    area_of,
-    code_of,
-    find,
-    region_of,
-)
+from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
@@ -231,7 +224,7 @@ class TrueGroups:
     def cells(self, groups: Integers, number: int) -> Integers:
         """For sorted groups the counts of the cells of a grid, a row for each group."""
         grid = GRIDS[number - 1]
-        place = find(groups, self.group)
+        place = reading.find(groups, self.group)
         there = place >= 0
         counts = np.zeros((len(groups), grid.cells), np.int64)
         np.add.at(counts, (place[there], grid.of_finest[self.cell[there]]), self.n[there])
@@ -246,7 +239,7 @@ class _Level:
         problem: SafeTabProblem,
         level: GroupLevel,
         workspace: Workspace,
-        tables: dict[str, TableForPeople],
+        tables: dict[str, reading.TableForPeople],
         theory: LevelTheory,
     ):
         self._level = level
@@ -409,7 +402,7 @@ class _Level:
         return SuppressionCurve(there, there - published, self._theory.suppressed(np.arange(end)))
 
     def _size_of(self, groups: Integers) -> Integers:
-        place = find(self._occupied, groups)
+        place = reading.find(self._occupied, groups)
         sizes = np.concatenate([self._sizes, [0]])
         return np.asarray(sizes[place])
 
@@ -423,14 +416,14 @@ class _Numbers:
     def __init__(self, problem: SafeTabProblem, level: GroupLevel):
         self._region = REGION_TYPES.index(level.settings.region_type)
         self._areas = np.array([int(area) for area in problem.regions.areas[level.settings.region_type]], np.int64)
-        self._position = np.full(CODES, -1, np.int64)
+        self._position = np.full(reading.CODES, -1, np.int64)
         codes = [int(problem.lists.iterations[number].code) for number in level.iterations]
         self._position[codes] = np.arange(len(codes))
 
-    def of(self, table: TableForPeople) -> tuple[Integers, Integers]:
+    def of(self, table: reading.TableForPeople) -> tuple[Integers, Integers]:
         """The rows of a table that are of this level, and the numbers of their groups, sorted as the rows are."""
-        rows = np.flatnonzero(region_of(table.key) == self._region)
-        position = self._position[code_of(table.key[rows])]
+        rows = np.flatnonzero(reading.region_of(table.key) == self._region)
+        position = self._position[reading.code_of(table.key[rows])]
         rows, position = rows[position >= 0], position[position >= 0]
-        area = find(self._areas, area_of(table.key[rows]))
+        area = reading.find(self._areas, reading.area_of(table.key[rows]))
         return rows, area * int((self._position >= 0).sum()) + position

@@ -25,19 +25,8 @@ from confide.arrays import Floats, Integers
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
+from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
-from confide.mechanisms.safetab.output.reading import (
-    CODE_DIGITS,
-    CODES,
-    REGIONS,
-    TABLES,
-    WIDTHS,
-    TableForPeople,
-    area_of,
-    code_of,
-    group_key,
-    region_of,
-)
 from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
@@ -75,16 +64,16 @@ def depths(keys: Integers, levels: Sequence[str]) -> Integers:
     """For each group the place of its region type among the levels, or -1."""
     plain = [kind.removeprefix("PR-") for kind in REGION_TYPES]
     places = np.array([levels.index(kind) if kind in levels else -1 for kind in plain], np.int64)
-    return np.asarray(places[region_of(keys)])
+    return np.asarray(places[reading.region_of(keys)])
 
 
 def area_within(keys: Integers, level: str, levels: Sequence[str]) -> Integers:
     """For each group the area of a coarser level that its area lies in; Puerto Rico lies in no nation but itself."""
-    width = np.array([WIDTHS[kind] for kind in levels], np.int64)[depths(keys, levels)]
+    width = np.array([reading.WIDTHS[kind] for kind in levels], np.int64)[depths(keys, levels)]
     if level != "USA":
-        return np.asarray(area_of(keys) // 10 ** np.maximum(width - WIDTHS[level], 0))
-    ours = np.isin(region_of(keys), [REGION_TYPES.index(kind) for kind in PR_REGIONS])
-    state = area_of(keys) // 10 ** np.maximum(width - WIDTHS["STATE"], 0)
+        return np.asarray(reading.area_of(keys) // 10 ** np.maximum(width - reading.WIDTHS[level], 0))
+    ours = np.isin(reading.region_of(keys), [REGION_TYPES.index(kind) for kind in PR_REGIONS])
+    state = reading.area_of(keys) // 10 ** np.maximum(width - reading.WIDTHS["STATE"], 0)
     return np.where(ours, state, 1)
 
 
@@ -141,7 +130,7 @@ class GroupAreas:
         """As the attack wants it; ``names`` are those of the iteration codes."""
         units = tuple(tuple(self._label(number) for number in numbers.tolist()) for numbers in self.units)
         called = tuple(NAMES[level] for level in self.levels)
-        code, level = np.divmod(self.units[0] // REGIONS, len(self.levels))
+        code, level = np.divmod(self.units[0] // reading.REGIONS, len(self.levels))
         columns = {
             "group": tuple(label.partition(":")[0] for label in units[0]),
             "group_name": tuple(names.get(each, "") for each in code.tolist()),
@@ -152,14 +141,14 @@ class GroupAreas:
 
     def _label(self, number: int) -> str:
         """``1002:44007``, the iteration code and the area."""
-        place, area = divmod(number, REGIONS)
+        place, area = divmod(number, reading.REGIONS)
         code, level = divmod(place, len(self.levels))
-        return f"{code:0{CODE_DIGITS}d}:{area:0{WIDTHS[self.levels[level]]}d}"
+        return f"{code:0{reading.CODE_DIGITS}d}:{area:0{reading.WIDTHS[self.levels[level]]}d}"
 
 
 def _number(keys: Integers, level: int, levels: Sequence[str]) -> Integers:
     """For each group the number of the unit of a level that it lies in; of no use on finer levels than its own."""
-    return (code_of(keys) * len(levels) + level) * REGIONS + area_within(keys, levels[level], levels)
+    return (reading.code_of(keys) * len(levels) + level) * reading.REGIONS + area_within(keys, levels[level], levels)
 
 
 def _sizes(numbers: Integers, counted: npt.NDArray[np.bool_]) -> Integers:
@@ -191,10 +180,10 @@ def read_published(
     levels = levels_of(kinds)
     copied, copies = _copies(facts["coterminous"], levels)
     iterations = {int(each.code): each for each in read_iterations(facts)}
-    if unknown := set(np.unique(code_of(totals.key)).tolist()) - iterations.keys():
+    if unknown := set(np.unique(reading.code_of(totals.key)).tolist()) - iterations.keys():
         raise ReleaseError("release-tables/groups", where=Place(file=TOTAL_TABLE), unknown=len(unknown))
     noise = GroupNoise.of(planned, iterations, copies)
-    wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // CODES, copied)
+    wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // reading.CODES, copied)
     group_areas = GroupAreas.of(totals.key[wanted], levels)
     attributes = _schema()
     marginals = [
@@ -214,7 +203,7 @@ def read_published(
     return Published(attributes, group_areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
 
 
-def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
+def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[reading.TableForPeople]:
     """The tables for people, the totals first."""
     try:
         tables = released_tables(folder, manifest)
@@ -229,12 +218,12 @@ def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[TableForPeople]:
     return list(tables.values())
 
 
-def _chosen(groups: Sequence[str], totals: TableForPeople) -> Truths:
+def _chosen(groups: Sequence[str], totals: reading.TableForPeople) -> Truths:
     """Which rows are of the groups that are asked for; all if none is."""
-    codes = code_of(totals.key)
+    codes = reading.code_of(totals.key)
     if not groups:
         return np.ones(len(codes), bool)
-    there = {f"{code:0{CODE_DIGITS}d}" for code in np.unique(codes).tolist()}
+    there = {f"{code:0{reading.CODE_DIGITS}d}" for code in np.unique(codes).tolist()}
     if unknown := [group for group in groups if group not in there]:
         raise ParameterError(
             "no-group/release",
@@ -263,11 +252,11 @@ def _schema() -> Schema:
 
 def _query(number: int, schema: Schema) -> Query:
     """What is counted at a statistics level."""
-    return schema.query("total" if number == 0 else f"sex*age:{TABLES[number]}")
+    return schema.query("total" if number == 0 else f"sex*age:{reading.TABLES[number]}")
 
 
 def _marginals(
-    number: int, table: TableForPeople, areas: GroupAreas, noise: GroupNoise, schema: Schema
+    number: int, table: reading.TableForPeople, areas: GroupAreas, noise: GroupNoise, schema: Schema
 ) -> Iterator[PublishedMarginal]:
     """The figures of a statistics level, a marginal for each level of areas and each variance."""
     query = _query(number, schema)
@@ -284,7 +273,7 @@ def _marginals(
             arrays = sparse(np.repeat(unit[here], query.cells), cell, counts, len(areas.units[level]))
             exact = Fraction(value).limit_denominator(10**9)
             law = noise.laws.get(value)
-            yield PublishedMarginal(TABLES[number], level, query, *arrays, exact, absent_unknown=True, law=law)
+            yield PublishedMarginal(reading.TABLES[number], level, query, *arrays, exact, absent_unknown=True, law=law)
 
 
 def _cells(figures: Integers, ages: int) -> Integers:
@@ -300,11 +289,11 @@ def _copies(sets: Sequence[Sequence[tuple[str, str]]], levels: Sequence[str]) ->
     left_out: list[int] = []
     sources: dict[int, Regions] = {}
     for areas in sets:
-        keys = np.array([group_key(kind, code, "0") for kind, code in areas], np.int64)
+        keys = np.array([reading.group_key(kind, code, "0") for kind, code in areas], np.int64)
         depth = depths(keys, levels)
-        there = keys[np.argsort(depth, kind="stable")][int((depth < 0).sum()) :] // CODES
+        there = keys[np.argsort(depth, kind="stable")][int((depth < 0).sum()) :] // reading.CODES
         left_out += there[1:].tolist()
-        sources |= {area: tuple(region_of(keys).tolist()) for area in there[:1].tolist()}
+        sources |= {area: tuple(reading.region_of(keys).tolist()) for area in there[:1].tolist()}
     return np.array(left_out, np.int64), sources
 
 
@@ -324,7 +313,7 @@ class GroupNoise:
         cls, planned: list[PlannedLevel], iterations: Mapping[int, PlannedIteration], copies: Mapping[int, Regions]
     ) -> GroupNoise:
         """The noise of every iteration in every region type that it is planned for."""
-        total, cell = np.zeros((2, len(REGION_TYPES), CODES))
+        total, cell = np.zeros((2, len(REGION_TYPES), reading.CODES))
         laws: dict[float, AdditiveLaw] = {}
         for level in planned:
             for total_only, law in ((False, level.law), (True, level.total_law)):
@@ -344,9 +333,9 @@ class GroupNoise:
     def variance(self, keys: Integers, *, total: bool) -> Floats:
         """For each group that of its total alone, or of a cell of its table."""
         variances = self.total if total else self.cell
-        result: Floats = variances[region_of(keys), code_of(keys)]
+        result: Floats = variances[reading.region_of(keys), reading.code_of(keys)]
         for regions in set(self.copies.values()):
             areas = [area for area, others in self.copies.items() if others == regions]
-            here = np.flatnonzero(np.isin(keys // CODES, areas))
-            result[here] = variances[list(regions)][:, code_of(keys[here])].max(axis=0)
+            here = np.flatnonzero(np.isin(keys // reading.CODES, areas))
+            result[here] = variances[list(regions)][:, reading.code_of(keys[here])].max(axis=0)
         return result

@@ -23,18 +23,8 @@ from confide.mechanisms.safetab.settings import (
 )
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
+from confide.releases import spec
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.releases.spec import (
-    DataPart,
-    ExactNumber,
-    FilePath,
-    KeyPath,
-    OneNumberPrivacy,
-    Part,
-    Problem,
-    Spec,
-    TabularOutput,
-)
 from confide.report.render import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
@@ -42,24 +32,26 @@ Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]
 LEVEL_NUMBERS = {name: number for number, name in ITERATION_LEVELS.items()}
 
 
-class SafeTabData(DataPart):
+class SafeTabData(spec.DataPart):
     """Where the person records, the geography and the four code lists are, in the Census Bureau's layout."""
 
-    records: FilePath = Field(description="The confidential person records: text with | between values, or Parquet.")
-    blocks: FilePath = Field(
+    records: spec.FilePath = Field(
+        description="The confidential person records: text with | between values, or Parquet."
+    )
+    blocks: spec.FilePath = Field(
         description="The geographic reference file (GRF-C): one row for each block. Public knowledge."
     )
-    codes: FilePath = Field(description="Race and ethnicity codes with their names.")
-    race_iterations: FilePath = Field(description="The characteristic iterations of race.")
-    ethnicity_iterations: FilePath = Field(description="The characteristic iterations of ethnicity.")
-    code_to_iteration: FilePath = Field(description="Which codes belong to which iteration.")
-    area_names: FilePath | None = Field(
+    codes: spec.FilePath = Field(description="Race and ethnicity codes with their names.")
+    race_iterations: spec.FilePath = Field(description="The characteristic iterations of race.")
+    ethnicity_iterations: spec.FilePath = Field(description="The characteristic iterations of ethnicity.")
+    code_to_iteration: spec.FilePath = Field(description="Which codes belong to which iteration.")
+    area_names: spec.FilePath | None = Field(
         None, description="The names of areas: REGION_TYPE|REGION_ID|NAME; absent: areas have codes alone."
     )
     delimiter: str = Field("|", min_length=1, max_length=1, description="The delimiter of text files.")
 
 
-class SafeTabPart(Part):
+class SafeTabPart(spec.Part):
     """The algorithm."""
 
     states: list[str] = Field(
@@ -69,10 +61,10 @@ class SafeTabPart(Part):
     max_race_codes: int = Field(
         MOST_RACE_CODES, ge=1, le=MOST_RACE_CODES, description="How many race codes of a person count: the first ones."
     )
-    stage_1_fraction: ExactNumber = Field(
+    stage_1_fraction: spec.ExactNumber = Field(
         Fraction(1, 10), description="The part of a level's budget that chooses the table of a group (gamma)."
     )
-    zero_suppression: ExactNumber | None = Field(
+    zero_suppression: spec.ExactNumber | None = Field(
         None,
         description="The probability with which an empty group below the states is left out; absent: all are shown.",
     )
@@ -81,12 +73,12 @@ class SafeTabPart(Part):
     )
 
 
-class SafeTabLevel(Part):
+class SafeTabLevel(spec.Part):
     """A population group level: all areas of a type crossed with all iterations of a level."""
 
     region: Region = Field(description="The type of area.")
     iterations: Literal["regional", "detailed"] = Field(description="The level of the characteristic iterations.")
-    budget: ExactNumber = Field(
+    budget: spec.ExactNumber = Field(
         description="The privacy loss of the level when one record is added or removed: rho, or epsilon for pure."
     )
     thresholds: list[Threshold] = Field(
@@ -96,7 +88,7 @@ class SafeTabLevel(Part):
     )
 
 
-class SafeTabOutput(TabularOutput):
+class SafeTabOutput(spec.TabularOutput):
     """What is written, and what is done to the noisy counts before."""
 
     # No files of tau-ARGUS: detailed groups overlap, so nothing in them adds up to a table that it could read.
@@ -106,7 +98,7 @@ class SafeTabOutput(TabularOutput):
         description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
         "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
     )
-    coterminous: FilePath | None = Field(
+    coterminous: spec.FilePath | None = Field(
         None,
         description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
         "SET|REGION_TYPE|REGION_ID; absent: each area keeps its own.",
@@ -116,13 +108,13 @@ class SafeTabOutput(TabularOutput):
     )
 
 
-class SafeTabSpec(Spec):
+class SafeTabSpec(spec.Spec):
     """Detailed race and ethnicity groups, adaptively tabulated (SafeTab-P; Haney et al. 2024)."""
 
     names_smallest: ClassVar[bool] = False
 
     data: SafeTabData
-    privacy: OneNumberPrivacy
+    privacy: spec.OneNumberPrivacy
     safetab: SafeTabPart
     levels: list[SafeTabLevel] = Field(min_length=1)
     output: SafeTabOutput = SafeTabOutput()
@@ -150,55 +142,57 @@ class SafeTabSpec(Spec):
             puerto_rico=part.puerto_rico,
         )
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[spec.Problem]:
         problems = super().problems()
         if self.geography.model_fields_set:
-            problems.append(Problem.of(("geography",), "geography/safetab"))
+            problems.append(spec.Problem.of(("geography",), "geography/safetab"))
         if self.privacy.neighbours != "add-remove":
-            path: KeyPath = ("privacy", "neighbours")
-            problems.append(Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
+            path: spec.KeyPath = ("privacy", "neighbours")
+            problems.append(spec.Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
         problems += self._passes() + self._levels() + self._output()
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
-                problems.append(Problem.of(("safetab", name), "probability/number", found=str(number), name=name))
+                problems.append(spec.Problem.of(("safetab", name), "probability/number", found=str(number), name=name))
         if not problems and self.privacy.budget != self.settings.total:
             problems.append(
-                Problem.of(
+                spec.Problem.of(
                     ("privacy", "budget"), "budget-sum", found=str(self.privacy.budget), total=self.settings.total
                 )
             )
         return problems
 
-    def _output(self) -> list[Problem]:
+    def _output(self) -> list[spec.Problem]:
         problems, output = [], self.output
         if not set(output.formats) & {"parquet", "csv"}:
-            problems.append(Problem.of(("output", "formats"), "no-tables/themselves", found=", ".join(output.formats)))
+            problems.append(
+                spec.Problem.of(("output", "formats"), "no-tables/themselves", found=", ".join(output.formats))
+            )
         return problems
 
-    def _passes(self) -> list[Problem]:
+    def _passes(self) -> list[spec.Problem]:
         problems = []
         part = self.safetab
         if not part.states and not part.puerto_rico:
-            problems.append(Problem.of(("safetab",), "no-pass/asked"))
+            problems.append(spec.Problem.of(("safetab",), "no-pass/asked"))
         for position, code in enumerate(part.states):
-            where: KeyPath = ("safetab", "states", position)
+            where: spec.KeyPath = ("safetab", "states", position)
             if code not in STATES:
-                problems.append(Problem.of(where, "state-code", found=repr(code)))
+                problems.append(spec.Problem.of(where, "state-code", found=repr(code)))
             elif code in part.states[:position]:
-                problems.append(Problem.of(where, "state-twice", found=repr(code)))
+                problems.append(spec.Problem.of(where, "state-twice", found=repr(code)))
         return problems
 
-    def _levels(self) -> list[Problem]:
+    def _levels(self) -> list[spec.Problem]:
         problems = []
         times = Counter((level.region, level.iterations) for level in self.levels)
         seen = set()
         for position, level in enumerate(self.levels):
             key = (level.region, level.iterations)
-            where: KeyPath = ("levels", position)
+            where: spec.KeyPath = ("levels", position)
             if times[key] > 1 and key in seen:
                 problems.append(
-                    Problem.of(
+                    spec.Problem.of(
                         (*where, "region"),
                         "duplicate-level/correct-spec",
                         found=repr(key),
@@ -209,11 +203,11 @@ class SafeTabSpec(Spec):
             seen.add(key)
             if sorted(level.thresholds) != level.thresholds:
                 text = ", ".join(map(str, level.thresholds))
-                problems.append(Problem.of((*where, "thresholds"), "threshold-order", found=text))
+                problems.append(spec.Problem.of((*where, "thresholds"), "threshold-order", found=text))
             if level.region in PR_REGIONS and not self.safetab.puerto_rico:
-                problems.append(Problem.of((*where, "region"), "no-pass/puerto", found=repr(level.region)))
+                problems.append(spec.Problem.of((*where, "region"), "no-pass/puerto", found=repr(level.region)))
             if level.region not in PR_REGIONS and not self.safetab.states:
-                problems.append(Problem.of((*where, "region"), "no-pass/united", found=repr(level.region)))
+                problems.append(spec.Problem.of((*where, "region"), "no-pass/united", found=repr(level.region)))
         return problems
 
 

@@ -11,16 +11,7 @@ from typing import Any
 
 from confide.exact import exact_text
 from confide.mechanisms.safetab.codes import PlannedIteration
-from confide.mechanisms.safetab.output.coded import (
-    ITERATION,
-    MEASURED_AS,
-    MEASURED_IN,
-    SEX,
-    TITLES,
-    CodedLayout,
-    PlannedLevel,
-    published_above,
-)
+from confide.mechanisms.safetab.output import coded
 from confide.mechanisms.safetab.output.rows import MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.mechanisms.safetab.tallies import count_interval, excess_of_sum, margin_of_sum
@@ -180,13 +171,13 @@ OFFICIAL = {
 
 def codebook(plan: Mapping[str, Any]) -> Codebook:
     """What the tables of a release hold."""
-    layout, (formats, agency) = CodedLayout.of(plan), asked(plan["question"])
-    tables = tuple(layout.described(number) for number in range(len(TITLES)))
+    layout, (formats, agency) = coded.CodedLayout.of(plan), asked(plan["question"])
+    tables = tuple(layout.described(number) for number in range(len(coded.TITLES)))
     notes = tuple(_notes(layout))
     return Codebook(tables, layout.areas, formats, agency, PROTECTION, notes, adding=ADDING, others=OFFICIAL)
 
 
-def _notes(layout: CodedLayout) -> Iterator[str]:
+def _notes(layout: coded.CodedLayout) -> Iterator[str]:
     yield from GROUPS
     limits = [
         f"{level.title}: {level.suppressed_up_to:,}" for level in layout.levels if level.suppressed_up_to is not None
@@ -215,9 +206,9 @@ SELECTED_SUMS = "figures were left out because of other figures, and no margin h
 class GroupFigures:
     """The noise of the figures of a release: which measured counts a row shows, and their law."""
 
-    layout: CodedLayout
+    layout: coded.CodedLayout
     iterations: Mapping[str, PlannedIteration]
-    levels: Mapping[tuple[str, int], PlannedLevel]
+    levels: Mapping[tuple[str, int], coded.PlannedLevel]
     """By region type and iteration level."""
     sets: Mapping[tuple[str, str], int]
     """For areas that share their figures with others the number of the set."""
@@ -228,7 +219,7 @@ class GroupFigures:
         """That of a release, from its plan; or why it is not known."""
         if asked(plan["question"]) is None:
             return UNKNOWN
-        layout = CodedLayout.of(plan)
+        layout = coded.CodedLayout.of(plan)
         if layout.selected or layout.clamped:
             return SELECTED_SUMS if layout.selected else CLAMPED_SUMS
         return cls(
@@ -240,15 +231,15 @@ class GroupFigures:
 
     def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
         """One for each measured count that the figure is made of: areas with the same figures have the same draws."""
-        iteration = self.iterations[row[ITERATION]]
-        region = row[MEASURED_IN] if self.layout.copied else row[LEVEL]
+        iteration = self.iterations[row[coded.ITERATION]]
+        region = row[coded.MEASURED_IN] if self.layout.copied else row[LEVEL]
         level = self.levels[region, iteration.level]
         place = self.sets.get((row[LEVEL], row[AREA]), (row[LEVEL], row[AREA]))
-        number = list(TITLES).index(table)
-        statistics = number or {word: each for each, word in MEASURED.items()}[row[MEASURED_AS]]
+        number = list(coded.TITLES).index(table)
+        statistics = number or {word: each for each, word in MEASURED.items()}[row[coded.MEASURED_AS]]
         law = level.total_law if iteration.total_only else level.law
         if statistics == 0:
-            above = published_above(level, 0, alone=iteration.total_only)
+            above = coded.published_above(level, 0, alone=iteration.total_only)
             key = (place, iteration.code, TOTAL_TABLE)
             if above is None or law is None:
                 return [Draw(key, law)]
@@ -258,7 +249,7 @@ class GroupFigures:
     def _cells(self, number: int, statistics: int, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """The cells of the group's table that a row is the sum of."""
         sexes, ages = self.layout.variables[1], self.layout.variables[1 + statistics]
-        wanted = (TOTAL_CODE, TOTAL_CODE) if number == 0 else (row[SEX], row[ages.name])
+        wanted = (TOTAL_CODE, TOTAL_CODE) if number == 0 else (row[coded.SEX], row[ages.name])
         if wanted[0] not in (*sexes.codes, TOTAL_CODE) or wanted[1] not in (*ages.codes, TOTAL_CODE):
             raise LookupError(GRIDS[statistics - 1].table)
         for sex in sexes.codes:

@@ -22,20 +22,7 @@ from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import SuppressionSpec
-from confide.releases.boards import (
-    Board,
-    BoardColumn,
-    BoardEntry,
-    BoardRow,
-    Choices,
-    ClaimFigure,
-    Moving,
-    StatedClaim,
-    TunedValues,
-    typed_number,
-    typed_option,
-    typed_whole,
-)
+from confide.releases import boards
 from confide.releases.spec import LoadedSpec, Spec
 
 THRESHOLD, ZEROS, LOWER, SINGLETONS, PERSONS, HIDDEN = "threshold", "zeros", "lower", "singletons", "persons", "hidden"
@@ -62,7 +49,7 @@ class HiddenTable:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SuppressionBoard(Board):
+class SuppressionBoard(boards.Board):
     """The rules that make a cell primary."""
 
     tables: tuple[HiddenTable, ...]
@@ -107,28 +94,30 @@ class SuppressionBoard(Board):
         return int(self.values[THRESHOLD]) if self.values[THRESHOLD] else None
 
     @property
-    def columns(self) -> tuple[BoardColumn, ...]:  # type: ignore[override]
+    def columns(self) -> tuple[boards.BoardColumn, ...]:  # type: ignore[override]
         if not self.persons:
-            return (BoardColumn("areas", "Areas"), BoardColumn("cells", "Cells of an area"))
+            return (boards.BoardColumn("areas", "Areas"), boards.BoardColumn("cells", "Cells of an area"))
         return (
-            BoardColumn("areas", "Areas"),
-            BoardColumn("cells", "Cells of an area"),
-            BoardColumn("mean", "Persons of a mean cell"),
-            BoardColumn(HIDDEN, "Hidden, if at random, %", compared=True),
+            boards.BoardColumn("areas", "Areas"),
+            boards.BoardColumn("cells", "Cells of an area"),
+            boards.BoardColumn("mean", "Persons of a mean cell"),
+            boards.BoardColumn(HIDDEN, "Hidden, if at random, %", compared=True),
         )
 
     @cached_property
-    def rows(self) -> tuple[BoardRow, ...]:
+    def rows(self) -> tuple[boards.BoardRow, ...]:
         rows = []
         for each in self.tables:
             name = f"{each.table}:{each.level}"
-            entries: dict[str, BoardEntry | str] = {"areas": grouped(each.areas), "cells": grouped(each.cells)}
+            entries: dict[str, boards.BoardEntry | str] = {"areas": grouped(each.areas), "cells": grouped(each.cells)}
             if self.persons:
                 entries["mean"] = f"{self._mean(each):,.4g}"
                 share = f"{100 * self._hidden(each, self.threshold):.2f}"
                 title = f"Cells hidden if at random, in per cent: {each.title}, {each.level}"
-                entries[HIDDEN] = BoardEntry(f"{HIDDEN}:{name}", title, share) if self.threshold is not None else "–"
-            rows.append(BoardRow(name, each.title, each.level, entries, lockable=False))
+                entries[HIDDEN] = (
+                    boards.BoardEntry(f"{HIDDEN}:{name}", title, share) if self.threshold is not None else "–"
+                )
+            rows.append(boards.BoardRow(name, each.title, each.level, entries, lockable=False))
         return tuple(rows)
 
     def _mean(self, table: HiddenTable) -> float:
@@ -148,73 +137,83 @@ class SuppressionBoard(Board):
         return min(1.0, share)
 
     @property
-    def settings(self) -> tuple[BoardEntry, ...]:
+    def settings(self) -> tuple[boards.BoardEntry, ...]:
         persons = "" if self.persons is None else str(self.persons)
-        return (BoardEntry(PERSONS, "Persons in all, for shares of hidden cells", persons, "whole"),)
+        return (boards.BoardEntry(PERSONS, "Persons in all, for shares of hidden cells", persons, "whole"),)
 
     @property
-    def dials(self) -> tuple[BoardEntry, ...]:
+    def dials(self) -> tuple[boards.BoardEntry, ...]:
         dials = [
-            BoardEntry(THRESHOLD, "Cells of 1 to so many records are hidden", self.values[THRESHOLD], "whole"),
-            BoardEntry(ZEROS, "Zeros", self.values[ZEROS], "text", ZERO_WORDS),
-            BoardEntry(SINGLETONS, "Protect from whoever is alone in a cell", self.values[SINGLETONS], "text", YES_NO),
+            boards.BoardEntry(THRESHOLD, "Cells of 1 to so many records are hidden", self.values[THRESHOLD], "whole"),
+            boards.BoardEntry(ZEROS, "Zeros", self.values[ZEROS], "text", ZERO_WORDS),
+            boards.BoardEntry(
+                SINGLETONS, "Protect from whoever is alone in a cell", self.values[SINGLETONS], "text", YES_NO
+            ),
         ]
         if not self.magnitudes:
-            dials.append(BoardEntry(LOWER, "Left open below a hidden count, at least", self.values[LOWER], "whole"))
+            dials.append(
+                boards.BoardEntry(LOWER, "Left open below a hidden count, at least", self.values[LOWER], "whole")
+            )
             return tuple(dials)
         return (
             *dials,
-            BoardEntry(P, "p % rule", self.values[P], note="how closely nobody may estimate another's contribution"),
-            BoardEntry(Q, "q, known beforehand, in per cent", self.values[Q]),
-            BoardEntry(DOMINANCE_N, "(n, k) rule: n", self.values[DOMINANCE_N], "whole"),
-            BoardEntry(DOMINANCE_K, "(n, k) rule: k, in per cent", self.values[DOMINANCE_K]),
-            BoardEntry(RANGE, "Left open around small cells, in per cent", self.values[RANGE]),
+            boards.BoardEntry(
+                P, "p % rule", self.values[P], note="how closely nobody may estimate another's contribution"
+            ),
+            boards.BoardEntry(Q, "q, known beforehand, in per cent", self.values[Q]),
+            boards.BoardEntry(DOMINANCE_N, "(n, k) rule: n", self.values[DOMINANCE_N], "whole"),
+            boards.BoardEntry(DOMINANCE_K, "(n, k) rule: k, in per cent", self.values[DOMINANCE_K]),
+            boards.BoardEntry(RANGE, "Left open around small cells, in per cent", self.values[RANGE]),
         )
 
     @cached_property
-    def claim(self) -> StatedClaim:
+    def claim(self) -> boards.StatedClaim:
         words = (
             "Every hidden cell keeps an interval open for whoever knows all that is published, and that the tables add "
             "up: `confide audit suppression` works it out for a release.",
             "This is no differential privacy: what is published is exact, nothing bounds what two releases or outside "
             "knowledge tell together, and how many cells are hidden depends on the records.",
         )
-        return StatedClaim(words, tuple(self._figures()))
+        return boards.StatedClaim(words, tuple(self._figures()))
 
-    def _figures(self) -> list[ClaimFigure]:
+    def _figures(self) -> list[boards.ClaimFigure]:
         figures, threshold = [], self.threshold
         if threshold is not None and not self.magnitudes:
             lower = int(self.values[LOWER] or 0)
             note = f"and reaches {threshold + 1} or more, so that it could be a count that need not be hidden"
             figures.append(
-                ClaimFigure("Interval of a hidden small count", f"{max(threshold, lower)} wide at least", note)
+                boards.ClaimFigure("Interval of a hidden small count", f"{max(threshold, lower)} wide at least", note)
             )
         elif threshold is not None:
             note = "of its value, upwards and downwards together"
-            figures.append(ClaimFigure("Interval of a hidden small cell", f"{self.values[RANGE]} % at least", note))
+            figures.append(
+                boards.ClaimFigure("Interval of a hidden small cell", f"{self.values[RANGE]} % at least", note)
+            )
         if self.values.get(P):
             beforehand = f"knowing each to within {self.values[Q]} %" if self.values[Q] else "knowing nothing of others"
             note = f"by the second largest contributor, {beforehand}"
-            figures.append(ClaimFigure("Nobody estimates a contribution closer than", f"{self.values[P]} %", note))
+            figures.append(
+                boards.ClaimFigure("Nobody estimates a contribution closer than", f"{self.values[P]} %", note)
+            )
         if self.values.get(DOMINANCE_N) and self.values.get(DOMINANCE_K):
             n, k = self.values[DOMINANCE_N], self.values[DOMINANCE_K]
             note = f"of a published cell come from its {n} largest contributors"
-            figures.append(ClaimFigure("No more than", f"{k} %", note))
+            figures.append(boards.ClaimFigure("No more than", f"{k} %", note))
             if n == "1":
                 other = exact(k, DOMINANCE_K)
                 same = f"{float(100 * (100 - other) / other):.4g} %"
-                figures.append(ClaimFigure("Known to nobody closer than", same, "by somebody outside the cell"))
+                figures.append(boards.ClaimFigure("Known to nobody closer than", same, "by somebody outside the cell"))
         return figures
 
     def choices(self) -> dict[str, str]:
         return dict(self.values) | {PERSONS: "" if self.persons is None else str(self.persons)}
 
-    def chosen(self, choices: Choices) -> Self:
+    def chosen(self, choices: boards.Choices) -> Self:
         values, persons = dict(self.values), self.persons
         for name, given in choices.items():
             text = given.strip()
             if name == PERSONS:
-                persons = typed_whole(text, name, 1, MOST_PERSONS) if text else None
+                persons = boards.typed_whole(text, name, 1, MOST_PERSONS) if text else None
             elif name not in values:
                 raise self.no_entry(name)
             else:
@@ -235,12 +234,12 @@ class SuppressionBoard(Board):
                 "entry-range/type", where=Place(path=DOMINANCE_N), found=values.get(DOMINANCE_N, "")[:40]
             )
 
-    def moved(self, name: str, text: str, moving: Moving) -> Self:  # noqa: ARG002 - nothing is shared
+    def moved(self, name: str, text: str, moving: boards.Moving) -> Self:  # noqa: ARG002 - nothing is shared
         kind, _, row = name.partition(":")
         table = next((each for each in self.tables if f"{each.table}:{each.level}" == row), None)
         if kind != HIDDEN or table is None or not self.persons:
             return self.chosen({name: text})
-        share = typed_number(text, name, 0, 100) / 100
+        share = boards.typed_number(text, name, 0, 100) / 100
         fitting = [n for n in range(1, LARGEST_THRESHOLD + 1) if self._hidden(table, n) <= float(share)]
         if not fitting:
             raise ParameterError(
@@ -248,7 +247,7 @@ class SuppressionBoard(Board):
             )
         return self.chosen({THRESHOLD: str(fitting[-1])})
 
-    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
+    def tuned(self, loaded: LoadedSpec, stem: str) -> boards.TunedValues:  # noqa: ARG002 - it needs no other file
         changed = copy.deepcopy(dict(loaded.values))
         part = changed["suppression"]
         for name, text in self.values.items():
@@ -262,7 +261,7 @@ class SuppressionBoard(Board):
                 into[inner or key] = _value(name, text)
         if part.get("dominance") == {}:
             part.pop("dominance")
-        return TunedValues(changed)
+        return boards.TunedValues(changed)
 
 
 def _tables(problem: SuppressionProblem) -> Iterator[HiddenTable]:
@@ -287,16 +286,16 @@ def _text(value: Any) -> str:
 
 def _checked(name: str, text: str) -> str:
     if name == ZEROS:
-        return typed_option(text, name, [word for word, _ in ZERO_WORDS])
+        return boards.typed_option(text, name, [word for word, _ in ZERO_WORDS])
     if name == SINGLETONS:
-        return typed_option(text, name, [word for word, _ in YES_NO])
+        return boards.typed_option(text, name, [word for word, _ in YES_NO])
     if name == LOWER:
-        return str(typed_whole(text or "0", name, 0, LARGEST_THRESHOLD))
+        return str(boards.typed_whole(text or "0", name, 0, LARGEST_THRESHOLD))
     if not text:
         return ""
     if name in (THRESHOLD, DOMINANCE_N):
-        return str(typed_whole(text, name, 1, LARGEST_THRESHOLD if name == THRESHOLD else 10))
-    return exact_text(typed_number(text, name, 0, 100))
+        return str(boards.typed_whole(text, name, 1, LARGEST_THRESHOLD if name == THRESHOLD else 10))
+    return exact_text(boards.typed_number(text, name, 0, 100))
 
 
 def _value(name: str, text: str) -> Any:

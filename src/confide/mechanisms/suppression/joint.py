@@ -25,14 +25,7 @@ from scipy.sparse import csgraph
 
 from confide.arrays import Integers
 from confide.errors import ParameterError
-from confide.mechanisms.suppression.divisions import (
-    TableMargin,
-    divided_dimensions,
-    joint_groups,
-    named,
-    tree_of,
-    whole_trees,
-)
+from confide.mechanisms.suppression import divisions
 from confide.mechanisms.suppression.structure import (
     JOINT,
     Dimension,
@@ -110,18 +103,18 @@ def with_joint(linked: LinkedTables, *, most: int = MOST_JOINT_CELLS, together: 
     >>> [table.tables for table in linked.joint], linked.joint[0].cells
     ([('ab', 'bc', 'ac')], 8)
     """
-    groups, beyond = joint_groups(linked.tables, most, together)
+    groups, beyond = divisions.joint_groups(linked.tables, most, together)
     if not groups:
         return replace(linked, beyond=beyond)
     structure, joint = linked.structure, []
-    trees = whole_trees(linked.tables)
+    trees = divisions.whole_trees(linked.tables)
     rows: list[Integers] = []
     columns: list[Integers] = []
     totals: list[Integers] = []
     size, number = structure.cells, 0
     for group in groups:
         names = tuple(linked.tables[at].name for at in sorted({margin.table for margin in group}))
-        dimensions = divided_dimensions(trees, frozenset().union(*(margin.divisions for margin in group)))
+        dimensions = divisions.divided_dimensions(trees, frozenset().union(*(margin.divisions for margin in group)))
         table = JointTable(names, dimensions, size)
         for margin in group:
             # For each cell of the joint table the cell of this margin that it is a part of.
@@ -227,12 +220,12 @@ def people_behind(linked: LinkedTables, value: Integers) -> Integers | None:
 def longest_variable(linked: LinkedTables) -> tuple[int, Integers] | None:
     """The variable with most codes, as areas have, numbered as equations do, and for each cell its code; 0 where a cell
     is a total over it. None where there is none, or tables divide it differently."""
-    trees = whole_trees(linked.tables)
+    trees = divisions.whole_trees(linked.tables)
     names = list(dict.fromkeys(d.name for table in linked.tables for d in table.dimensions))
-    name = max(names, key=lambda each: 0 if trees[each] is None else tree_of(trees, each).size, default=None)
+    name = max(names, key=lambda each: 0 if trees[each] is None else divisions.tree_of(trees, each).size, default=None)
     if name is None or trees[name] is None:
         return None
-    number = {code: at for at, code in enumerate(tree_of(trees, name).codes) if at}
+    number = {code: at for at, code in enumerate(divisions.tree_of(trees, name).codes) if at}
     of_cell = np.zeros(linked.structure.cells, np.int64)
     for table, own in zip(linked.tables, linked.numbers, strict=True):
         for axis, dimension in enumerate(table.dimensions):
@@ -250,7 +243,7 @@ def longest_variable(linked: LinkedTables) -> tuple[int, Integers] | None:
     return names.index(name), of_cell
 
 
-def _above(linked: LinkedTables, table: JointTable, margin: TableMargin) -> Integers:
+def _above(linked: LinkedTables, table: JointTable, margin: divisions.TableMargin) -> Integers:
     """For each cell of a joint table the number of the cell of a margin that it is a part of."""
     layout, numbers = linked.tables[margin.table], linked.numbers[margin.table]
     place = np.zeros(table.shape, np.int64)
@@ -265,7 +258,7 @@ def _above(linked: LinkedTables, table: JointTable, margin: TableMargin) -> Inte
         of_code = np.zeros(own.size, np.int64)
         for at in range(1, own.size):
             above = own.parent[at]
-            divided = (own.name, named(own, above)) in margin.divisions
+            divided = (own.name, divisions.named(own, above)) in margin.divisions
             of_code[at] = known[own.codes[at]] if divided else of_code[above]
         shape = [1] * len(table.shape)
         shape[axis] = -1

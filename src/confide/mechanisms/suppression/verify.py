@@ -25,17 +25,9 @@ from confide.mechanisms.suppression.problem import step_of
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, unit_of
 from confide.mechanisms.suppression.structure import ROOT, Flags, Structure
 from confide.mechanisms.suppression.variables import Variable, strata
-from confide.releases import tabular
+from confide.releases import published_release, tabular
 from confide.releases.mechanism import Check
 from confide.releases.published import EVERYWHERE, Published, PublishedGeography, PublishedMarginal, one_unit, sparse
-from confide.releases.published_release import (
-    KnownAreas,
-    no_groups,
-    not_attacked,
-    release_schema,
-    release_title,
-    release_unlike,
-)
 from confide.releases.published_rows import impossible, nested, query_of, unit_of_code
 from confide.releases.tabular import UnlikePlanError, table_files
 from confide.schema import TOTAL, Attribute, Group, Level, Recode, Schema
@@ -222,7 +214,7 @@ def read_published(
     manifest: Mapping[str, Any],
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
-    areas: KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
+    areas: published_release.KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
 ) -> Published:
     """Every crossing of one grouping of each variable, or of none. Magnitudes count no persons and are refused.
 
@@ -235,13 +227,15 @@ def read_published(
     Returns:
         The published tables, every suppressed figure unknown.
     """
-    no_groups(groups, manifest["mechanism"])
+    published_release.no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
     if question["value"] is not None:
-        raise not_attacked(f"{manifest['mechanism']} of magnitudes")
+        raise published_release.not_attacked(f"{manifest['mechanism']} of magnitudes")
     programme = described(question)
     attributes = (
-        schema_of_tables(programme) if question["schema"] is None else release_schema(question["schema"], schema)
+        schema_of_tables(programme)
+        if question["schema"] is None
+        else published_release.release_schema(question["schema"], schema)
     )
     by_area = next((variable for variable in programme.variables.values() if variable.areas), None)
     geography = one_unit() if by_area is None else _geography(by_area)
@@ -249,7 +243,7 @@ def read_published(
     marginals: list[PublishedMarginal] = []
     for table in programme.tables:
         marginals += _marginals(table, _figures(folder, files, table), attributes, geography)
-    title = release_title(folder, manifest)
+    title = published_release.release_title(folder, manifest)
     return Published(attributes, geography, tuple(marginals), impossible(attributes), title, (SUPPRESSED,))
 
 
@@ -266,7 +260,7 @@ def _figures(folder: Path, files: set[str], table: HierarchicalTable) -> Floats:
 
 def _unlike(table: HierarchicalTable, found: str) -> ReleaseError:
     remedy = "get the release again from its office"
-    return release_unlike(f"the table {table.name!r} cannot be read as planned", found, remedy)
+    return published_release.release_unlike(f"the table {table.name!r} cannot be read as planned", found, remedy)
 
 
 def _geography(areas: Variable) -> PublishedGeography:

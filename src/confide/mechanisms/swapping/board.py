@@ -22,20 +22,7 @@ from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.settings import SwapSettings, settings_problems
 from confide.mechanisms.swapping.statement import in_words, kept_in_words
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
-from confide.releases.boards import (
-    Board,
-    BoardColumn,
-    BoardEntry,
-    BoardRow,
-    Choices,
-    ClaimFigure,
-    Moving,
-    StatedClaim,
-    TunedValues,
-    typed_number,
-    typed_option,
-    typed_whole,
-)
+from confide.releases import boards
 from confide.releases.spec import LoadedSpec
 
 RATE, STAY, K, WITHIN, STRATUM, EPSILON = "rate", "stay", "k_anonymity", "within", "largest_stratum", "epsilon"
@@ -44,7 +31,7 @@ LARGEST_K, LARGEST_STRATUM = 1000, 10**12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SwappingBoard(Board):
+class SwappingBoard(boards.Board):
     """The settings of a swap, and what they leave as it is."""
 
     problem: SwappingProblem
@@ -52,9 +39,9 @@ class SwappingBoard(Board):
 
     row_head: ClassVar[str] = "Table and level"
     columns = (
-        BoardColumn("areas", "Areas"),
-        BoardColumn("figures", "Figures", numeric=False),
-        BoardColumn(STAY, "Households that stay, %", compared=True),
+        boards.BoardColumn("areas", "Areas"),
+        boards.BoardColumn("figures", "Figures", numeric=False),
+        boards.BoardColumn(STAY, "Households that stay, %", compared=True),
     )
     caption = (
         "On average over all areas so many households live where the records have them. Which ones moved is chosen by "
@@ -71,12 +58,12 @@ class SwappingBoard(Board):
         return frozenset(exact_levels(self.problem.spine, self.swap))
 
     @cached_property
-    def rows(self) -> tuple[BoardRow, ...]:
+    def rows(self) -> tuple[boards.BoardRow, ...]:
         rows, kept = [], set(self.swap.kept)
         for table in self.problem.tables:
             for level in table.levels:
                 title, name = table.title or table.name, f"{table.name}:{level}"
-                entries: dict[str, BoardEntry | str] = {"areas": grouped(self.problem.spine.level(level).units)}
+                entries: dict[str, boards.BoardEntry | str] = {"areas": grouped(self.problem.spine.level(level).units)}
                 if level in self._exact:
                     entries |= {"figures": "exact: nobody leaves an area", STAY: "100"}
                 else:
@@ -85,28 +72,30 @@ class SwappingBoard(Board):
                     same = len(names) == 1 and names <= kept
                     entries["figures"] = "exact: partners are alike in it" if same else "may change"
                     what = f"Households that stay, in per cent: {title}, {level}"
-                    entries[STAY] = BoardEntry(f"{STAY}:{name}", what, _percent(1 - self.swap.rate))
-                rows.append(BoardRow(name, title, level, entries, lockable=False))
+                    entries[STAY] = boards.BoardEntry(f"{STAY}:{name}", what, _percent(1 - self.swap.rate))
+                rows.append(boards.BoardRow(name, title, level, entries, lockable=False))
         return tuple(rows)
 
     @property
-    def dials(self) -> tuple[BoardEntry, ...]:
+    def dials(self) -> tuple[boards.BoardEntry, ...]:
         swap, variant = self.swap, self.swap.variant
         what = "Probability that a household is selected" if variant == PERMUTATION else "Share of households to move"
         dials = [
-            BoardEntry("variant", "Variant", variant, "text", fixed=True),
-            BoardEntry(RATE, what, exact_text(swap.rate), slider=("0", "1", "0.01")),
+            boards.BoardEntry("variant", "Variant", variant, "text", fixed=True),
+            boards.BoardEntry(RATE, what, exact_text(swap.rate), slider=("0", "1", "0.01")),
         ]
         if variant == TARGETED:
             note = "who shares the risk variables with fewer people must be swapped; 0: nobody"
-            dials.append(BoardEntry(K, "Who is at risk: fewer alike than", str(swap.k_anonymity), "whole", note=note))
+            dials.append(
+                boards.BoardEntry(K, "Who is at risk: fewer alike than", str(swap.k_anonymity), "whole", note=note)
+            )
         if variant in (TARGETED, PERMUTATION):
             names = [level.name for level in self.problem.spine.levels[:-1]]
             options = (("", "anywhere"), *((name, f"within its {name}") for name in names))
-            dials.append(BoardEntry(WITHIN, "A household may move", swap.within or "", "text", options))
+            dials.append(boards.BoardEntry(WITHIN, "A household may move", swap.within or "", "text", options))
         if variant == PERMUTATION:
-            dials.append(BoardEntry(STRATUM, "Most households of a stratum", str(swap.largest_stratum), "whole"))
-            dials.append(BoardEntry(EPSILON, "Epsilon of one exchange of places", self._epsilon))
+            dials.append(boards.BoardEntry(STRATUM, "Most households of a stratum", str(swap.largest_stratum), "whole"))
+            dials.append(boards.BoardEntry(EPSILON, "Epsilon of one exchange of places", self._epsilon))
         return tuple(dials)
 
     @property
@@ -122,23 +111,25 @@ class SwappingBoard(Board):
         return dict(replace(self.problem, settings=self.swap).facts()["swapping"])
 
     @cached_property
-    def claim(self) -> StatedClaim:
+    def claim(self) -> boards.StatedClaim:
         facts = self._facts
         stays = f"{_percent(1 - self.swap.rate)} %"
-        figures = [ClaimFigure("A household is where the file has it", stays, "on average")]
+        figures = [boards.ClaimFigure("A household is where the file has it", stays, "on average")]
         if self.swap.variant == PERMUTATION:
             odds = exchange_odds(self.swap.largest_stratum, self.swap.rate)
             note = "for two households of one stratum that exchange places; what stays exact is not hidden by it"
-            figures.append(ClaimFigure("Epsilon of one exchange", self._epsilon, note))
-            figures.append(ClaimFigure("Odds change by a factor of at most", f"{float(odds):,.4g}", "for the same"))
+            figures.append(boards.ClaimFigure("Epsilon of one exchange", self._epsilon, note))
+            figures.append(
+                boards.ClaimFigure("Odds change by a factor of at most", f"{float(odds):,.4g}", "for the same")
+            )
         else:
             note = "households that did not move are published as they are"
-            figures.append(ClaimFigure("Bound on what can be learnt", "none", note))
+            figures.append(boards.ClaimFigure("Bound on what can be learnt", "none", note))
         kept = "; ".join(_uncapped(each) for each in kept_in_words(facts))
         words = [*in_words(facts), f"What stays as it is: {kept}."]
         if self.secret:
             words.append("This page shows settings that the release keeps secret: keep it, and what is printed of it.")
-        return StatedClaim(tuple(words), tuple(figures), "swapping", f"{_percent(self.swap.rate)} %")
+        return boards.StatedClaim(tuple(words), tuple(figures), "swapping", f"{_percent(self.swap.rate)} %")
 
     def choices(self) -> dict[str, str]:
         swap = self.swap
@@ -151,7 +142,7 @@ class SwappingBoard(Board):
             chosen[STRATUM] = str(swap.largest_stratum)
         return chosen
 
-    def chosen(self, choices: Choices) -> Self:
+    def chosen(self, choices: boards.Choices) -> Self:
         swap = self.swap
         for name, text in choices.items():
             if name not in self.choices():
@@ -159,26 +150,26 @@ class SwappingBoard(Board):
             if name == RATE:
                 swap = replace(swap, rate=_share(text, name))
             elif name == K:
-                swap = replace(swap, k_anonymity=typed_whole(text, name, 0, LARGEST_K))
+                swap = replace(swap, k_anonymity=boards.typed_whole(text, name, 0, LARGEST_K))
             elif name == STRATUM:
-                swap = replace(swap, largest_stratum=typed_whole(text, name, 2, LARGEST_STRATUM))
+                swap = replace(swap, largest_stratum=boards.typed_whole(text, name, 2, LARGEST_STRATUM))
             else:
                 names = [level.name for level in self.problem.spine.levels[:-1]]
-                swap = replace(swap, within=typed_option(text.strip(), name, ("", *names)) or None)
+                swap = replace(swap, within=boards.typed_option(text.strip(), name, ("", *names)) or None)
         findings = [*settings_problems(swap), *check_levels(self.problem.spine, swap)]
         if findings:
             raise ParameterError(findings)
         return replace(self, swap=swap)
 
-    def moved(self, name: str, text: str, moving: Moving) -> Self:  # noqa: ARG002 - nothing is shared
+    def moved(self, name: str, text: str, moving: boards.Moving) -> Self:  # noqa: ARG002 - nothing is shared
         if name.partition(":")[0] == STAY:
             return self.chosen({RATE: exact_text(1 - _share(text, name, 100) / 100)})
         if name == EPSILON and self.swap.variant == PERMUTATION:
-            wanted = typed_number(text, name, 0, 10**6)
+            wanted = boards.typed_number(text, name, 0, 10**6)
             return self.chosen({RATE: exact_text(_rate_for(self.swap.largest_stratum, wanted, text))})
         return self.chosen({name: text})
 
-    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
+    def tuned(self, loaded: LoadedSpec, stem: str) -> boards.TunedValues:  # noqa: ARG002 - it needs no other file
         changed, before = copy.deepcopy(dict(loaded.values)), SwappingBoard.of(self.problem).choices()
         part = changed["swapping"]
         for name, text in self.choices().items():
@@ -188,7 +179,7 @@ class SwappingBoard(Board):
                 part.pop(name, None)
             else:
                 part[name] = int(text) if name in (K, STRATUM) else text
-        return TunedValues(changed)
+        return boards.TunedValues(changed)
 
 
 def _share(text: str, name: str, most: int = 1) -> Fraction:

@@ -13,19 +13,8 @@ from confide.documents import shipped
 from confide.errors import InputError, ParameterError, Place
 from confide.exact import exact
 from confide.inputs.proposals import OfficeFiles
+from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
-from confide.releases.spec import (
-    DataPart,
-    FilePath,
-    GeographyPart,
-    KeyPath,
-    Name,
-    Part,
-    PrivacyPart,
-    Problem,
-    Spec,
-    TabularOutput,
-)
 from confide.report.render import render
 
 NOTHING = "-"
@@ -51,10 +40,12 @@ Share = Annotated[
 ]
 
 
-class SwappingData(DataPart):
+class SwappingData(spec.DataPart):
     """Where the records are, what they mean, and who lives together."""
 
-    schema_: FilePath = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    schema_: spec.FilePath = Field(
+        alias="schema", description="The schema of the records: a shipped name, or a TOML file."
+    )
     household: str = Field("household_id", description="The column with the id of the household.")
     in_households: dict[str, int | str] = Field(
         default_factory=dict,
@@ -63,10 +54,10 @@ class SwappingData(DataPart):
     age: str = Field("age", description="The attribute with the age in years, for profiles with adults.")
 
 
-class SwappingPart(Part):
+class SwappingPart(spec.Part):
     """Which households are swapped, how many, and with whom. All of it may be a secret."""
 
-    settings: FilePath | None = Field(
+    settings: spec.FilePath | None = Field(
         None, description="Shipped settings (light, heavy) or a TOML file; keys that stand here win."
     )
     variant: Literal["targeted", "enhanced", "permutation"] | None = Field(
@@ -128,10 +119,10 @@ class SwappingPart(Part):
         return values if self.method is None else {"variant": self.method} | values
 
 
-class SwappingTable(Part):
+class SwappingTable(spec.Part):
     """One table of the swapped records."""
 
-    name: Name = Field(description="The name of the table, and of its file.")
+    name: spec.Name = Field(description="The name of the table, and of its file.")
     title: str = Field("", max_length=200, description="A title for people.")
     variables: list[str] = Field(
         description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
@@ -140,7 +131,7 @@ class SwappingTable(Part):
     margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
 
 
-class SwappingOutput(TabularOutput):
+class SwappingOutput(spec.TabularOutput):
     """What is written."""
 
     formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus", "dta", "sav"]] = Field(  # type: ignore[assignment]
@@ -153,29 +144,29 @@ class SwappingOutput(TabularOutput):
     microdata: bool = Field(False, description="Whether the swapped records themselves are published.")
     noise_margin: ClassVar[None] = None  # type: ignore[misc]
 
-    def problems(self, geography: GeographyPart) -> list[Problem]:
+    def problems(self, geography: spec.GeographyPart) -> list[spec.Problem]:
         problems = super().problems(geography)
         if {"dta", "sav"} & {*self.formats} and not self.microdata:
-            problems.append(Problem.of(("output", "formats"), "no-records/dta"))
+            problems.append(spec.Problem.of(("output", "formats"), "no-records/dta"))
         return problems
 
 
-class SwappingSpec(Spec):
+class SwappingSpec(spec.Spec):
     """Tables of records of which some households have exchanged their places."""
 
     data: SwappingData
     swapping: SwappingPart
     tables: list[SwappingTable] = Field(default_factory=list, description="The tables of the programme.")
     output: SwappingOutput = SwappingOutput()
-    privacy: ClassVar[PrivacyPart] = PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
+    privacy: ClassVar[spec.PrivacyPart] = spec.PrivacyPart(ledger=NOTHING, budget=Fraction(1))  # type: ignore[misc]
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[spec.Problem]:
         problems = super().problems()
         if not self.tables and not self.output.microdata:
-            problems.append(Problem.of(("tables",), "no-tables/release"))
+            problems.append(spec.Problem.of(("tables",), "no-tables/release"))
         if self.swapping.method is not None and self.swapping.variant is not None:
             problems.append(
-                Problem.of(
+                spec.Problem.of(
                     ("swapping", "method"),
                     "swapping-variant/method",
                     variant=self.swapping.variant,
@@ -190,28 +181,28 @@ class SwappingSpec(Spec):
         ]
         for position, table in enumerate(self.tables):
             for place, level in enumerate(table.levels):
-                path: KeyPath = ("tables", position, "levels", place)
+                path: spec.KeyPath = ("tables", position, "levels", place)
                 if level not in known:
                     problems.append(
-                        Problem.of(
+                        spec.Problem.of(
                             path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
                         )
                     )
                 elif level in table.levels[:place]:
-                    problems.append(Problem.of(path, "repeated-level/stands-twice", found=level, level=level))
+                    problems.append(spec.Problem.of(path, "repeated-level/stands-twice", found=level, level=level))
         return problems
 
-    def _column_names(self) -> list[Problem]:
+    def _column_names(self) -> list[spec.Problem]:
         """Levels and areas that would have the name of another column of the published records."""
         geography = self.geography
-        named: list[tuple[KeyPath, str]] = [(("geography", "block"), geography.block)]
+        named: list[tuple[spec.KeyPath, str]] = [(("geography", "block"), geography.block)]
         named += [(("geography", "levels", i, "name"), level.name) for i, level in enumerate(geography.levels)]
         named += [(("geography", "areas", i, "name"), area.name) for i, area in enumerate(geography.areas)]
         ours = [HOUSEHOLD]
         problems = []
         for path, name in named:
             if name in ours:
-                problems.append(Problem.of(path, "reserved-name/published", found=repr(name), name=name))
+                problems.append(spec.Problem.of(path, "reserved-name/published", found=repr(name), name=name))
             ours.append(name)
         return problems
 

@@ -20,32 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
-from confide.mechanisms.swapping.output import (
-    FIGURES,
-    MICRODATA,
-    labelled_checks,
-    labelled_files,
-    plain_records,
-    read_records,
-)
+from confide.mechanisms.swapping import output
 from confide.mechanisms.swapping.permutation import BLOCK, PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS
 from confide.mechanisms.swapping.settings import swap_settings
 from confide.mechanisms.swapping.spec import HOUSEHOLD
 from confide.mechanisms.swapping.statement import stated_guarantee
+from confide.releases import published_release
 from confide.releases.mechanism import Check
 from confide.releases.published import Published
-from confide.releases.published_release import (
-    PROTECTED,
-    RECORDS,
-    AreaTables,
-    KnownAreas,
-    no_groups,
-    release_file,
-    release_schema,
-    release_title,
-    released_records,
-)
 from confide.releases.published_rows import PublishedRows, impossible
 from confide.releases.tabular import (
     DescribedTable,
@@ -66,7 +49,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     question = manifest["plan"]["question"]
     files = [file["path"] for file in manifest["files"]]
     yield no_other_files(
-        [values["name"] for values in question["tables"]], files, [*_microdata(files), *labelled_files(files).values()]
+        [values["name"] for values in question["tables"]],
+        files,
+        [*_microdata(files), *output.labelled_files(files).values()],
     )
     yield _settings(question)
     people = None
@@ -75,7 +60,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield check
         if people is not None and "guarantee" in question["swapping"]:
             yield from _invariants(people, question, manifest["statistics"])
-        yield from labelled_checks(folder, manifest)
+        yield from output.labelled_checks(folder, manifest)
     shared: Shared = {}
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
@@ -86,7 +71,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
 
 
 def _microdata(files: list[str]) -> list[str]:
-    return [path for path in files if path.split(".")[0] == MICRODATA]
+    return [path for path in files if path.split(".")[0] == output.MICRODATA]
 
 
 def _settings(question: dict[str, Any]) -> Check:
@@ -124,7 +109,7 @@ def _table(
     people: pa.Table | None,
 ) -> Iterator[Check]:
     table = Table.read(values)
-    rows = yield from checked_rows(folder, table, files, DescribedTable.of(table, FIGURES).placed, table.cells)
+    rows = yield from checked_rows(folder, table, files, DescribedTable.of(table, output.FIGURES).placed, table.cells)
     if rows is None:
         return
     positive = int(rows.count.min(initial=1)) > 0
@@ -188,14 +173,14 @@ def _records(folder: Path, files: list[str], question: dict[str, Any], smallest:
     contents = []
     for path in _microdata(files):
         try:
-            contents.append(read_records(folder / path, types))
+            contents.append(output.read_records(folder / path, types))
         except (UnlikePlanError, pa.ArrowException) as error:
             words = str(error) if isinstance(error, UnlikePlanError) else "a file that cannot be read"
             return None, Check(name, False, words)
     if not contents:
         return None, Check(name, False, "no file of the records is in the release")
     # A level is looked up by its name, also that of the blocks.
-    filled = [plain_records(table, facts) for table in contents]
+    filled = [output.plain_records(table, facts) for table in contents]
     if not all(table.equals(filled[0]) for table in filled):
         return None, Check(name, False, "formats differ")
     first = filled[0]
@@ -257,22 +242,22 @@ def read_published(
     manifest: Mapping[str, Any],
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
-    areas: KnownAreas | None = None,
+    areas: published_release.KnownAreas | None = None,
 ) -> Published:
     """The records of a release that has them, otherwise its tables."""
-    no_groups(groups, manifest["mechanism"])
+    published_release.no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
-    attributes = release_schema(question["schema"], schema)
-    records = release_file(folder, manifest, *RECORDS)
+    attributes = published_release.release_schema(question["schema"], schema)
+    records = published_release.release_file(folder, manifest, *published_release.RECORDS)
     if records is not None:
-        return released_records(folder, manifest, records, attributes)
+        return published_release.released_records(folder, manifest, records, attributes)
     listed = {
         PublishedRows(table["name"], tuple(table["margins"]), file=table["name"]): table["levels"]
         for table in question["tables"]
     }
     spine = manifest["plan"]["spine"]
     columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
-    tables = AreaTables.read(folder, manifest, listed, spine, columns, areas=areas)
+    tables = published_release.AreaTables.read(folder, manifest, listed, spine, columns, areas=areas)
     marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
-    notes, title = (PROTECTED, *tables.notes), release_title(folder, manifest)
+    notes, title = (published_release.PROTECTED, *tables.notes), published_release.release_title(folder, manifest)
     return Published(attributes, tables.geography, marginals, impossible(attributes), title, notes)

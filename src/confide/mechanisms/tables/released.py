@@ -18,20 +18,12 @@ import pyarrow as pa
 
 from confide.mechanisms.tables.programme import NOISE_MARGIN, VARIANCE, NoisyRows, figure_columns, figures_beside
 from confide.noise import DiscreteGaussian, ReleaseNoise, TruncatedDistribution, distribution_from_dict
+from confide.releases import published_release
 from confide.releases.companions import Codebook, DescribedTable, asked
 from confide.releases.figure_noise import AdditiveLaw, Draw
 from confide.releases.mechanism import Check
 from confide.releases.plan import Explanation, read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
-from confide.releases.published_release import (
-    BOUNDED,
-    NOISE,
-    AreaTables,
-    KnownAreas,
-    no_groups,
-    release_schema,
-    release_title,
-)
 from confide.releases.published_rows import PublishedRows, impossible
 from confide.releases.tabular import (
     AREA,
@@ -328,12 +320,12 @@ def read_published(
     manifest: Mapping[str, Any],
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
-    areas: KnownAreas | None = None,
+    areas: published_release.KnownAreas | None = None,
 ) -> Published:
     """The tables of a release; ``schema`` is the file of a schema that does not ship."""
-    no_groups(groups, manifest["mechanism"])
+    published_release.no_groups(groups, manifest["mechanism"])
     question = manifest["plan"]["question"]
-    attributes = release_schema(question["schema"], schema)
+    attributes = published_release.release_schema(question["schema"], schema)
     laws = {(measure.level, measure.query): measure.law for measure in read_plan(manifest["plan"]).measures}
     # A count with noise can be below zero; the variance of each follows from its law.
     listed = {
@@ -342,15 +334,19 @@ def read_published(
     }
     margins = {table["name"]: list(Table.measurements(table).values()) for table in question["tables"]}
     columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
-    tables = AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns, areas)
+    tables = published_release.AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns, areas)
     marginals: dict[tuple[str, str], PublishedMarginal] = {}
     for table, level, of_queries in tables.marginals(attributes):
         for marginal, query in zip(of_queries, margins[table.name], strict=True):
             if (level, query) not in marginals:  # one measurement, shown in several tables
                 marginals[level, query] = _with_noise(marginal, laws[level, query])
     largest = max((law.bound for law in laws.values() if law.bound is not None), default=None)
-    notes = (NOISE, *(() if largest is None else (BOUNDED.format(largest),)), *tables.notes)
-    title = release_title(folder, manifest)
+    notes = (
+        published_release.NOISE,
+        *(() if largest is None else (published_release.BOUNDED.format(largest),)),
+        *tables.notes,
+    )
+    title = published_release.release_title(folder, manifest)
     return Published(attributes, tables.geography, tuple(marginals.values()), impossible(attributes), title, notes)
 
 

@@ -40,25 +40,15 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
+from confide.releases import spec
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
-from confide.releases.spec import (
-    DataPart,
-    ExactNumber,
-    FilePath,
-    Name,
-    Part,
-    PrivacyPart,
-    Problem,
-    Spec,
-    TabularOutput,
-)
 from confide.report.render import render
 
 
-class TablePart(Part):
+class TablePart(spec.Part):
     """One table of the programme."""
 
-    name: Name = Field(description="The name of the table, and of its file.")
+    name: spec.Name = Field(description="The name of the table, and of its file.")
     title: str = Field("", max_length=200, description="A title for people.")
     variables: list[str] = Field(
         description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
@@ -67,14 +57,14 @@ class TablePart(Part):
     margins: Literal["all", "none"] = Field(
         "all", description="all: every margin of the table is measured too; none: the inner cells alone."
     )
-    weight: ExactNumber = Field(Fraction(1), description="The table's part of the budget, relative to the others.")
-    level_weights: dict[str, ExactNumber] = Field(
+    weight: spec.ExactNumber = Field(Fraction(1), description="The table's part of the budget, relative to the others.")
+    level_weights: dict[str, spec.ExactNumber] = Field(
         default_factory=dict,
         description="A geolevel's part of this table's budget, in place of that in [programme]; default: as there.",
     )
 
 
-class ProgrammePart(Part):
+class ProgrammePart(spec.Part):
     """How the tables share the budget."""
 
     repeated: Literal["independent", "pooled"] = Field(
@@ -82,15 +72,17 @@ class ProgrammePart(Part):
         description="A cross-tabulation that several tables contain is measured by each on its own (independent: Bach, "
         "Eq. 6), or once, with their budgets put together, and shown in each (pooled: Eq. 7).",
     )
-    level_weights: dict[str, ExactNumber] = Field(
+    level_weights: dict[str, spec.ExactNumber] = Field(
         default_factory=dict, description="A geolevel's part of a table's budget, relative to the others; default 1."
     )
 
 
-class TablesData(DataPart):
+class TablesData(spec.DataPart):
     """Where the records and the frame are, and what the records mean."""
 
-    schema_: FilePath = Field(alias="schema", description="The schema of the records: a shipped name, or a TOML file.")
+    schema_: spec.FilePath = Field(
+        alias="schema", description="The schema of the records: a shipped name, or a TOML file."
+    )
 
 
 LAWS = {
@@ -106,7 +98,7 @@ LAWS = {
 """The noise that a definition has a price for; the first is taken where the spec names none."""
 
 
-class NoisePart(Part):
+class NoisePart(spec.Part):
     """The noise, where it is not simply what the budget gives (Bach 2021, sections 2.3 and 2.4)."""
 
     law: (
@@ -118,20 +110,20 @@ class NoisePart(Part):
     bound: int | None = Field(
         None, ge=1, le=1 << 20, description="The largest noise, for truncated kinds; default: the smallest for delta."
     )
-    variance: ExactNumber | None = Field(
+    variance: spec.ExactNumber | None = Field(
         None, description="Utility-driven: every count has noise of this variance, and the cost follows."
     )
     margin: int | None = Field(
         None, ge=0, le=1 << 20, description="Or: noise with this noise margin, at the level of output.noise_margin."
     )
 
-    def problems(self, definition: str) -> list[Problem]:
+    def problems(self, definition: str) -> list[spec.Problem]:
         """What is wrong although each value by itself is right."""
         problems = []
         law = self.law or LAWS[definition][0]
         if law not in LAWS[definition]:
             problems.append(
-                Problem.of(
+                spec.Problem.of(
                     ("noise", "law"),
                     "law-of-definition",
                     found=law,
@@ -142,15 +134,15 @@ class NoisePart(Part):
             )
         utility = self.variance is not None or self.margin is not None
         if self.variance is not None and self.margin is not None:
-            problems.append(Problem.of(("noise", "margin"), "noise-twice"))
+            problems.append(spec.Problem.of(("noise", "margin"), "noise-twice"))
         if self.bound is not None and not law.startswith("truncated"):
-            problems.append(Problem.of(("noise", "bound"), "no-bound/noise", found=str(self.bound), law=law))
+            problems.append(spec.Problem.of(("noise", "bound"), "no-bound/noise", found=str(self.bound), law=law))
         if self.bound is None and utility and law.startswith("truncated"):
-            problems.append(Problem.of(("noise",), "no-bound/missing"))
+            problems.append(spec.Problem.of(("noise",), "no-bound/missing"))
         return problems
 
 
-class TablesSpec(Spec):
+class TablesSpec(spec.Spec):
     """A static programme of cross-tabulations with independent noise (Bach 2021, Eq. 6)."""
 
     data: TablesData
@@ -158,9 +150,9 @@ class TablesSpec(Spec):
 
     tables: list[TablePart] = Field(min_length=1, description="The tables of the programme.")
     programme: ProgrammePart = ProgrammePart()
-    output: TabularOutput = TabularOutput()
+    output: spec.TabularOutput = spec.TabularOutput()
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[spec.Problem]:
         problems = super().problems() + self.noise.problems(self.privacy.definition)
         known = [
             self.geography.smallest,
@@ -172,14 +164,14 @@ class TablesSpec(Spec):
                 path = ("tables", position, "levels", table.levels.index(level))
                 if level not in known:
                     problems.append(
-                        Problem.of(
+                        spec.Problem.of(
                             path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
                         )
                     )
                 if times > 1:
-                    problems.append(Problem.of(path, "repeated-level/times", level=level, times=times))
+                    problems.append(spec.Problem.of(path, "repeated-level/times", level=level, times=times))
             problems += [
-                Problem.of(
+                spec.Problem.of(
                     ("tables", position, "level_weights", level),
                     "unknown-level/table",
                     found=repr(level),
@@ -190,7 +182,7 @@ class TablesSpec(Spec):
                 if level not in table.levels
             ]
         problems += [
-            Problem.of(
+            spec.Problem.of(
                 ("programme", "level_weights", level),
                 "unknown-level/correct-spec",
                 found=repr(level),
@@ -224,7 +216,7 @@ class NoiseChoice:
     """The noise of a programme: one law for each share of the budget."""
 
     def __init__(
-        self, privacy: PrivacyPart, noise: NoisePart, margin_level: Fraction | None, shares: Iterable[Fraction]
+        self, privacy: spec.PrivacyPart, noise: NoisePart, margin_level: Fraction | None, shares: Iterable[Fraction]
     ):
         self.definition, self.neighbours = Definition(privacy.definition), Neighbours(privacy.neighbours)
         self.kind = NoiseKind(noise.law or LAWS[privacy.definition][0])
@@ -288,7 +280,7 @@ class NoiseChoice:
         return distribution
 
 
-def _as_loss(definition: Definition, privacy: PrivacyPart) -> Loss:
+def _as_loss(definition: Definition, privacy: spec.PrivacyPart) -> Loss:
     if definition is Definition.APPROXIMATE:
         return ApproxDP(privacy.budget, privacy.delta)
     return ZCDP(privacy.budget) if definition is Definition.ZCDP else PureDP(privacy.budget)

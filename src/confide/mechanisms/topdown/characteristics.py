@@ -25,17 +25,7 @@ from confide.geography import OUTSIDE, AreaSet, Geolevel
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import Strategy, groups_of, resolve
 from confide.schema import Query, Schema
-from confide.utility.metrics import (
-    COUNT_BINS,
-    POPULATION_BINS,
-    SIZE_BINS,
-    ErrorSums,
-    ErrorTally,
-    add_tallies,
-    bin_label,
-    bin_of,
-    tally_by,
-)
+from confide.utility import metrics
 
 MOST_CELLS = 70
 """Queries with more cells are not looked at."""
@@ -187,32 +177,32 @@ class AreaAccuracy:
     geography: str
     query: str
     cell: str
-    tallies: Mapping[tuple[int, int], ErrorTally]
+    tallies: Mapping[tuple[int, int], metrics.ErrorTally]
     """By population class of the area, and by size class of the true count."""
     noise: NoiseAlone
     """Of the best linear estimates."""
     noise_of_estimator: NoiseAlone
     """Of what the release starts from: with ``evidence = "own"`` it learns nothing from below."""
-    made_up: ErrorSums | None = None
+    made_up: metrics.ErrorSums | None = None
     """The same cell in a run on made-up people, over all areas."""
 
     @property
-    def overall(self) -> ErrorTally:
+    def overall(self) -> metrics.ErrorTally:
         """All areas."""
-        return add_tallies(self.tallies.values())
+        return metrics.add_tallies(self.tallies.values())
 
-    def by_population(self) -> dict[int, ErrorTally]:
+    def by_population(self) -> dict[int, metrics.ErrorTally]:
         """By the true total of the area."""
         return {
-            number: add_tallies(t for (population, _), t in self.tallies.items() if population == number)
+            number: metrics.add_tallies(t for (population, _), t in self.tallies.items() if population == number)
             for number in sorted({population for population, _ in self.tallies})
         }
 
-    def by_size(self, starts: tuple[int, ...] = SIZE_BINS) -> dict[int, ErrorTally]:
+    def by_size(self, starts: tuple[int, ...] = metrics.SIZE_BINS) -> dict[int, metrics.ErrorTally]:
         """By the true count itself, in classes that are unions of the size classes."""
-        of_class = bin_of(starts, np.array(SIZE_BINS))
+        of_class = metrics.bin_of(starts, np.array(metrics.SIZE_BINS))
         return {
-            number: add_tallies(t for (_, size), t in self.tallies.items() if of_class[size] == number)
+            number: metrics.add_tallies(t for (_, size), t in self.tallies.items() if of_class[size] == number)
             for number in sorted({int(of_class[size]) for _, size in self.tallies})
         }
 
@@ -226,24 +216,24 @@ class AreaAccuracy:
                 "noise_of_estimator": self.noise_of_estimator.as_dict(),
                 "after_non_negativity": None if self.made_up is None else _mean_errors(self.made_up),
                 "by_population": [
-                    {"population": bin_label(POPULATION_BINS, number)}
+                    {"population": metrics.bin_label(metrics.POPULATION_BINS, number)}
                     | part.as_dict(quantiles=True)
                     | {"noise_alone": self.noise.as_dict(number)}
                     for number, part in self.by_population().items()
                 ],
                 "by_count": [
-                    {"count": bin_label(COUNT_BINS, number)} | part.as_dict()
-                    for number, part in self.by_size(COUNT_BINS).items()
+                    {"count": metrics.bin_label(metrics.COUNT_BINS, number)} | part.as_dict()
+                    for number, part in self.by_size(metrics.COUNT_BINS).items()
                 ],
                 "by_true_size": [
-                    {"true_size": bin_label(SIZE_BINS, number)} | part.as_dict()
+                    {"true_size": metrics.bin_label(metrics.SIZE_BINS, number)} | part.as_dict()
                     for number, part in self.by_size().items()
                 ],
             }
         )
 
 
-def _mean_errors(sums: ErrorSums) -> dict[str, float] | None:
+def _mean_errors(sums: metrics.ErrorSums) -> dict[str, float] | None:
     if not sums.cells:
         return None
     names = ("root_mean_squared_error", "mean_absolute_error")
@@ -256,13 +246,15 @@ def accuracy(
     released: Integers,
     population: Integers,
     variances: tuple[Floats, Floats],
-    made_up: ErrorSums | None = None,
+    made_up: metrics.ErrorSums | None = None,
 ) -> AreaAccuracy:
     """The accuracy for counts of areas in population classes, with the variances in each area of the noise alone and of
     the estimator in use, and the errors of a run on made-up people."""
-    classes = population * len(SIZE_BINS) + bin_of(SIZE_BINS, truth)
-    tallies = {divmod(key, len(SIZE_BINS)): part for key, part in tally_by(truth, released, classes).items()}
-    bins = len(POPULATION_BINS)
+    classes = population * len(metrics.SIZE_BINS) + metrics.bin_of(metrics.SIZE_BINS, truth)
+    tallies = {
+        divmod(key, len(metrics.SIZE_BINS)): part for key, part in metrics.tally_by(truth, released, classes).items()
+    }
+    bins = len(metrics.POPULATION_BINS)
     noise, of_estimator = (
         NoiseAlone(
             np.bincount(population, minlength=bins),
@@ -276,7 +268,7 @@ def accuracy(
 
 def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
     """Several cells of one query as one: each area counts once for each cell."""
-    tallies: dict[tuple[int, int], list[ErrorTally]] = {}
+    tallies: dict[tuple[int, int], list[metrics.ErrorTally]] = {}
     for part in parts:
         for key, one in part.tallies.items():
             tallies.setdefault(key, []).append(one)
@@ -284,5 +276,5 @@ def pooled(parts: list[AreaAccuracy], cell: str) -> AreaAccuracy:
     for part in parts[1:]:
         noise, of_estimator = noise + part.noise, of_estimator + part.noise_of_estimator
         made_up = None if made_up is None or part.made_up is None else made_up + part.made_up
-    added = {key: add_tallies(listed) for key, listed in tallies.items()}
+    added = {key: metrics.add_tallies(listed) for key, listed in tallies.items()}
     return AreaAccuracy(parts[0].geography, parts[0].query, cell, added, noise, of_estimator, made_up)

@@ -104,8 +104,8 @@ class TopDownNoise:
         problem = self.problem.with_parts(parts)
         levels = self._measured(problem)
         vars(other).update(problem=problem, _levels=levels, _within={})
-        for made in ("_answers", "_smallest", "_model"):
-            vars(other).pop(made, None)
+        for result in ("_answers", "_smallest", "_model"):
+            vars(other).pop(result, None)
         if not self._on_the_tree:
             vars(other).update(_model=self._model.with_levels(levels))
         return other
@@ -349,9 +349,9 @@ class AreaParts:
             sum_of_firsts, sum_of_seconds = step.inside @ first, step.inside @ second
             part = sum_of_firsts / (step.beside @ scale)
             result = step.inside @ result
-            left = sum_of_seconds - sum_of_firsts * part
+            remaining = sum_of_seconds - sum_of_firsts * part
             # What is left of a difference of equal numbers is nothing.
-            result[:, step.position] = np.where(left < KNOWN * sum_of_seconds, 0.0, left)
+            result[:, step.position] = np.where(remaining < KNOWN * sum_of_seconds, 0.0, remaining)
         return np.asarray(self._last @ result, np.float64)
 
 
@@ -497,8 +497,8 @@ class _InSectors:
         own = np.einsum("fpsc,lscd,fpsd->lf", vectors, covariance, vectors, optimize=True)
         rows = covariance[:, 0].sum(axis=2) * np.sqrt(self.sectors.copies)
         squares = (np.einsum("fpc,lc->lfp", vectors[:, :, 0], rows) ** 2).sum(axis=2)
-        left = np.abs(np.einsum("fpsc,lscd->lfpsd", vectors, rest, optimize=True)).max(axis=(2, 3, 4))
-        open_ = left > UNDETERMINED * np.abs(vectors).max(axis=(1, 2, 3))
+        remaining = np.abs(np.einsum("fpsc,lscd->lfpsd", vectors, rest, optimize=True)).max(axis=(2, 3, 4))
+        open_ = remaining > UNDETERMINED * np.abs(vectors).max(axis=(1, 2, 3))
         return self._given_totals(own, squares, open_, total=total)
 
     def _given_totals(self, own: Floats, squares: Floats, open_: Booleans, *, total: bool) -> Floats:

@@ -45,13 +45,8 @@ from confide.mechanisms.topdown.measure import (
     measure,
     weighting_variance,
 )
+from confide.mechanisms.topdown.measurements import writing
 from confide.mechanisms.topdown.measurements.watchdog import require_near
-from confide.mechanisms.topdown.measurements.writing import (
-    measure_everything,
-    measure_level,
-    measurements_folder,
-    read_level,
-)
 from confide.mechanisms.topdown.node import NodeRules
 from confide.mechanisms.topdown.output import verify as verification
 from confide.mechanisms.topdown.output.accuracy import accuracy_entry, accuracy_stated
@@ -153,7 +148,7 @@ class TopDown(Mechanism[TopDownProblem]):
         drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
         descend(problem, job, drawn)
         if problem.spec.output.measurements:
-            measure_everything(
+            writing.measure_everything(
                 problem, job, drawn.level_queries, lambda level: counts_file(job.workspace, level), drawn.totals
             )
         require_near(problem, job, drawn)
@@ -247,9 +242,9 @@ class DrawnEvidence:
         everything = level_strategy == self.problem.strategy.level(level.name)
         # Some queries lie apart from all of them, so that none is taken for another one.
         apart = self.workspace.measured / "some-queries" / level.name
-        into = measurements_folder(self.workspace, level) if everything else apart
-        files = measure_level(job, level, queries, counts_file(self.workspace, level), into)
-        for number, units, values in read_level(queries, files):
+        into = writing.measurements_folder(self.workspace, level) if everything else apart
+        files = writing.measure_level(job, level, queries, counts_file(self.workspace, level), into)
+        for number, units, values in writing.read_level(queries, files):
             laws = queries[number].laws
             precision = np.array([0.0 if law is None else 1 / weighting_variance(law) for law in laws])
             yield number, units, values, precision[level.shares.index[units]]

@@ -24,16 +24,7 @@ from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import Frame, read_counts, read_frame
 from confide.inputs.spelled import reading_facts
-from confide.mechanisms.topdown.build_spine import (
-    Optimisation,
-    aian_flags,
-    build_topdown_spine,
-    divisions_or_places,
-    off_spine_entities,
-    parse_area_types,
-    parse_strong_mcd_states,
-    split_areas,
-)
+from confide.mechanisms.topdown import build_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, check_invariant_level, check_sizes
 from confide.mechanisms.topdown.measurements.layout import FileLayout
 from confide.mechanisms.topdown.output.settings import Output, prepare_output
@@ -438,28 +429,34 @@ def spine_of(
     """The spine that the settings make of a frame; ``counts`` are the columns of the block table."""
     with_units = np.any([counts[name] > 0 for name in strategy.blocks_with], axis=0) if strategy.blocks_with else None
     if settings.spine == "plain":
-        return build_topdown_spine(frame, strategy.shares, with_units=with_units)
+        return build_spine.build_topdown_spine(frame, strategy.shares, with_units=with_units)
     names = frame.names
     split = None
     if settings.split_aian and "aiannh" in names:
-        split = aian_flags(frame.level("aiannh"), parse_area_types(load_shipped("geography", "aiannh-types")))
+        split = build_spine.aian_flags(
+            frame.level("aiannh"), build_spine.parse_area_types(load_shipped("geography", "aiannh-types"))
+        )
     if settings.around is None:
-        strong = parse_strong_mcd_states(load_shipped("geography", "strong-mcd-states"))
+        strong = build_spine.parse_strong_mcd_states(load_shipped("geography", "strong-mcd-states"))
         division, place = (frame.level(name) if name in names else None for name in ("cousub", "place"))
-        kinds = [divisions_or_places(frame.level(STATE), strong, division=division, place=place, split=split)]
+        kinds = [
+            build_spine.divisions_or_places(frame.level(STATE), strong, division=division, place=place, split=split)
+        ]
     else:
         kinds = [frame.level(name) for name in settings.around if name in names]
     if split is not None:
-        kinds.append(split_areas(frame.level("aiannh"), split))
+        kinds.append(build_spine.split_areas(frame.level("aiannh"), split))
     presence = np.stack([counts[name] > 0 for name in strategy.apart], axis=1) if strategy.apart else None
-    optimisation = Optimisation(
-        off_spine_entities(kinds, presence, blocks=len(frame.blocks.unit_of_block)),
+    optimisation = build_spine.Optimisation(
+        build_spine.off_spine_entities(kinds, presence, blocks=len(frame.blocks.unit_of_block)),
         BLOCK_GROUP,
         TRACT_GROUP if TRACT_GROUP in strategy.level_names and TRACT_GROUP not in names else None,
         settings.fanout,
         settings.entity_threshold,
     )
-    return build_topdown_spine(frame, strategy.shares, with_units=with_units, split=split, optimise=optimisation)
+    return build_spine.build_topdown_spine(
+        frame, strategy.shares, with_units=with_units, split=split, optimise=optimisation
+    )
 
 
 def with_plain_records(problem: TopDownProblem, records: Source) -> TopDownProblem:

@@ -35,17 +35,8 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.documents import load_named
 from confide.errors import ConfideError, Finding, ParameterError
+from confide.estimation import tree_design
 from confide.estimation.sectors import SectorCount, Sectors
-from confide.estimation.tree_design import (
-    AreaFunctions,
-    BestShares,
-    LimitedVariances,
-    LinearPrecisions,
-    TreeDesign,
-    best_shares,
-    joined_counts,
-    vectors_of,
-)
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
@@ -215,7 +206,7 @@ class AreaDesign(Protocol):
     def sectors(self) -> Sectors:
         """Core and free axes."""
 
-    def area_counts(self, area_of_block: Integers, vectors: Floats, /) -> AreaFunctions:
+    def area_counts(self, area_of_block: Integers, vectors: Floats, /) -> tree_design.AreaFunctions:
         """Functions of areas that no two share a block of."""
 
 
@@ -229,7 +220,7 @@ class LimitedCounts:
     """For each function its area."""
     people: Floats
     """How many people that area has; NaN where nobody asked."""
-    counts: AreaFunctions
+    counts: tree_design.AreaFunctions
     limits: Floats
     """τ: the largest variance."""
 
@@ -283,7 +274,7 @@ def _limited(
         return None
     if not target.of_share:
         cells = distinct_cells(sectors, cells_of(problem.strategy, sectors, target.query))
-        parts = [(chosen, vectors_of(sectors, [cell], np.ones((len(chosen), 1)))) for cell in cells]
+        parts = [(chosen, tree_design.vectors_of(sectors, [cell], np.ones((len(chosen), 1)))) for cell in cells]
     else:
         assert people is not None
         parts = list(_share_vectors(problem, sectors, target, geography, people, chosen, size))
@@ -294,7 +285,7 @@ def _limited(
         place[members] = np.arange(len(members))
         listed.append(design.area_counts(place[area], vector))
     limits = target.largest_variance(size[areas])
-    return LimitedCounts(target, geography, areas, size[areas], joined_counts(listed), limits)
+    return LimitedCounts(target, geography, areas, size[areas], tree_design.joined_counts(listed), limits)
 
 
 def _share_vectors(
@@ -321,7 +312,7 @@ def _share_vectors(
         ):
             if len(members):
                 coefficients = np.stack([np.ones(len(members)), -shares[members]], axis=1) / size[members, None]
-                yield members, vectors_of(sectors, [cell, everybody], coefficients)
+                yield members, tree_design.vectors_of(sectors, [cell, everybody], coefficients)
 
 
 def cells_of(strategy: Strategy, sectors: Sectors, query: str) -> list[SectorCount]:
@@ -390,11 +381,11 @@ class ShareDesign:
         return planned_tree(problem.strategy, problem.spine, plan_problem(problem), problem.columns, variance=variance)
 
     @cached_property
-    def design(self) -> TreeDesign:
+    def design(self) -> tree_design.TreeDesign:
         """The tree with precisions left open."""
         tree = self.tree
         matrices = [tree.sectors.information([(query, 1.0)]) for query in tree.queries.values()]
-        return TreeDesign(tree.covariances, np.stack(matrices))
+        return tree_design.TreeDesign(tree.covariances, np.stack(matrices))
 
     @cached_property
     def unknowns(self) -> tuple[tuple[str, str], ...]:
@@ -433,7 +424,7 @@ class ShareDesign:
         return [run for run in self.problem.share_runs[name] if run is not None]
 
     @cached_property
-    def linear(self) -> LinearPrecisions:
+    def linear(self) -> tree_design.LinearPrecisions:
         """Precisions by shares, where only children are bypassed query by query."""
         names, strategy = list(self.tree.queries), self.problem.strategy
         loads = [np.zeros((0, len(names), len(self.unknowns))) for _ in self._levels]
@@ -447,18 +438,20 @@ class ShareDesign:
                         into = query.name if query.name in own else own[-1]
                         load[row, names.index(into), self.unknowns.index((below.name, query.name))] += 1
             loads[position] = load
-        return LinearPrecisions(tuple(loads))
+        return tree_design.LinearPrecisions(tuple(loads))
 
-    def variances(self, strategy: Strategy, *counts: AreaFunctions) -> list[Floats]:
+    def variances(self, strategy: Strategy, *counts: tree_design.AreaFunctions) -> list[Floats]:
         """The variances of counts with a budget of one, list by list."""
         return [np.maximum(each, 0.0) for each in self.design.variances(self.precisions(strategy), *counts)]
 
-    def best(self, counts: AreaFunctions, limits: Floats, keep: Fraction) -> BestShares:
+    def best(self, counts: tree_design.AreaFunctions, limits: Floats, keep: Fraction) -> tree_design.BestShares:
         """The shares that need the least budget, each at least the part ``keep`` of what it is now."""
         present = self.shares_of(self.problem.strategy)
         # Halfway to equal shares: what has next to nothing now may be what the targets need.
         begin = present / 2 + 1 / (2 * len(present))
-        return best_shares([LimitedVariances(self.design, self.linear, counts, limits)], begin, float(keep) * present)
+        return tree_design.best_shares(
+            [tree_design.LimitedVariances(self.design, self.linear, counts, limits)], begin, float(keep) * present
+        )
 
     def with_shares(self, shares: Floats, budget: Fraction) -> Strategy:
         """The strategy with other shares, as exact fractions: only children are bypassed query by query.
@@ -500,9 +493,9 @@ class OwnDesign:
         """Core and free axes."""
         return self._noise.sectors
 
-    def area_counts(self, _area_of_block: Integers, vectors: Floats) -> AreaFunctions:
+    def area_counts(self, _area_of_block: Integers, vectors: Floats) -> tree_design.AreaFunctions:
         """Functions of areas by their vectors alone: which units an area has is a matter of its noise by level."""
-        return AreaFunctions((), (), vectors)
+        return tree_design.AreaFunctions((), (), vectors)
 
     def variances(self, limited: LimitedCounts) -> Floats:
         """The variances of what a target limits, with a budget of one; infinite where nothing determines it."""

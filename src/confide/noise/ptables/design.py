@@ -12,15 +12,7 @@ from typing import TypeVar
 
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact, exact
-from confide.noise.max_entropy import (
-    LARGEST_BOUND,
-    MaxEntropyRow,
-    RowCertificate,
-    RowProblem,
-    free_variance,
-    row_findings,
-    solve_row,
-)
+from confide.noise import max_entropy
 from confide.noise.ptables.ptable import DECIMAL, TYPES, LookupRow, PTable, cumulated
 
 # What a perturbation table is asked to be: D, V, js and the further conditions, and the problem of each row.
@@ -68,11 +60,11 @@ class PTableSettings:
             return (0, *self.icat)
         return tuple(range((self.bound + self.js + 1 if self.js else self.bound) + 1))
 
-    def problem(self, place: int) -> RowProblem:
+    def problem(self, place: int) -> max_entropy.RowProblem:
         """The problem of a row above zero."""
         i, reach = self.counts[place] * self.step, self.bound * self.step
         targets = [j for j in range(max(0, i - reach), i + reach + 1) if not 1 <= j <= self.js]
-        return RowProblem(
+        return max_entropy.RowProblem(
             noise=tuple(j - i for j in targets),
             variance=self.variance * self.step**2,
             equality=self.equality,
@@ -175,8 +167,8 @@ def _of_row(values: tuple[_T, ...], place: int) -> _T:
 
 def _findings(settings: PTableSettings) -> Iterator[Finding]:
     bound, js = settings.bound, settings.js
-    yield from row_findings(bound, settings.variance)
-    if not 1 <= bound <= LARGEST_BOUND:
+    yield from max_entropy.row_findings(bound, settings.variance)
+    if not 1 <= bound <= max_entropy.LARGEST_BOUND:
         return
     if not 0 <= js < bound:
         yield Finding.of(
@@ -245,7 +237,7 @@ class VarianceRange:
     largest: Fraction
 
 
-def variance_range(problem: RowProblem) -> VarianceRange | None:
+def variance_range(problem: max_entropy.RowProblem) -> VarianceRange | None:
     """The range of a row, or none if no law at all has mean zero on its values."""
     return _range(problem.noise, problem.stay, problem.tied)
 
@@ -339,8 +331,8 @@ class DesignedRow:
 
     i: int
     step: int
-    problem: RowProblem | None
-    solved: MaxEntropyRow | None
+    problem: max_entropy.RowProblem | None
+    solved: max_entropy.MaxEntropyRow | None
     variance: float
     attained: bool | None
     largest_variance: float
@@ -359,8 +351,8 @@ class DesignedRow:
         return (1.0,) if self.solved is None else self.solved.probabilities
 
     @property
-    def certificate(self) -> RowCertificate:
-        return RowCertificate(0.0, 0.0, 0.0) if self.solved is None else self.solved.certificate
+    def certificate(self) -> max_entropy.RowCertificate:
+        return max_entropy.RowCertificate(0.0, 0.0, 0.0) if self.solved is None else self.solved.certificate
 
     @property
     def on_the_boundary(self) -> bool:
@@ -471,11 +463,11 @@ def generate(settings: PTableSettings) -> Design:
     square = settings.step**2
     for place, (i, feasible_range) in enumerate(zip(settings.counts[1:], ranges, strict=True), start=1):
         problem = settings.problem(place)
-        solved = solve_row(problem, feasible_range.smallest * square)
+        solved = max_entropy.solve_row(problem, feasible_range.smallest * square)
         assert solved.certificate.holds, "a row that is not certified is not a table"
         variance = math.fsum(p * v * v for p, v in zip(solved.probabilities, problem.noise, strict=True)) / square
         limit = float(settings.variance)
-        largest = float(feasible_range.largest) if settings.equality else free_variance(problem) / square
+        largest = float(feasible_range.largest) if settings.equality else max_entropy.free_variance(problem) / square
         attained = variance >= limit * (1 - _ATTAINED)
         rows.append(DesignedRow(i, settings.step, problem, solved, variance, attained, largest, feasible_range))
     return Design(settings, tuple(rows))

@@ -28,16 +28,7 @@ from typing import Any, NamedTuple
 
 from confide.errors import ParameterError
 from confide.messages import Messages, messages
-from confide.privacy.invariants.language import (
-    InvariantReach,
-    Invariants,
-    InvariantTranslation,
-    Kind,
-    StatedPlan,
-    World,
-    stated_constraints,
-    translate,
-)
+from confide.privacy.invariants import language
 
 # What is asked about a record: where it is, one geolevel at a time; its attributes; and groupings of attributes.
 
@@ -46,7 +37,7 @@ from confide.privacy.invariants.language import (
 class Facet:
     """One question about a record. Its values are numbers, and :meth:`value` is that of a kind at a distance."""
 
-    world: World
+    world: language.World
     name: str
     title: str
     level: int | None = None
@@ -57,7 +48,7 @@ class Facet:
     """For a grouping: its groups."""
     labels: tuple[str, ...] = ()
 
-    def value(self, kind: Kind, distance: int = 0) -> int:
+    def value(self, kind: language.Kind, distance: int = 0) -> int:
         """The value that a record of ``kind`` has at ``distance``.
 
         For a geolevel: 0 in the unit that distances start from, otherwise the distance. For an attribute: the atom.
@@ -97,7 +88,7 @@ class Facet:
         )
 
 
-def facets(world: World) -> Iterable[Facet]:
+def facets(world: language.World) -> Iterable[Facet]:
     """Every question about a record, in the order in which answers are shown."""
     records = world.records
     for number, level in enumerate(records.geography):
@@ -141,7 +132,7 @@ Routes = dict[int, tuple[Route, ...]]
 class FixedCase:
     """A situation in which an attribute of some records cannot be changed at all."""
 
-    who: frozenset[Kind]
+    who: frozenset[language.Kind]
     closed: frozenset[Need]
     when: tuple[str, ...]
 
@@ -182,12 +173,12 @@ class Answer:
         }
 
 
-def single_record(invariants: Invariants) -> dict[str, Answer]:
+def single_record(invariants: language.Invariants) -> dict[str, Answer]:
     """What Theorem 1 says about every geolevel, attribute and grouping, by name."""
     return {facet.name: _answer(facet) for facet in facets(invariants.world)}
 
 
-def routes(facet: Facet, kind: Kind) -> Routes:
+def routes(facet: Facet, kind: language.Kind) -> Routes:
     """The routes from a record of ``kind`` to each value of a facet."""
     paths: dict[int, set[Route]] = {}
     for new, distance, needs in _moves(facet.world, kind):
@@ -196,7 +187,7 @@ def routes(facet: Facet, kind: Kind) -> Routes:
 
 
 @lru_cache(maxsize=1 << 12)  # every facet of a world asks for the same moves
-def _moves(world: World, kind: Kind) -> tuple[tuple[Kind, int, Route], ...]:
+def _moves(world: language.World, kind: language.Kind) -> tuple[tuple[language.Kind, int, Route], ...]:
     """What a record of ``kind`` can be instead without a count that changes, and where, with what that needs."""
     return tuple(
         (new, distance, _needs(world, kind, new, distance))
@@ -214,7 +205,7 @@ def blocking(needed: Iterable[Route]) -> tuple[frozenset[Need], ...]:
     return tuple(hitting)
 
 
-def _needs(world: World, old: Kind, new: Kind, distance: int) -> Route:
+def _needs(world: language.World, old: language.Kind, new: language.Kind, distance: int) -> Route:
     """What has to be possible in the record's own units for it to be ``new`` at ``distance`` instead of ``old``."""
     needed = set()
     for number, bound in enumerate(world.invariants.bounds):
@@ -258,7 +249,7 @@ def _answer(facet: Facet) -> Answer:
     )
 
 
-def _alone(facet: Facet, kind: Kind) -> bool:
+def _alone(facet: Facet, kind: language.Kind) -> bool:
     """Whether a record can change this facet and nothing else without a count that changes."""
     world = facet.world
     if facet.level is not None:
@@ -271,9 +262,9 @@ def _alone(facet: Facet, kind: Kind) -> bool:
     )
 
 
-def _exceptions(facet: Facet, routes_of: dict[Kind, Routes]) -> Iterator[FixedCase]:
+def _exceptions(facet: Facet, routes_of: dict[language.Kind, Routes]) -> Iterator[FixedCase]:
     """The situations in which only the record's own value is left, and whose records these are."""
-    who: dict[frozenset[Need], set[Kind]] = {}
+    who: dict[frozenset[Need], set[language.Kind]] = {}
     for kind, by_value in routes_of.items():
         others = [route for value, many in by_value.items() if value != facet.value(kind) for route in many]
         if facet.single(facet.value(kind)) and others and all(others):
@@ -288,7 +279,7 @@ def _blocking(needed: frozenset[Route]) -> tuple[frozenset[Need], ...]:
     return blocking(sorted(needed, key=sorted))
 
 
-def _situations(world: World, closed: Iterable[Need]) -> tuple[str, ...]:
+def _situations(world: language.World, closed: Iterable[Need]) -> tuple[str, ...]:
     """Facts that fail, in words."""
     bounds = world.invariants.bounds
     words = (bounds[need.bound].when_least if need.leaves else bounds[need.bound].when_full for need in sorted(closed))
@@ -364,7 +355,7 @@ class WhatIsLeft:
     attributes: Mapping[str, PartLeft]
     places: Mapping[str, PartLeft]
     """For each level: whether a record can be in another of its units, in the same unit of the level above."""
-    invariants: Invariants | None = None
+    invariants: language.Invariants | None = None
     answers: Mapping[str, Answer] | None = None
     """As ``confide risk invariants`` has them; none where there are no constraints, or too many to look at."""
     left_out: tuple[str, ...] = ()
@@ -385,7 +376,7 @@ class WhatIsLeft:
         }
 
 
-def what_is_left(plan: StatedPlan, text: Messages | None = None) -> WhatIsLeft:
+def what_is_left(plan: language.StatedPlan, text: Messages | None = None) -> WhatIsLeft:
     """What the figures that a plan publishes without noise leave of its promise, part by part.
 
     Args:
@@ -396,12 +387,12 @@ def what_is_left(plan: StatedPlan, text: Messages | None = None) -> WhatIsLeft:
         For every attribute and level how far the promise holds, with the answers that this follows from.
     """
     titles = plan.question.get("attributes") or {name: name for m in plan.measures for name in m.attributes}
-    constraints = stated_constraints(plan.question)
+    constraints = language.stated_constraints(plan.question)
     if not plan.spine or not any(constraints.get(kind) for kind in ("invariants", "bounds", "zeros")):
         holds = Holding.HOLDS
         places = {level: PartLeft(level, _level_title(level), holds) for level in plan.spine[1:]}
         return WhatIsLeft({name: PartLeft(name, title, holds) for name, title in titles.items()}, places)
-    translated = translate(plan, text)
+    translated = language.translate(plan, text)
     answers: Mapping[str, Answer] | None
     try:
         answers = single_record(translated.invariants)
@@ -417,7 +408,7 @@ def what_is_left(plan: StatedPlan, text: Messages | None = None) -> WhatIsLeft:
 
 
 def _attribute_left(
-    name: str, title: str, translated: InvariantTranslation, answers: Mapping[str, Answer] | None
+    name: str, title: str, translated: language.InvariantTranslation, answers: Mapping[str, Answer] | None
 ) -> PartLeft:
     counts = translated.invariants.counts
     by = list(dict.fromkeys(count.name for count in counts if name in count.where))
@@ -440,7 +431,9 @@ def _attribute_left(
     return PartLeft(name, title, Holding.INSIDE, tuple(by))
 
 
-def _place_left(level: str, spine: tuple[str, ...], translated: InvariantTranslation, *, many: bool) -> PartLeft:
+def _place_left(
+    level: str, spine: tuple[str, ...], translated: language.InvariantTranslation, *, many: bool
+) -> PartLeft:
     """Whether a record can lie in another unit of ``level``, in the same unit of the level above, by the counts."""
     title, position = _level_title(level), spine.index(level)
 
@@ -461,7 +454,7 @@ def _place_left(level: str, spine: tuple[str, ...], translated: InvariantTransla
     return PartLeft(level, title, Holding.FIXED if all(held) else Holding.PARTLY, tuple(names))
 
 
-def _may_tell(reach: InvariantReach, position: int, spine: tuple[str, ...]) -> bool:
+def _may_tell(reach: language.InvariantReach, position: int, spine: tuple[str, ...]) -> bool:
     """Whether an invariant that could not be expressed may tell units of a level apart."""
     if reach.attributes == frozenset():
         return False

@@ -22,17 +22,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from confide.releases.companions import explanations
 from confide.releases.companions.argus_files import argus_files
 from confide.releases.companions.codebook import Codebook as Codebook
 from confide.releases.companions.codebook import DescribedFile as DescribedFile
 from confide.releases.companions.codebook import asked as asked
-from confide.releases.companions.explanations import (
-    codebook_page,
-    csv_on_the_web,
-    data_package,
-    readme,
-    registry_record,
-)
 from confide.releases.companions.explore import EXPLORE, PAGE, explore_page
 from confide.releases.companions.structure import sdmx_structure
 from confide.releases.companions.workbook import tables_workbook
@@ -54,13 +48,13 @@ def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) ->
         The content of each file by its path.
     """
     files = [file for file in manifest["files"] if "rows" in file]
-    texts = {"datapackage.json": data_package(manifest, files, codebook)}
+    texts = {"datapackage.json": explanations.data_package(manifest, files, codebook)}
     if "csvw" in codebook.formats:
-        texts["csvw-metadata.json"] = csv_on_the_web(manifest, files, codebook)
+        texts["csvw-metadata.json"] = explanations.csv_on_the_web(manifest, files, codebook)
     if "sdmx-csv" in codebook.formats and codebook.coded:
         texts["sdmx/structure.json"] = sdmx_structure(folder, manifest, files, codebook)
     if "registry" in codebook.formats:
-        texts["registry.json"] = registry_record(manifest, codebook)
+        texts["registry.json"] = explanations.registry_record(manifest, codebook)
     contents = {path: text.encode() for path, text in texts.items()}
     if "xlsx" in codebook.formats and (book := tables_workbook(folder, manifest, files, codebook)) is not None:
         contents["tables.xlsx"] = book
@@ -69,5 +63,5 @@ def companions(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) ->
     if EXPLORE in manifest:
         contents[PAGE] = explore_page(folder, manifest, files, codebook).text.encode()
     contents |= {name: page(folder, manifest).encode() for name, page in codebook.pages.items()}
-    contents["codebook.html"] = codebook_page(folder, manifest, files, codebook).encode()
-    return contents | {"README.txt": readme(manifest, files, codebook, sorted(contents)).encode()}
+    contents["codebook.html"] = explanations.codebook_page(folder, manifest, files, codebook).encode()
+    return contents | {"README.txt": explanations.readme(manifest, files, codebook, sorted(contents)).encode()}

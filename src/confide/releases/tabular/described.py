@@ -37,7 +37,7 @@ Role = Literal["level", "area", "name", "margin", "code", "label", "figure", "me
 """``member`` is the code of a record: one of those of its variable, and never that of a total."""
 
 
-class Output(Protocol):
+class TableFormats(Protocol):
     """What a spec says of the formats of tables."""
 
     @property
@@ -141,7 +141,7 @@ class DescribedTable:
         """The types of its figures."""
         return {figure.name: figure.type for figure in self.figures}
 
-    def publish(self, release: ReleaseWriter, rows: Rows, output: Output, names: AreaNames | None) -> None:
+    def publish(self, release: ReleaseWriter, rows: Rows, output: TableFormats, names: AreaNames | None) -> None:
         """Writes ``tables/NAME`` with all rows, ``cells/NAME`` with the cells of the table itself, which can be added
         up, and ``sdmx/NAME.csv`` where it is asked for.
 

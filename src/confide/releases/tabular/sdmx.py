@@ -24,17 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.errors import ConfideError
-from confide.releases.tabular.coded import (
-    AREA,
-    LEVEL,
-    PUBLISHED,
-    STATUS,
-    SUPPRESSED,
-    AreaNames,
-    CodedColumns,
-    CodedVariable,
-    UnlikePlanError,
-)
+from confide.releases.tabular import coded
 from confide.releases.tabular.rows import OBSERVATION, read_columns, repeated
 from confide.schema import TOTAL, TOTAL_CODE
 
@@ -47,8 +37,8 @@ INFORMATION = "I"
 """The action of rows that inform: whoever loads them decides whether they replace others."""
 OBSERVATION_STATUS, CONFIDENTIALITY = "OBS_STATUS", "CONF_STATUS"
 STATUS_CODES: Mapping[str, Mapping[str, str]] = {
-    OBSERVATION_STATUS: {PUBLISHED: "A", SUPPRESSED: "Q"},
-    CONFIDENTIALITY: {PUBLISHED: "F", SUPPRESSED: "C"},
+    OBSERVATION_STATUS: {coded.PUBLISHED: "A", coded.SUPPRESSED: "Q"},
+    CONFIDENTIALITY: {coded.PUBLISHED: "F", coded.SUPPRESSED: "C"},
 }
 """For each attribute that a status becomes its codes."""
 _NO_CODE, _NO_NAME = re.compile(r"[^A-Za-z0-9_@$-]"), re.compile(r"[^A-Za-z0-9_]")
@@ -79,7 +69,7 @@ def sdmx_name(column: str) -> str:
     return name if name[:1].isalpha() else f"V_{name}"
 
 
-def sdmx_columns(columns: CodedColumns, figures: Sequence[pa.Field]) -> pa.Schema:
+def sdmx_columns(columns: coded.CodedColumns, figures: Sequence[pa.Field]) -> pa.Schema:
     """The columns of a table in SDMX-CSV 2.0. The first figure is the observation, the others are attributes."""
     titles = {variable.name: variable.title for variable in columns.variables}
     dimensions = [f"{sdmx_name(name)}{BETWEEN}{titles.get(name) or name}" for name in columns.keys]
@@ -93,23 +83,23 @@ def sdmx_columns(columns: CodedColumns, figures: Sequence[pa.Field]) -> pa.Schem
 
 def sdmx_attributes(figure: str) -> list[str]:
     """The attributes that a column of figures becomes: one of its name, or those of a status."""
-    return [*STATUS_CODES] if figure == STATUS else [sdmx_name(figure)]
+    return [*STATUS_CODES] if figure == coded.STATUS else [sdmx_name(figure)]
 
 
 def sdmx_batches(
     rows: Iterator[pa.RecordBatch],
-    columns: CodedColumns,
+    columns: coded.CodedColumns,
     schema: pa.Schema,
     agency: str,
     table: str,
-    names: AreaNames | None,
+    names: coded.AreaNames | None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows with labels as observations."""
     for batch in rows:
         texts = [KIND, f"{agency}:{flow_name(table)}(1.0)", INFORMATION]
         arrays = [repeated(text, batch.num_rows) for text in texts]
         if columns.areas:
-            level, area = batch.column(LEVEL), batch.column(AREA)
+            level, area = batch.column(coded.LEVEL), batch.column(coded.AREA)
             named = area if names is None else names.column(level, area)
             named = pc.if_else(pc.equal(named, ""), area, named)
             arrays += [_both(level, level), _both(area, named)]
@@ -118,7 +108,9 @@ def sdmx_batches(
             arrays.append(pa.array(_both_texts(variable), pa.string()).take(place))
         for name in [name for name in batch.schema.names if name not in columns.keys]:
             figures = batch.column(name)
-            arrays += [_translated(figures, codes) for codes in STATUS_CODES.values()] if name == STATUS else [figures]
+            arrays += (
+                [_translated(figures, codes) for codes in STATUS_CODES.values()] if name == coded.STATUS else [figures]
+            )
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -131,7 +123,7 @@ def _translated(texts: pa.Array | pa.ChunkedArray, codes: Mapping[str, str]) -> 
     return pc.take(pa.array(list(codes.values()), pa.string()), pc.index_in(texts, pa.array(list(codes), pa.string())))
 
 
-def _both_texts(variable: CodedVariable) -> list[str]:
+def _both_texts(variable: coded.CodedVariable) -> list[str]:
     """For the total and each group its identifier and its name."""
     pairs = zip(sdmx_codes(variable.codes), variable.labels, strict=True)
     return [f"{TOTAL_CODE}{BETWEEN}{TOTAL}", *(f"{code}{BETWEEN}{label}" for code, label in pairs)]
@@ -145,7 +137,7 @@ def check_area_codes(codes: Iterable[str]) -> None:
 
 
 def read_observations(
-    path: Path, table: str, columns: CodedColumns, figures: Mapping[str, pa.DataType], *, gaps: bool = False
+    path: Path, table: str, columns: coded.CodedColumns, figures: Mapping[str, pa.DataType], *, gaps: bool = False
 ) -> pa.Table:
     """A file of observations, as rows with labels. Raises :class:`UnlikePlanError`."""
     fields = [pa.field(name, kind) for name, kind in figures.items()]
@@ -154,18 +146,18 @@ def read_observations(
     check_flow(rows.column(STRUCTURE_ID), table)
     for name, text in ((STRUCTURE, KIND), (ACTION, INFORMATION)):
         if any(other != text for other in rows.column(name).unique().to_pylist()):
-            raise UnlikePlanError(f"{name} is not {text}")
-    if STATUS in figures:
+            raise coded.UnlikePlanError(f"{name} is not {text}")
+    if coded.STATUS in figures:
         rows = _with_status(rows)
     rows = rows.select(range(3, len(rows.column_names))).rename_columns([*columns.keys, *figures])
-    for name in (LEVEL, AREA) if columns.areas else ():
+    for name in (coded.LEVEL, coded.AREA) if columns.areas else ():
         codes = pc.list_element(pc.split_pattern(rows.column(name), BETWEEN, max_splits=1), 0)
         rows = rows.set_column(rows.column_names.index(name), name, codes)
     for variable in columns.variables:
         at = rows.column_names.index(variable.name)
         place = pc.index_in(rows.column(at), pa.array(_both_texts(variable), pa.string()))
         if place.null_count:
-            raise UnlikePlanError(f"{variable.name} has a code that the plan lacks")
+            raise coded.UnlikePlanError(f"{variable.name} has a code that the plan lacks")
         known_by = pa.array([TOTAL_CODE, *variable.known_by], pa.string())
         rows = rows.set_column(at, variable.name, pc.take(known_by, place))
     return rows
@@ -176,7 +168,7 @@ def check_flow(column: pa.ChunkedArray, table: str) -> None:
     flows = column.unique().to_pylist()
     known = rf"[A-Za-z][\w-]*:{re.escape(flow_name(table))}\(1\.0\)"
     if len(flows) > 1 or not all(re.fullmatch(known, flow) for flow in flows):
-        raise UnlikePlanError("the data flow is not that of the table")
+        raise coded.UnlikePlanError("the data flow is not that of the table")
 
 
 def _with_status(rows: pa.Table) -> pa.Table:
@@ -186,6 +178,6 @@ def _with_status(rows: pa.Table) -> pa.Table:
         for name, codes in STATUS_CODES.items()
     ]
     if any(status.null_count or not status.equals(statuses[0]) for status in statuses):
-        raise UnlikePlanError("a status is none that a cell can have, or the two of an observation do not agree")
+        raise coded.UnlikePlanError("a status is none that a cell can have, or the two of an observation do not agree")
     at = rows.column_names.index(OBSERVATION_STATUS)
-    return rows.drop_columns([CONFIDENTIALITY]).set_column(at, STATUS, statuses[0])
+    return rows.drop_columns([CONFIDENTIALITY]).set_column(at, coded.STATUS, statuses[0])

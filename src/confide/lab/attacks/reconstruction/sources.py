@@ -26,18 +26,11 @@ from confide.lab.attacks.reconstruction.description import (
     zeros_of,
 )
 from confide.mechanisms import MECHANISMS
+from confide.releases import published_rows
 from confide.releases.abilities import PUBLISHED
 from confide.releases.folder import MANIFEST, SealedRelease, release_of
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.releases.published_release import KnownAreas, no_groups, not_attacked
-from confide.releases.published_rows import (
-    PublishedRows,
-    check_totals,
-    marginals_of,
-    nested,
-    query_of,
-    rows_wrong,
-)
 from confide.schema import Schema
 
 
@@ -109,8 +102,8 @@ def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, 
         for level in part.levels:
             if level.name != finest.name and level.digits is not None and level.digits < (finest.digits or 0):
                 columns[level.name] = [code[: level.digits] for code in columns[finest.name]]
-        return nested(columns, finest.name)
-    return nested(columns, BLOCK)
+        return published_rows.nested(columns, finest.name)
+    return published_rows.nested(columns, BLOCK)
 
 
 def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -183,13 +176,13 @@ def read_tables(folder: str | Path) -> Published:
         try:
             depth = geography.depth(table.level) if description.geography is not None else 0
             area = None if names is None else _unit_column(content, names, table)
-            marginals += marginals_of(_rows(table), content, schema, geography, depth, area)
+            marginals += published_rows.marginals_of(_rows(table), content, schema, geography, depth, area)
         except InputError as error:
             findings += error.findings
     published = Published(
         schema, geography, tuple(marginals), zeros_of(description.zeros, schema), description.title or folder.name
     )
-    findings += [] if findings else check_totals(published)
+    findings += [] if findings else published_rows.check_totals(published)
     if findings:
         raise InputError(findings)
     return published
@@ -208,10 +201,10 @@ def _geography(
     return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
 
 
-def _rows(table: TableFilePart) -> PublishedRows:
+def _rows(table: TableFilePart) -> published_rows.PublishedRows:
     """What the description says of the rows of a table."""
     bound = None if table.bound is None else NoiseBound(table.bound, table.zeros_kept)
-    return PublishedRows(
+    return published_rows.PublishedRows(
         table.name, tuple(table.queries), table.variance, bound, table.absent == "unknown", str(table.file)
     )
 
@@ -233,7 +226,10 @@ def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: 
     # A column that another one takes the name of is not ours to read.
     names = [name for name in content.column_names if name in ours or name not in ours.values()]
     content = content.select(names).rename_columns([ours.get(name, name) for name in names])
-    needed = ["count", *dict.fromkeys(v.attribute.name for q in table.queries for v in query_of(schema, q).variables)]
+    needed = [
+        "count",
+        *dict.fromkeys(v.attribute.name for q in table.queries for v in published_rows.query_of(schema, q).variables),
+    ]
     missing = [name for name in needed if name not in content.column_names]
     if description.geography is not None:
         unit = _unit_column(content, description.geography.block, table)
@@ -260,4 +256,6 @@ def _refuse_blank(table: TableFilePart, content: pa.Table, unit: str) -> None:
     blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(unit)), ""), fill_value=True).to_numpy()
     if blank.any():
         what, expected = f"a row has no code in the column {unit!r}", "the code of a unit in every row"
-        raise rows_wrong(_rows(table), blank, "no-unit", what, expected, "add the code, or remove the row")
+        raise published_rows.rows_wrong(
+            _rows(table), blank, "no-unit", what, expected, "add the code, or remove the row"
+        )

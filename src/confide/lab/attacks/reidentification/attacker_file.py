@@ -25,14 +25,7 @@ import pyarrow.compute as pc
 from confide.arrays import Integers
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, exact
-from confide.lab.attacks.reidentification.people_files import (
-    AGE,
-    UNITED_STATES,
-    LinkedAttributes,
-    Role,
-    ages_of,
-    check_columns,
-)
+from confide.lab.attacks.reidentification import people_files
 from confide.lab.attacks.reidentification.people_files import plain as _plain
 
 _SHARES = ("coverage", "age_error", "sex_error", "block_error", "duplicates")
@@ -55,11 +48,11 @@ class AttackerSettings:
     def __post_init__(self) -> None:
         for name in _SHARES:
             if not 0 <= getattr(self, name) <= 1:
-                raise _bad("bad-attacker/describe-file", name, found=str(getattr(self, name)))
+                raise _bad("bad-attacker/describe-file", name, seen=str(getattr(self, name)))
         if not 0 < self.age_years <= 50:
-            raise _bad("bad-attacker/years", "age_years", found=str(self.age_years))
+            raise _bad("bad-attacker/years", "age_years", seen=str(self.age_years))
         if self.seed < 0:
-            raise _bad("bad-attacker/negative", "seed", found=str(self.seed))
+            raise _bad("bad-attacker/negative", "seed", seen=str(self.seed))
 
     def as_dict(self) -> dict[str, Any]:
         return {name: float(value) if name in _SHARES else value for name, value in asdict(self).items()}
@@ -81,7 +74,7 @@ def attacker_settings(**values: Exact) -> AttackerSettings:
             raise ParameterError(replace(finding, where=_place(name)) for finding in error.findings) from None
         if name in _WHOLE:
             if number.denominator != 1:
-                raise _bad("bad-attacker/whole-number", name, found=str(value)[:40])
+                raise _bad("bad-attacker/whole-number", name, seen=str(value)[:40])
             numbers[name] = int(number)
         else:
             numbers[name] = number
@@ -100,7 +93,7 @@ def parse_attacker(text: str) -> AttackerSettings:
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
         if not equals or name in parts:
-            raise _bad("bad-attacker/perfect", name[:40] or "settings", found=part[:60])
+            raise _bad("bad-attacker/perfect", name[:40] or "settings", seen=part[:60])
         parts[name] = value
     return attacker_settings(**parts)
 
@@ -117,7 +110,7 @@ def make_attacker(
     settings: AttackerSettings,
     *,
     tract_digits: int = 11,
-    linked: LinkedAttributes = UNITED_STATES,
+    linked: people_files.LinkedAttributes = people_files.UNITED_STATES,
 ) -> pa.Table:
     """An attacker's file about the people of the truth, with the errors of the settings drawn from their seed.
 
@@ -135,9 +128,9 @@ def make_attacker(
     [1, 2]
     """
     identified = with_person_ids(truth)
-    check_columns(Role.TRUTH, identified, linked)
+    people_files.check_columns(people_files.Role.TRUTH, identified, linked)
     _refuse_errors_of_nothing(settings, linked)
-    columns = linked.needed(Role.ATTACKER)
+    columns = linked.needed(people_files.Role.ATTACKER)
     rows = np.flatnonzero(pc.is_valid(identified.column("person_id")).to_numpy(zero_copy_only=False))
     # A stream for each kind of error, so that changing one share leaves the others' draws as they are.
     draws = [np.random.default_rng(stream) for stream in np.random.SeedSequence(settings.seed).spawn(8)]
@@ -156,8 +149,13 @@ def make_attacker(
     everyone = np.concatenate([np.arange(number), twice])
     places = np.concatenate([own, second])
     if linked.with_age:
-        age = _with_errors(ages_of(Role.TRUTH, identified, AGE)[rows], settings, draws[5], draws[6])
-        file[AGE] = pa.array(age[everyone])
+        age = _with_errors(
+            people_files.ages_of(people_files.Role.TRUTH, identified, people_files.AGE)[rows],
+            settings,
+            draws[5],
+            draws[6],
+        )
+        file[people_files.AGE] = pa.array(age[everyone])
     for name in linked.known:
         values = _plain(identified.column(name))
         if name == SEX:
@@ -180,12 +178,12 @@ def _with_errors(
     return np.where(wrong, shifted, age)
 
 
-def _refuse_errors_of_nothing(settings: AttackerSettings, linked: LinkedAttributes) -> None:
+def _refuse_errors_of_nothing(settings: AttackerSettings, linked: people_files.LinkedAttributes) -> None:
     """An error of what the attacker does not know would change nothing, and pass for a weak list."""
     if settings.sex_error and SEX not in linked.known:
-        raise _bad("bad-attacker/column", "sex_error", found=str(settings.sex_error))
+        raise _bad("bad-attacker/column", "sex_error", seen=str(settings.sex_error))
     if settings.age_error and not linked.with_age:
-        raise _bad("bad-attacker/age", "age_error", found=str(settings.age_error))
+        raise _bad("bad-attacker/age", "age_error", seen=str(settings.age_error))
 
 
 def _tracts(truth: pa.Table, digits: int) -> tuple[Integers, Integers]:
@@ -225,6 +223,6 @@ def _place(name: str) -> Place:
     return Place(path=f"--attacker-from-truth, {name}")
 
 
-def _bad(key: str, name: str, found: str | None = None, **facts: object) -> ParameterError:
-    short = found if found is None or len(found) <= 60 else found[:57] + "..."
+def _bad(key: str, name: str, seen: str | None = None, **facts: object) -> ParameterError:
+    short = seen if seen is None or len(seen) <= 60 else seen[:57] + "..."
     return ParameterError(key, where=_place(name), found=short, **facts)

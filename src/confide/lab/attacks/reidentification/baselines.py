@@ -39,15 +39,8 @@ import pyarrow as pa
 
 from confide.arrays import Integers
 from confide.errors import InputError, ParameterError, Place
+from confide.lab.attacks.reidentification import people_files
 from confide.lab.attacks.reidentification.matching import Coded, Coding, code, combine
-from confide.lab.attacks.reidentification.people_files import (
-    UNITED_STATES,
-    UNKNOWN,
-    LinkedAttributes,
-    Role,
-    load_age_bins,
-    plain,
-)
 
 
 class ModeFrom(IntEnum):
@@ -99,7 +92,7 @@ def composition(coding: Coding, people: Coded, whole_mode: int | None = None) ->
     # And where that fails too: the commonest of all.
     if whole_mode is None:
         whole_mode = int(np.argmax(np.bincount(group, minlength=1)))
-    over = np.where(above >= 0, in_group[np.maximum(above, 0)], UNKNOWN)
+    over = np.where(above >= 0, in_group[np.maximum(above, 0)], people_files.UNKNOWN)
     mode = np.where(in_block >= 0, in_block, np.where(over >= 0, over, whole_mode))
     source = np.where(in_block >= 0, ModeFrom.BLOCK, np.where(over >= 0, ModeFrom.BLOCK_GROUP, ModeFrom.WHOLE))
     return Composition(
@@ -113,10 +106,10 @@ def _unique_mode(unit: Integers, group: Integers, counts: Integers, units: int) 
     np.maximum.at(most, unit, counts)
     first = counts == most[unit]
     tied = np.bincount(unit[first], minlength=units)
-    modes = np.full(units, UNKNOWN, dtype=np.int64)
+    modes = np.full(units, people_files.UNKNOWN, dtype=np.int64)
     modes[unit[first]] = group[first]
     people = np.bincount(unit, weights=counts, minlength=units)
-    return np.where((tied == 1) & (people > 1), modes, UNKNOWN)
+    return np.where((tied == 1) & (people > 1), modes, people_files.UNKNOWN)
 
 
 def modal_guesser(counts: Sequence[int]) -> Fraction:
@@ -209,7 +202,7 @@ def match_rates(
     *,
     age_bins: str | tuple[int, ...] = "sf1-block",
     seed: int = 0,
-    linked: LinkedAttributes = UNITED_STATES,
+    linked: people_files.LinkedAttributes = people_files.UNITED_STATES,
 ) -> tuple[RankedMatches, ...]:
     """The match rates at k of reconstructed records with a column ``confidence``.
 
@@ -228,7 +221,7 @@ def match_rates(
     >>> match_rates(pa.table(people | {"confidence": [0.9, 0.5]}), truth)[-1].match_rate
     1.0
     """
-    coding = code(reconstructed, truth, truth, load_age_bins(age_bins), linked=linked)
+    coding = code(reconstructed, truth, truth, people_files.load_age_bins(age_bins), linked=linked)
     return ranked_matches(coding, confidence_of(reconstructed), seed)
 
 
@@ -237,11 +230,11 @@ def confidence_of(reconstructed: pa.Table) -> Floats | None:
     if CONFIDENCE not in reconstructed.column_names:
         return None
     try:
-        given = plain(reconstructed.column(CONFIDENCE)).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        given = people_files.plain(reconstructed.column(CONFIDENCE)).cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         given = np.array([np.inf])
     if ((given < 0) | (given > 1)).any():
-        raise InputError("bad-confidence", where=Place(file=Role.RECONSTRUCTED.value, column=CONFIDENCE))
+        raise InputError("bad-confidence", where=Place(file=people_files.Role.RECONSTRUCTED.value, column=CONFIDENCE))
     return None if np.isnan(given).all() else np.asarray(given, np.float64)
 
 

@@ -21,26 +21,14 @@ from confide.documents import load_schema
 from confide.engines.protocol import whole_file, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.inputs.spelled import codes_meant
-from confide.lab.attacks.reidentification.attacker_file import (
-    AttackerSettings,
-    make_attacker,
-    with_person_ids,
-)
-from confide.lab.attacks.reidentification.people_files import (
-    AGE,
-    LinkedAttributes,
-    Role,
-    parse_columns,
-    plain,
-    read_people,
-)
+from confide.lab.attacks.reidentification import attacker_file, people_files
 from confide.lab.attacks.reidentification.rates import DivideBy, GuessFrom, Reidentification, reidentify
 from confide.schema import NO_GROUP, Recode, Schema
 
 
 def linked_variables(
     known: Sequence[str], learnt: Sequence[str], schema: str | Path | None
-) -> tuple[LinkedAttributes, tuple[Recode, ...]]:
+) -> tuple[people_files.LinkedAttributes, tuple[Recode, ...]]:
     """What is known and learnt, by names of attributes or of recodes such as ``age:broad``.
 
     Args:
@@ -57,15 +45,20 @@ def linked_variables(
     variables: tuple[Recode, ...] = ()
     if schema is not None:
         held: Schema = load_schema(str(schema), Path())
-        wanted = [name for name in (*known, *learnt) if ":" in name or (name != AGE and name in held.variables)]
+        wanted = [
+            name for name in (*known, *learnt) if ":" in name or (name != people_files.AGE and name in held.variables)
+        ]
         variables = tuple(held.variable(name) for name in wanted)
-    years = AGE in known
-    names = [[name.partition(":")[0] for name in part if name != AGE or part is not known] for part in (known, learnt)]
+    years = people_files.AGE in known
+    names = [
+        [name.partition(":")[0] for name in part if name != people_files.AGE or part is not known]
+        for part in (known, learnt)
+    ]
     in_groups = tuple(recode.attribute.name for recode in variables if recode.name in recoded)
-    return LinkedAttributes(tuple(names[0]), tuple(names[1]), years, in_groups), variables
+    return people_files.LinkedAttributes(tuple(names[0]), tuple(names[1]), years, in_groups), variables
 
 
-def as_in_schema(table: pa.Table, role: Role, variables: Sequence[Recode]) -> pa.Table:
+def as_in_schema(table: pa.Table, role: people_files.Role, variables: Sequence[Recode]) -> pa.Table:
     """A table whose codes of some attributes are the labels of the schema: of codes, or of groups of them."""
     for recode in variables:
         name = recode.attribute.name
@@ -75,18 +68,18 @@ def as_in_schema(table: pa.Table, role: Role, variables: Sequence[Recode]) -> pa
     return table
 
 
-def _labels(table: pa.Table, role: Role, recode: Recode) -> pa.Array:
+def _labels(table: pa.Table, role: people_files.Role, recode: Recode) -> pa.Array:
     attribute = recode.attribute
-    given = plain(table.column(attribute.name)).cast(pa.large_string())
+    given = people_files.plain(table.column(attribute.name)).cast(pa.large_string())
     # Nothing is not known of a reconstructed record; of a true one it means what the schema says.
-    codes = codes_meant(given.to_pylist(), attribute, blanks_mean=role is not Role.RECONSTRUCTED)
+    codes = codes_meant(given.to_pylist(), attribute, blanks_mean=role is not people_files.Role.RECONSTRUCTED)
     label_of = {level.code: _group(recode, [place]) for place, level in enumerate(attribute.levels)}
     labels = pa.array([None if code is None else label_of[code] for code in codes], pa.large_string())
     _refuse_unknown(role, attribute.name, given, labels, "codes of the schema that the recode has a group for")
     shown = f"{attribute.name}_bin"
-    if role is not Role.RECONSTRUCTED or shown not in table.column_names:
+    if role is not people_files.Role.RECONSTRUCTED or shown not in table.column_names:
         return labels
-    published = plain(table.column(shown)).cast(pa.large_string())
+    published = people_files.plain(table.column(shown)).cast(pa.large_string())
     by_label = _looked_up(published, _published_groups(recode))
     _refuse_unknown(role, shown, published, by_label, f"labels of groups that lie in one group of {recode.name!r}")
     return pc.coalesce(labels, by_label)
@@ -110,7 +103,7 @@ def _looked_up(values: pa.Array, named: dict[str, str | None]) -> pa.Array:
     return labels.take(pc.index_in(values, value_set=keys))
 
 
-def _refuse_unknown(role: Role, name: str, given: pa.Array, labels: pa.Array, expected: str) -> None:
+def _refuse_unknown(role: people_files.Role, name: str, given: pa.Array, labels: pa.Array, expected: str) -> None:
     blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(given), ""), fill_value=True)
     lost = pc.and_(pc.invert(blank), pc.is_null(labels))
     number = pc.sum(lost).as_py() or 0
@@ -131,7 +124,7 @@ def _refuse_unknown(role: Role, name: str, given: pa.Array, labels: pa.Array, ex
 def reidentify_files(
     reconstructed: str | Path,
     truth: str | Path,
-    attacker: str | Path | AttackerSettings,
+    attacker: str | Path | attacker_file.AttackerSettings,
     *,
     columns: Iterable[str] = (),
     age_bins: str | Sequence[int] = "sf1-block",
@@ -169,24 +162,24 @@ def reidentify_files(
         The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
     """
     linked, variables = linked_variables(known, learn, schema)
-    names = parse_columns(columns, linked)
+    names = people_files.parse_columns(columns, linked)
     file = None if matches is None else Path(matches)
     if file is not None:
         _refuse_existing(file)
 
-    def people(path: str | Path, role: Role) -> pa.Table:
-        return as_in_schema(read_people(Path(path), role, names[role], linked), role, variables)
+    def people(path: str | Path, role: people_files.Role) -> pa.Table:
+        return as_in_schema(people_files.read_people(Path(path), role, names[role], linked), role, variables)
 
-    records = people(truth, Role.TRUTH)
-    settings = attacker if isinstance(attacker, AttackerSettings) else None
-    if isinstance(attacker, AttackerSettings):
-        records = with_person_ids(records)
-        known_people = make_attacker(records, attacker, tract_digits=tract_digits, linked=linked)
+    records = people(truth, people_files.Role.TRUTH)
+    settings = attacker if isinstance(attacker, attacker_file.AttackerSettings) else None
+    if isinstance(attacker, attacker_file.AttackerSettings):
+        records = attacker_file.with_person_ids(records)
+        known_people = attacker_file.make_attacker(records, attacker, tract_digits=tract_digits, linked=linked)
     else:
         if "person_id" not in records.column_names:
             raise ParameterError("no-person-ids", where=Place(file=Path(truth).name, column="person_id"))
-        known_people = people(attacker, Role.ATTACKER)
-    rebuilt = people(reconstructed, Role.RECONSTRUCTED)
+        known_people = people(attacker, people_files.Role.ATTACKER)
+    rebuilt = people(reconstructed, people_files.Role.RECONSTRUCTED)
     _refuse_empty(rebuilt, linked)
     reidentification = reidentify(
         rebuilt,
@@ -204,13 +197,15 @@ def reidentify_files(
     return replace(reidentification, attacker_settings=settings, matches_file=file)
 
 
-def _refuse_empty(rebuilt: pa.Table, linked: LinkedAttributes) -> None:
+def _refuse_empty(rebuilt: pa.Table, linked: people_files.LinkedAttributes) -> None:
     """A column without a value matches nobody, and nobody recognised looks like safety."""
     empty = [name for name in linked.codes if len(rebuilt) and rebuilt.column(name).null_count == len(rebuilt)]
     if empty:
         raise InputError(
             Finding.of(
-                "no-values", where=Place(file=Role.RECONSTRUCTED.value, column=name), role=Role.RECONSTRUCTED.value
+                "no-values",
+                where=Place(file=people_files.Role.RECONSTRUCTED.value, column=name),
+                role=people_files.Role.RECONSTRUCTED.value,
             )
             for name in empty
         )

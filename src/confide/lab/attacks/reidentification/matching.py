@@ -25,19 +25,7 @@ import pyarrow.compute as pc
 
 from confide.arrays import Integers
 from confide.errors import Finding, InputError, ParameterError, Place
-from confide.lab.attacks.reidentification.people_files import (
-    OLDEST,
-    UNITED_STATES,
-    UNKNOWN,
-    AgeBins,
-    LinkedAttributes,
-    Role,
-    ages_of,
-    check_columns,
-    plain,
-    range_of_label,
-    text_of,
-)
+from confide.lab.attacks.reidentification import people_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,7 @@ def combine(*parts: tuple[Integers, int]) -> Integers:
     for codes, number in parts[1:]:
         key = key * number + codes
         valid = valid & (codes >= 0)
-    return np.where(valid, key, UNKNOWN)
+    return np.where(valid, key, people_files.UNKNOWN)
 
 
 def _one_pass(left_keys: Integers, right_keys: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
@@ -149,15 +137,17 @@ _REMEDIES = {
 }
 
 
-def refuse_strangers(name: str, codes: Mapping[Role, Integers], names: pa.Array, linked: LinkedAttributes) -> None:
+def refuse_strangers(
+    name: str, codes: Mapping[people_files.Role, Integers], names: pa.Array, linked: people_files.LinkedAttributes
+) -> None:
     """Refuses a column whose codes (places in ``names``) cannot be compared with the truth's."""
     findings = []
-    for role in (Role.RECONSTRUCTED, Role.ATTACKER):
+    for role in (people_files.Role.RECONSTRUCTED, people_files.Role.ATTACKER):
         if name not in linked.columns(role):
             continue
-        if min(len(codes[role]), len(codes[Role.TRUTH])) <= 1:
+        if min(len(codes[role]), len(codes[people_files.Role.TRUTH])) <= 1:
             continue
-        there = [_present(codes[one], len(names)) for one in (role, Role.TRUTH)]
+        there = [_present(codes[one], len(names)) for one in (role, people_files.Role.TRUTH)]
         if not there[0].any() or (there[0] & there[1]).any():
             continue
         ours, true = map(np.flatnonzero, there)
@@ -231,7 +221,7 @@ class Coding:
     blocks: int
     known_kinds: int
     groups: int
-    bins: AgeBins
+    bins: people_files.AgeBins
     block_group: Integers = field(repr=False)
     """The block group of each block; :data:`UNKNOWN` if it is in none."""
     solution_variability: np.ndarray[Any, np.dtype[np.float64]] | None = field(repr=False)
@@ -239,7 +229,7 @@ class Coding:
 
     def exact_key(self, people: Coded, *, with_group: bool = False) -> Integers:
         """Block, what is known, and year of age; with the group if asked."""
-        return self._key(people, people.age, OLDEST + 1, with_group)
+        return self._key(people, people.age, people_files.OLDEST + 1, with_group)
 
     def bin_key(self, people: Coded, *, with_group: bool = False) -> Integers:
         """Block, what is known, and age group; with the group if asked."""
@@ -254,40 +244,46 @@ def code(
     reconstructed: pa.Table,
     attacker: pa.Table,
     truth: pa.Table,
-    bins: AgeBins,
+    bins: people_files.AgeBins,
     block_group_digits: int = 12,
-    linked: LinkedAttributes = UNITED_STATES,
+    linked: people_files.LinkedAttributes = people_files.UNITED_STATES,
 ) -> Coding:
     """The codes of three tables with the columns of :mod:`confide.lab.attacks.reidentification.people_files`."""
-    tables = {Role.RECONSTRUCTED: reconstructed, Role.ATTACKER: attacker, Role.TRUTH: truth}
+    tables = {
+        people_files.Role.RECONSTRUCTED: reconstructed,
+        people_files.Role.ATTACKER: attacker,
+        people_files.Role.TRUTH: truth,
+    }
     for role, table in tables.items():
-        check_columns(role, table, linked)
+        people_files.check_columns(role, table, linked)
     block, block_names = _shared(tables, "geocode", linked)
     known, kinds = _together(tables, linked.known, linked)
     group, groups = _together(tables, linked.learnt, linked)
     person, _ = _shared(tables, "person_id", linked)
     if not linked.with_age:
-        bins = AgeBins("none", (0,))
+        bins = people_files.AgeBins("none", (0,))
     coded = {}
     for role, table in tables.items():
         age, low, high = _ages(role, table) if linked.with_age else (np.zeros(len(table), np.int64),) * 3
         coded[role] = Coded(block[role], known[role], age, bins.of_ranges(low, high), group[role], person[role])
     return Coding(
-        reconstructed=coded[Role.RECONSTRUCTED],
-        attacker=coded[Role.ATTACKER],
-        truth=coded[Role.TRUTH],
+        reconstructed=coded[people_files.Role.RECONSTRUCTED],
+        attacker=coded[people_files.Role.ATTACKER],
+        truth=coded[people_files.Role.TRUTH],
         blocks=len(block_names),
         known_kinds=kinds,
         groups=groups,
         bins=bins,
-        block_group=_block_groups(truth, coded[Role.TRUTH].block, block_names, block_group_digits),
-        solution_variability=_variability(reconstructed, coded[Role.RECONSTRUCTED].block, len(block_names)),
+        block_group=_block_groups(truth, coded[people_files.Role.TRUTH].block, block_names, block_group_digits),
+        solution_variability=_variability(
+            reconstructed, coded[people_files.Role.RECONSTRUCTED].block, len(block_names)
+        ),
     )
 
 
 def _together(
-    tables: dict[Role, pa.Table], names: tuple[str, ...], linked: LinkedAttributes
-) -> tuple[dict[Role, Integers], int]:
+    tables: dict[people_files.Role, pa.Table], names: tuple[str, ...], linked: people_files.LinkedAttributes
+) -> tuple[dict[people_files.Role, Integers], int]:
     """Some columns as one code in each table, unknown where one of them is, and how many codes there can be."""
     parts = [_shared(tables, name, linked) for name in names]
     if not parts:
@@ -296,10 +292,12 @@ def _together(
     return codes, prod(len(values) for _, values in parts)
 
 
-def _shared(tables: dict[Role, pa.Table], name: str, linked: LinkedAttributes) -> tuple[dict[Role, Integers], pa.Array]:
+def _shared(
+    tables: dict[people_files.Role, pa.Table], name: str, linked: people_files.LinkedAttributes
+) -> tuple[dict[people_files.Role, Integers], pa.Array]:
     """The codes of a column in each table, and what they stand for. A table without the column is all unknown."""
     texts = {
-        role: text_of(role, name, table.column(name))
+        role: people_files.text_of(role, name, table.column(name))
         if name in table.column_names
         else pa.nulls(len(table), pa.string())
         for role, table in tables.items()
@@ -310,7 +308,9 @@ def _shared(tables: dict[Role, pa.Table], name: str, linked: LinkedAttributes) -
     codes, names = _indices(encoded), encoded.dictionary
     if name in linked.learnt:  # in the order of their names, so that no tie is broken by the order of rows
         order = pc.array_sort_indices(names)
-        codes = np.where(codes < 0, UNKNOWN, np.append(np.argsort(order.to_numpy()), UNKNOWN)[codes])
+        codes = np.where(
+            codes < 0, people_files.UNKNOWN, np.append(np.argsort(order.to_numpy()), people_files.UNKNOWN)[codes]
+        )
         names = names.take(order)
     ends = np.cumsum([len(text) for text in texts.values()])
     parts = dict(zip(texts, np.split(codes, ends[:-1]), strict=True))
@@ -318,24 +318,27 @@ def _shared(tables: dict[Role, pa.Table], name: str, linked: LinkedAttributes) -
     return parts, names
 
 
-def _ages(role: Role, table: pa.Table) -> tuple[Integers, Integers, Integers]:
+def _ages(role: people_files.Role, table: pa.Table) -> tuple[Integers, Integers, Integers]:
     """The exact age, and the range that is known. A range of one year is an exact age."""
-    age = ages_of(role, table, "age")
-    if role is not Role.RECONSTRUCTED:
+    age = people_files.ages_of(role, table, "age")
+    if role is not people_files.Role.RECONSTRUCTED:
         return age, age, age
     low, high = age.copy(), age.copy()
     if "age_bin" in table.column_names:
-        encoded = pc.dictionary_encode(plain(table.column("age_bin")).cast(pa.large_string()))
-        ranges = [range_of_label(label) or (UNKNOWN, UNKNOWN) for label in encoded.dictionary.to_pylist()]
-        ends = np.array([*ranges, (UNKNOWN, UNKNOWN)], dtype=np.int64)
+        encoded = pc.dictionary_encode(people_files.plain(table.column("age_bin")).cast(pa.large_string()))
+        ranges = [
+            people_files.range_of_label(label) or (people_files.UNKNOWN, people_files.UNKNOWN)
+            for label in encoded.dictionary.to_pylist()
+        ]
+        ends = np.array([*ranges, (people_files.UNKNOWN, people_files.UNKNOWN)], dtype=np.int64)
         given = ends[pc.fill_null(encoded.indices, len(ranges)).to_numpy(zero_copy_only=False)]
         low, high = np.where(low < 0, given[:, 0], low), np.where(high < 0, given[:, 1], high)
     if "age_low" in table.column_names:
-        first, last = ages_of(role, table, "age_low"), ages_of(role, table, "age_high")
-        last = np.where((first >= 0) & (last < 0), OLDEST, last)
+        first, last = people_files.ages_of(role, table, "age_low"), people_files.ages_of(role, table, "age_high")
+        last = np.where((first >= 0) & (last < 0), people_files.OLDEST, last)
         unknown = (age < 0) & (first >= 0)
         low, high = np.where(unknown, first, low), np.where(unknown, last, high)
-    return np.where(low == high, low, UNKNOWN).astype(np.int64), low, high
+    return np.where(low == high, low, people_files.UNKNOWN).astype(np.int64), low, high
 
 
 def _block_groups(truth: pa.Table, block: Integers, names: pa.Array, digits: int) -> Integers:
@@ -343,14 +346,14 @@ def _block_groups(truth: pa.Table, block: Integers, names: pa.Array, digits: int
     if "block_group" not in truth.column_names:
         prefixes = pc.dictionary_encode(pc.utf8_slice_codeunits(names, 0, digits))
         return _indices(prefixes)
-    own = text_of(Role.TRUTH, "block_group", truth.column("block_group"))
-    groups = np.full(len(names), UNKNOWN, dtype=np.int64)
+    own = people_files.text_of(people_files.Role.TRUTH, "block_group", truth.column("block_group"))
+    groups = np.full(len(names), people_files.UNKNOWN, dtype=np.int64)
     groups[block] = _indices(pc.dictionary_encode(own))
     return groups
 
 
 def _indices(encoded: pa.DictionaryArray) -> Integers:
-    codes = pc.fill_null(encoded.indices, UNKNOWN).to_numpy(zero_copy_only=False)
+    codes = pc.fill_null(encoded.indices, people_files.UNKNOWN).to_numpy(zero_copy_only=False)
     return np.asarray(codes, dtype=np.int64)
 
 
@@ -358,19 +361,21 @@ def _variability(table: pa.Table, block: Integers, blocks: int) -> np.ndarray[An
     """The largest solution variability given for each block; None if none is given."""
     if "solution_variability" not in table.column_names:
         return None
-    values = plain(table.column("solution_variability"))
+    values = people_files.plain(table.column("solution_variability"))
     try:
         given = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         raise InputError(
             "bad-variability/solution-share-people",
-            where=Place(file=Role.RECONSTRUCTED.value, row=None, column="solution_variability"),
+            where=Place(file=people_files.Role.RECONSTRUCTED.value, row=None, column="solution_variability"),
         ) from None
     wrong = np.flatnonzero((given < 0) | (given > 100))
     if len(wrong):
         raise InputError(
             "bad-variability/out",
-            where=Place(file=Role.RECONSTRUCTED.value, row=int(wrong[0]) + 1, column="solution_variability"),
+            where=Place(
+                file=people_files.Role.RECONSTRUCTED.value, row=int(wrong[0]) + 1, column="solution_variability"
+            ),
         )
     stated = (block >= 0) & ~np.isnan(given)
     if not stated.any():

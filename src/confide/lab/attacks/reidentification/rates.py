@@ -24,38 +24,11 @@ from confide.answers import TypedAnswer
 from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
+from confide.lab.attacks.reidentification import baselines, linking, people_files
 from confide.lab.attacks.reidentification.attacker_file import AttackerSettings
-from confide.lab.attacks.reidentification.baselines import (
-    ModeFrom,
-    RankedMatches,
-    composition,
-    confidence_of,
-    ranked_matches,
-)
-from confide.lab.attacks.reidentification.linking import (
-    EXACT,
-    Agreement,
-    Linkage,
-    LinkageRates,
-    agree,
-    agreements,
-    data_defined,
-    link_records,
-    linkage_rates,
-    population_unique,
-    same_person,
-    traits,
-)
 from confide.lab.attacks.reidentification.matching import Coding, code
-from confide.lab.attacks.reidentification.people_files import (
-    AGE,
-    UNITED_STATES,
-    AgeBins,
-    LinkedAttributes,
-    load_age_bins,
-)
 
-Row = TypeVar("Row", Agreement, LinkageRates)
+Row = TypeVar("Row", linking.Agreement, linking.LinkageRates)
 NO_AGE = "none"
 """What stands for the groups of ages where the attacker knows no age in years."""
 
@@ -94,16 +67,16 @@ class Rates:
     divide_by: DivideBy
     guess_from: GuessFrom
     seed: int
-    agreement: tuple[Agreement, ...]
-    reidentification: tuple[LinkageRates, ...]
-    ranking: tuple[RankedMatches, ...] = ()
+    agreement: tuple[linking.Agreement, ...]
+    reidentification: tuple[linking.LinkageRates, ...]
+    ranking: tuple[baselines.RankedMatches, ...] = ()
     """The match rates of the k surest records, where records have a confidence."""
 
-    def universe(self, name: str) -> LinkageRates:
+    def universe(self, name: str) -> linking.LinkageRates:
         """The numbers of one universe, such as ``unique&nonmodal``."""
         return self._named(name, self.reidentification)
 
-    def agreement_in(self, name: str) -> Agreement:
+    def agreement_in(self, name: str) -> linking.Agreement:
         """The agreement in one universe."""
         return self._named(name, self.agreement)
 
@@ -136,7 +109,7 @@ class Reidentification(TypedAnswer):
     """An attack: its rates, and the matches themselves, which nobody but the curator may see."""
 
     rates: Rates
-    _links: Linkage = field(repr=False)
+    _links: linking.Linkage = field(repr=False)
     _reconstructed: pa.Table = field(repr=False)
     _attacker: pa.Table = field(repr=False)
     _attacker_rows: Integers = field(repr=False)
@@ -146,7 +119,7 @@ class Reidentification(TypedAnswer):
     """Where the matches were written, if they were."""
     plots: tuple[Path, ...] = ()
     """The pictures that were drawn of it."""
-    linked: LinkedAttributes = UNITED_STATES
+    linked: people_files.LinkedAttributes = people_files.UNITED_STATES
     """What the attacker knows, and what is learnt."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -161,7 +134,7 @@ class Reidentification(TypedAnswer):
         believes, and whether it is so."""
         links = self._links
         left, right = links.matches.left, self._attacker_rows[links.matches.right]
-        ages = [AGE] if self.linked.with_age else []
+        ages = [people_files.AGE] if self.linked.with_age else []
         theirs = self._attacker.select(["person_id", "geocode", *self.linked.known, *ages]).take(right)
         ours = self._reconstructed.select([*self.linked.learnt]).take(left)
         table = pa.table(
@@ -169,7 +142,7 @@ class Reidentification(TypedAnswer):
                 "reconstructed_row": left + 1,
                 "attacker_row": right + 1,
                 **{name: theirs.column(name) for name in theirs.column_names},
-                "age_matched": np.where(links.matches.passed == EXACT, "year", "group").tolist(),
+                "age_matched": np.where(links.matches.passed == linking.EXACT, "year", "group").tolist(),
                 **{name: ours.column(name) for name in ours.column_names},
                 "confirmed": links.confirmed,
             }
@@ -187,7 +160,7 @@ def reidentify(
     seed: int = 0,
     divide_by: DivideBy | str = DivideBy.ATTACKER,
     guess_from: GuessFrom | str = GuessFrom.TRUTH,
-    linked: LinkedAttributes = UNITED_STATES,
+    linked: people_files.LinkedAttributes = people_files.UNITED_STATES,
 ) -> Reidentification:
     """Match reconstructed records with an attacker's file, and say what came of it.
 
@@ -211,7 +184,7 @@ def reidentify(
     >>> reidentify(pa.table(people), truth, truth).rates.universe("all").confirmed
     2
     """
-    bins = load_age_bins(age_bins)
+    bins = people_files.load_age_bins(age_bins)
     coding = code(reconstructed, attacker, truth, bins, block_group_digits, linked)
     if not len(coding.truth):
         raise ParameterError("no-truth/records", where=Place(file="truth"))
@@ -220,25 +193,25 @@ def reidentify(
         np.argsort(np.random.default_rng(stream).random(len(people)), kind="stable")
         for stream, people in zip(streams, (coding.reconstructed, coding.attacker, coding.truth), strict=True)
     ]
-    attacker_rows = data_defined(coding.attacker, orders[1])
+    attacker_rows = linking.data_defined(coding.attacker, orders[1])
     attacker_people = coding.attacker.take(attacker_rows)
     place = np.empty(len(coding.attacker), dtype=np.int64)
     place[orders[1]] = np.arange(len(coding.attacker))
-    defined = data_defined(coding.truth, orders[2])
-    same = same_person(attacker_people, coding.truth, defined, coding.blocks)
-    true = composition(coding, coding.truth)
-    guesses = true if GuessFrom(guess_from) is GuessFrom.TRUTH else composition(coding, coding.reconstructed)
-    links = link_records(coding, attacker_people, same, guesses, orders[0], np.argsort(place[attacker_rows]))
-    rows = linkage_rates(
+    defined = linking.data_defined(coding.truth, orders[2])
+    same = linking.same_person(attacker_people, coding.truth, defined, coding.blocks)
+    true = baselines.composition(coding, coding.truth)
+    guesses = true if GuessFrom(guess_from) is GuessFrom.TRUTH else baselines.composition(coding, coding.reconstructed)
+    links = linking.link_records(coding, attacker_people, same, guesses, orders[0], np.argsort(place[attacker_rows]))
+    rows = linking.linkage_rates(
         links,
         coding,
         attacker_people,
         same,
-        traits(coding, attacker_people, same, true),
-        traits(coding, coding.truth.take(defined), defined, true),
+        linking.traits(coding, attacker_people, same, true),
+        linking.traits(coding, coding.truth.take(defined), defined, true),
         DivideBy(divide_by) is DivideBy.DATA_DEFINED,
     )
-    everyone = traits(coding, coding.truth, np.arange(len(coding.truth)), true)
+    everyone = linking.traits(coding, coding.truth, np.arange(len(coding.truth)), true)
     inhabited = true.people > 0
     rates = Rates(
         reconstructed_records=len(coding.reconstructed),
@@ -249,17 +222,20 @@ def reidentify(
         ages_in_no_group=int((coding.reconstructed.bin < 0).sum()),
         age_bins=_described(bins) if linked.with_age else NO_AGE,
         population_unique_share=float(everyone.unique.mean()),
-        population_unique_share_with_group=float(population_unique(coding, coding.truth, with_group=True).mean()),
+        population_unique_share_with_group=float(
+            linking.population_unique(coding, coding.truth, with_group=True).mean()
+        ),
         reconstructed_unique_share=_unique_share(coding),
         modes_from={
-            source.name.lower().replace("_", "-"): int((true.source[inhabited] == source).sum()) for source in ModeFrom
+            source.name.lower().replace("_", "-"): int((true.source[inhabited] == source).sum())
+            for source in baselines.ModeFrom
         },
         divide_by=DivideBy(divide_by),
         guess_from=GuessFrom(guess_from),
         seed=seed,
-        agreement=agreements(agree(coding, orders[0], orders[2]), everyone),
+        agreement=linking.agreements(linking.agree(coding, orders[0], orders[2]), everyone),
         reidentification=rows,
-        ranking=ranked_matches(coding, confidence_of(reconstructed), seed),
+        ranking=baselines.ranked_matches(coding, baselines.confidence_of(reconstructed), seed),
     )
     return Reidentification(rates, links, reconstructed, attacker, attacker_rows, linked=linked)
 
@@ -271,8 +247,8 @@ def reidentification_rates(reconstructed: pa.Table, attacker: pa.Table, truth: p
 
 def _unique_share(coding: Coding) -> float:
     people = coding.reconstructed
-    return float(population_unique(coding, people).mean()) if len(people) else 0.0
+    return float(linking.population_unique(coding, people).mean()) if len(people) else 0.0
 
 
-def _described(bins: AgeBins) -> str:
+def _described(bins: people_files.AgeBins) -> str:
     return bins.name if bins.name != "own" else ",".join(map(str, bins.starts))

@@ -16,19 +16,9 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within
+from confide.lab.risk.bayesian import sequential
 from confide.lab.risk.bayesian.evidence import CountEvidence, LawEvidence, evidence_of, gaussian_for, geometric_for
 from confide.lab.risk.bayesian.one_level import assess, checked_priors, checked_value, risk_at
-from confide.lab.risk.bayesian.sequential import (
-    PRIORS,
-    JointDecision,
-    SequenceStep,
-    by_levels,
-    by_released,
-    by_rho,
-    combined_risk,
-    combined_risk_at,
-    in_sequence,
-)
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours
 from confide.report.charts import Chart, Pictures, chart
@@ -51,7 +41,7 @@ class ReleasedBelief:
     posterior: tuple[float, ...]
     risk_at: tuple[float, ...]
     """``R'``: posterior over prior."""
-    steps: tuple[SequenceStep, ...] = ()
+    steps: tuple[sequential.SequenceStep, ...] = ()
     """Where several counts were released: one after the other."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -134,7 +124,7 @@ class BayesAnswer(TypedAnswer):
             priors: The beliefs that have a curve; without any, that of the answer and the five of the paper.
         """
         given = [str(prior) for prior in priors or [adversary.prior for adversary in self.adversaries]]
-        drawn = given if len(given) > 1 else list(dict.fromkeys([*given, *PRIORS]))
+        drawn = given if len(given) > 1 else list(dict.fromkeys([*given, *sequential.PRIORS]))
         first = self.evidence[0]
         pictures: Pictures = {
             name: partial(_released_chart, f"bayes-{name}", first, drawn)
@@ -240,16 +230,18 @@ def _from_one_count(
 def _from_several_counts(
     evidence: Sequence[CountEvidence], priors: Sequence[Fraction], released: Sequence[int], known: int
 ) -> tuple[BayesAdversary, ...]:
-    joint, counts = JointDecision(evidence), [known] * len(evidence)
-    ratios = combined_risk_at(evidence, priors, released, counts).tolist() if released else [None] * len(priors)
+    joint, counts = sequential.JointDecision(evidence), [known] * len(evidence)
+    ratios = (
+        sequential.combined_risk_at(evidence, priors, released, counts).tolist() if released else [None] * len(priors)
+    )
     adversaries = []
-    for expected, ratio in zip(combined_risk(evidence, priors), ratios, strict=True):
+    for expected, ratio in zip(sequential.combined_risk(evidence, priors), ratios, strict=True):
         prior, decision = expected.prior, joint.decide(expected.prior)
         given_1, given_0 = (None, None) if decision is None else decision[:2]
         average = None if decision is None else float(prior) * decision[0] + float(1 - prior) * decision[1]
         belief = None
         if ratio is not None:
-            steps = in_sequence(evidence, prior, released, counts)
+            steps = sequential.in_sequence(evidence, prior, released, counts)
             belief = ReleasedBelief(tuple(released), (float(prior) * ratio,), (ratio,), steps)
         adversaries.append(
             BayesAdversary(
@@ -285,7 +277,7 @@ def _law(law: BudgetedLaw, rho: Exact | None, epsilon: Exact | None, neighbours:
 
 
 def _released_chart(name: str, evidence: CountEvidence, priors: Sequence[str]) -> Chart:
-    return chart(name, by_released(evidence, priors))
+    return chart(name, sequential.by_released(evidence, priors))
 
 
 def _rho_chart(name: str, priors: Sequence[str], neighbours: Neighbours, chosen: float) -> Chart:
@@ -298,11 +290,11 @@ def _rho_chart(name: str, priors: Sequence[str], neighbours: Neighbours, chosen:
 @lru_cache(maxsize=64)
 def _over_rho(prior: str, neighbours: Neighbours) -> tuple[dict[str, Any], ...]:
     """The curves of one prior, which no budget changes."""
-    return tuple(by_rho([prior], neighbours))
+    return tuple(sequential.by_rho([prior], neighbours))
 
 
 def _levels_chart(name: str, evidence: Sequence[CountEvidence], priors: Sequence[str]) -> Chart:
-    return chart(name, by_levels(evidence, priors))
+    return chart(name, sequential.by_levels(evidence, priors))
 
 
 def _budget(value: Exact, name: str) -> Fraction:

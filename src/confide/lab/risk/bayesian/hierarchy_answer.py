@@ -15,30 +15,7 @@ from typing import Any
 from confide.answers import TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within, probability
-from confide.lab.risk.bayesian.counts import (
-    LARGEST_RHO,
-    SMALLEST_RHO,
-    CountLaw,
-    SiblingNoise,
-    approximation_error,
-    gaussian_window,
-    parse_parent_prior,
-    sibling_window,
-)
-from confide.lab.risk.bayesian.decision_map import (
-    HIERARCHICAL,
-    DecisionAccuracy,
-    DecisionChanges,
-    DecisionMap,
-    ReleaseRegion,
-    Ties,
-    accuracy_by_parent,
-    accuracy_by_rho2,
-    decision_accuracy,
-    decision_tiles,
-    post_processed_by_parent,
-    post_processed_by_rho1,
-)
+from confide.lab.risk.bayesian import counts, decision_map
 from confide.lab.risk.bayesian.post_processing import HalfRounding, PostProcessing
 from confide.lab.risk.bayesian.tree import TreePosterior
 from confide.lab.risk.bayesian.tree_file import load_tree
@@ -63,9 +40,9 @@ class HierarchyBelief:
     """The posterior that the target is in, as each variant computes it."""
     risk: float
     """That of the joint law, over the prior."""
-    law_of_x2: CountLaw
+    law_of_x2: counts.CountLaw
     """The posterior law of the parent's count."""
-    law_of_x2_unrestricted: CountLaw
+    law_of_x2_unrestricted: counts.CountLaw
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -84,7 +61,7 @@ class VariantAccuracy:
 
     x2: int
     variant: Variant
-    accuracy: DecisionAccuracy
+    accuracy: decision_map.DecisionAccuracy
 
 
 @dataclass(frozen=True)
@@ -93,17 +70,17 @@ class VariantChanges:
 
     x2: int
     variant: Variant
-    changes: DecisionChanges
+    changes: decision_map.DecisionChanges
     ties: float
     """The probability of a tie."""
-    in_region_of_figure_4: DecisionChanges | None = None
+    in_region_of_figure_4: decision_map.DecisionChanges | None = None
 
 
 @dataclass(frozen=True)
 class HierarchyDecisions:
     """How often decisions are right, and how often the hierarchy changes them, over all releases."""
 
-    ties: Ties
+    ties: decision_map.Ties
     accuracy: tuple[VariantAccuracy, ...]
     changes: tuple[VariantChanges, ...]
 
@@ -163,10 +140,14 @@ class HierarchyAnswer(TypedAnswer):
         """What the effective rho of the block's count is at most, however large that of the parent is."""
         return self.model.rho1 * (self.model.siblings + 1) / self.model.siblings
 
-    def pictures(self, ties: Ties | str = Ties.ZERO, rounding: HalfRounding | str = HalfRounding.HALF_EVEN) -> Pictures:
+    def pictures(
+        self,
+        ties: decision_map.Ties | str = decision_map.Ties.ZERO,
+        rounding: HalfRounding | str = HalfRounding.HALF_EVEN,
+    ) -> Pictures:
         """Decisions, accuracy by the parent's count and noise, post-processing, and the noise of the siblings' sum:
         Figures 4 (10 and 11 with other beliefs about X2), 5, 6, 12, 8 and 9 of Kazan and Reiter, by name."""
-        model, even = self.model, Ties(ties)
+        model, even = self.model, decision_map.Ties(ties)
         return {
             "hierarchy-decisions": lambda: _decisions_chart(model),
             "hierarchy-accuracy-by-parent": lambda: _by_parent_chart(model, even),
@@ -208,7 +189,7 @@ class TreeAnswer(TypedAnswer):
     nodes: int
     prior: Fraction
     posterior: TreePosterior
-    laws: Mapping[str, CountLaw]
+    laws: Mapping[str, counts.CountLaw]
     """The posterior laws of the counts of further nodes."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -233,9 +214,9 @@ def hierarchy(
     released: tuple[int, int, int] | None = None,
     known_count: int = 0,
     prior_x2: str = "flat",
-    sibling_noise: SiblingNoise | str = SiblingNoise.APPROXIMATE,
+    sibling_noise: counts.SiblingNoise | str = counts.SiblingNoise.APPROXIMATE,
     accuracy_at: Sequence[int] = (),
-    ties: Ties | str = Ties.ZERO,
+    ties: decision_map.Ties | str = decision_map.Ties.ZERO,
     post_processed: Sequence[int] = (),
     rounding: HalfRounding | str = HalfRounding.HALF_EVEN,
 ) -> HierarchyAnswer:
@@ -264,13 +245,13 @@ def hierarchy(
     (0.503288, 0.102847)
     """
     model = TwoLevel(
-        positive_within(rho1, "rho1", SMALLEST_RHO, LARGEST_RHO),
-        positive_within(rho2, "rho2", SMALLEST_RHO, LARGEST_RHO),
+        positive_within(rho1, "rho1", counts.SMALLEST_RHO, counts.LARGEST_RHO),
+        positive_within(rho2, "rho2", counts.SMALLEST_RHO, counts.LARGEST_RHO),
         siblings,
         prior,
         known=known_count,
-        parent=parse_parent_prior(prior_x2),
-        noise=SiblingNoise(sibling_noise),
+        parent=counts.parse_parent_prior(prior_x2),
+        noise=counts.SiblingNoise(sibling_noise),
     )
     for x2 in accuracy_at:
         if x2 <= model.known:
@@ -279,7 +260,7 @@ def hierarchy(
         model,
         prior_x2,
         None if released is None else _belief(model, *released),
-        _decisions(model, accuracy_at, Ties(ties)) if accuracy_at else None,
+        _decisions(model, accuracy_at, decision_map.Ties(ties)) if accuracy_at else None,
         post_processing_risk(model, post_processed, HalfRounding(rounding)) if post_processed else None,
     )
 
@@ -337,19 +318,19 @@ def _belief(model: TwoLevel, x1: int, x2: int, y: int) -> HierarchyBelief:
     )
 
 
-def _decisions(model: TwoLevel, parents: Sequence[int], ties: Ties) -> HierarchyDecisions:
+def _decisions(model: TwoLevel, parents: Sequence[int], ties: decision_map.Ties) -> HierarchyDecisions:
     accuracy = tuple(
-        VariantAccuracy(x2, variant, decision_accuracy(model, x2 - model.known - 1, variant, ties))
+        VariantAccuracy(x2, variant, decision_map.decision_accuracy(model, x2 - model.known - 1, variant, ties))
         for variant in Variant
         for x2 in parents
     )
     changes = []
     for x2 in parents:
-        for variant in HIERARCHICAL:
-            decisions = DecisionMap(model, model.known + 1, x2, variant)
+        for variant in decision_map.HIERARCHICAL:
+            decisions = decision_map.DecisionMap(model, model.known + 1, x2, variant)
             figure_4 = None
             if model.known == 0 and x2 == 1:
-                figure_4 = DecisionMap(model, 1, x2, variant, ReleaseRegion()).changes(ties)
+                figure_4 = decision_map.DecisionMap(model, 1, x2, variant, decision_map.ReleaseRegion()).changes(ties)
             changes.append(VariantChanges(x2, variant, decisions.changes(ties), decisions.ties(), figure_4))
     return HierarchyDecisions(ties, accuracy, tuple(changes))
 
@@ -365,7 +346,7 @@ _SHOWN = 1e-6
 
 def _decisions_chart(model: TwoLevel) -> Chart:
     """What is decided, and where the hierarchy changes it; only decisions that occur have a colour."""
-    rows, tiles = decision_tiles(model), []
+    rows, tiles = decision_map.decision_tiles(model), []
     for row in rows:
         changed = row["decision"] not in (row["without"], "tie")
         decision = f"changed to “{row['decision']}”" if changed else row["decision"]
@@ -376,18 +357,18 @@ def _decisions_chart(model: TwoLevel) -> Chart:
     return chart("hierarchy-decisions", tiles, ticks=ticks, decisions=decisions)
 
 
-def _by_parent_chart(model: TwoLevel, ties: Ties) -> Chart:
+def _by_parent_chart(model: TwoLevel, ties: decision_map.Ties) -> Chart:
     """How often decisions are right, beside those of somebody without the hierarchy."""
-    rows = accuracy_by_parent(model, range(model.known + 1, model.known + 21), ties)
+    rows = decision_map.accuracy_by_parent(model, range(model.known + 1, model.known + 21), ties)
     without = [row for row in rows if row["variant"] == Variant.WITHOUT][:1]
     return chart("hierarchy-accuracy-by-parent", rows, without=without)
 
 
-def _by_rho2_chart(model: TwoLevel, ties: Ties) -> Chart:
+def _by_rho2_chart(model: TwoLevel, ties: decision_map.Ties) -> Chart:
     """How often a target who is in is found, over the budget of the parent's count."""
     known = model.known
-    rows = accuracy_by_rho2(model, [known + 1, known + 10, known + 100], ties=ties)
-    without = accuracy_by_parent(model, [known + 1], ties, [Variant.WITHOUT])[0]["correct_given_1"]
+    rows = decision_map.accuracy_by_rho2(model, [known + 1, known + 10, known + 100], ties=ties)
+    without = decision_map.accuracy_by_parent(model, [known + 1], ties, [Variant.WITHOUT])[0]["correct_given_1"]
     return chart("hierarchy-accuracy-by-rho2", rows, without=without, chosen=float(model.rho2))
 
 
@@ -396,8 +377,8 @@ def _post_processing_chart(model: TwoLevel, rounding: HalfRounding) -> Chart:
     processing = post_processing_of(model, rounding)
     return chart(
         "hierarchy-post-processing",
-        post_processed_by_parent(processing, _PUBLISHED),
-        by_rho1=post_processed_by_rho1(processing, [1, 10, 100]),
+        decision_map.post_processed_by_parent(processing, _PUBLISHED),
+        by_rho1=decision_map.post_processed_by_rho1(processing, [1, 10, 100]),
         without=processing.without(),
         bound=processing.bound(),
         chosen=float(model.rho1),
@@ -410,7 +391,7 @@ def _variance_chart(model: TwoLevel) -> Chart:
     own = 1 / (2 * model.rho1)
     rows = []
     for scale in sorted({*_SCALES, min(own, _SCALES[-1])}):
-        values, law = gaussian_window(float(1 / (2 * scale)))
+        values, law = counts.gaussian_window(float(1 / (2 * scale)))
         rows.append({"scale": float(scale), "variance": float(law @ values.astype(float) ** 2)})
     return chart("hierarchy-noise-variance", rows, chosen=float(min(own, _SCALES[-1])))
 
@@ -418,10 +399,13 @@ def _variance_chart(model: TwoLevel) -> Chart:
 def _sum_chart(model: TwoLevel) -> Chart:
     """The law of the sum of the siblings' noise, beside the one discrete Gaussian that stands for it (Figure 9)."""
     rows = []
-    for noise, title in ((SiblingNoise.EXACT, "their sum"), (SiblingNoise.APPROXIMATE, "one discrete Gaussian")):
-        values, law = sibling_window(float(model.rho1), model.siblings, noise)
+    for noise, title in (
+        (counts.SiblingNoise.EXACT, "their sum"),
+        (counts.SiblingNoise.APPROXIMATE, "one discrete Gaussian"),
+    ):
+        values, law = counts.sibling_window(float(model.rho1), model.siblings, noise)
         shown = law >= _SHOWN * law.max()
         pairs = zip(values[shown].tolist(), law[shown].tolist(), strict=True)
         rows += [{"noise": value, "probability": mass, "law": title} for value, mass in pairs]
-    error = approximation_error(float(model.rho1), model.siblings)
+    error = counts.approximation_error(float(model.rho1), model.siblings)
     return chart("hierarchy-sum-of-noises", rows, siblings=model.siblings, error=f"{error:.1g}")

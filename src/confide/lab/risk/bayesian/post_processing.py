@@ -22,18 +22,7 @@ import numpy as np
 from scipy.special import expit
 
 from confide.exact import Exact, probability
-from confide.lab.risk.bayesian.counts import (
-    CountLaw,
-    FloatArray,
-    IntArray,
-    SiblingNoise,
-    bounded_rho,
-    checked_count,
-    gaussian_window,
-    log_periodic_factor,
-    logarithm,
-    sibling_window,
-)
+from confide.lab.risk.bayesian import counts
 
 _AT_ONCE = 1 << 21
 
@@ -51,11 +40,11 @@ class PostProcessedRisk:
 
     risk: float
     """R of (S6.8), for a target who is present."""
-    present: CountLaw
+    present: counts.CountLaw
     """The law of x̃1 if the target is present."""
-    absent: CountLaw
+    absent: counts.CountLaw
     """The law of x̃1 if not."""
-    posterior: FloatArray
+    posterior: counts.FloatArray
     """P(X1 = known + 1 | x̃1), for x̃1 = 0..x̃2; the prior where x̃1 cannot occur."""
 
 
@@ -74,7 +63,7 @@ class PostProcessing:
     x2: int
     known: int
     rounding: HalfRounding
-    noise: SiblingNoise
+    noise: counts.SiblingNoise
 
     def __init__(
         self,
@@ -85,16 +74,16 @@ class PostProcessing:
         x2: int = 1,
         known: int = 0,
         rounding: HalfRounding = HalfRounding.HALF_EVEN,
-        noise: SiblingNoise = SiblingNoise.APPROXIMATE,
+        noise: counts.SiblingNoise = counts.SiblingNoise.APPROXIMATE,
     ):
         values = {
-            "rho1": bounded_rho(rho1, "rho1"),
-            "siblings": checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
+            "rho1": counts.bounded_rho(rho1, "rho1"),
+            "siblings": counts.checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
             "prior": probability(prior, "the prior probability"),
-            "known": checked_count(known, "the known count"),
-            "x2": checked_count(x2, "the true count of the parent", lowest=known + 1),
+            "known": counts.checked_count(known, "the known count"),
+            "x2": counts.checked_count(x2, "the true count of the parent", lowest=known + 1),
             "rounding": HalfRounding(rounding),
-            "noise": SiblingNoise(noise),
+            "noise": counts.SiblingNoise(noise),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -113,40 +102,42 @@ class PostProcessing:
         Returns:
             R, the laws of x̃1 with the target and without, and the posterior at each x̃1.
         """
-        checked_count(published, "the published count of the parent", highest=10**6)
+        counts.checked_count(published, "the published count of the parent", highest=10**6)
         absent, present = (self._law(self.known + step, published) for step in (0, 1))
         p = float(self.prior)
         mixed = p * present + (1 - p) * absent
         posterior = np.where(mixed > 0, p * present / np.where(mixed > 0, mixed, 1.0), p)
-        return PostProcessedRisk(float(posterior @ present) / p, CountLaw(0, present), CountLaw(0, absent), posterior)
+        return PostProcessedRisk(
+            float(posterior @ present) / p, counts.CountLaw(0, present), counts.CountLaw(0, absent), posterior
+        )
 
     def without(self) -> float:
         """R of x1* alone: the paper's line without post-processing."""
-        noise, law = gaussian_window(float(self.rho1))
+        noise, law = counts.gaussian_window(float(self.rho1))
         return float(law @ expit(self._logit + float(self.rho1) * (2.0 * noise + 1))) / float(self.prior)
 
     def bound(self) -> float:
         """R of x1* and y* together with x2: nothing computed from them can exceed it."""
         v = float(self.rho1) / self.siblings
-        noise, law = gaussian_window(float(self.rho1))
-        rest, rest_law = sibling_window(float(self.rho1), self.siblings, self.noise)
+        noise, law = counts.gaussian_window(float(self.rho1))
+        rest, rest_law = counts.sibling_window(float(self.rho1), self.siblings, self.noise)
         # With X1 = known + 1, x1* = X1 + noise and y* = x2 − X1 + rest; if absent, y* would have the noise rest − 1.
         own = self._logit + float(self.rho1) * (2.0 * noise + 1)
         beside = v * (1.0 - 2.0 * rest)
-        if self.noise is SiblingNoise.EXACT:
-            factor = log_periodic_factor(float(self.rho1), self.siblings)
+        if self.noise is counts.SiblingNoise.EXACT:
+            factor = counts.log_periodic_factor(float(self.rho1), self.siblings)
             beside = beside + factor[rest % self.siblings] - factor[(rest - 1) % self.siblings]
         mean = sum(float(share) * float(rest_law @ expit(odds + beside)) for share, odds in zip(law, own, strict=True))
         return mean / float(self.prior)
 
     @property
     def _logit(self) -> float:
-        return logarithm(self.prior / (1 - self.prior))
+        return counts.logarithm(self.prior / (1 - self.prior))
 
-    def _law(self, x1: int, published: int) -> FloatArray:
+    def _law(self, x1: int, published: int) -> counts.FloatArray:
         """P(x̃1 = 0..x̃2 | X1 = x1)."""
-        noise, law = gaussian_window(float(self.rho1))
-        rest, rest_law = sibling_window(float(self.rho1), self.siblings, self.noise)
+        noise, law = counts.gaussian_window(float(self.rho1))
+        rest, rest_law = counts.sibling_window(float(self.rho1), self.siblings, self.noise)
         probabilities = np.zeros(published + 1)
         rows = max(1, _AT_ONCE // len(rest))
         for start in range(0, len(noise), rows):
@@ -157,12 +148,12 @@ class PostProcessing:
             probabilities += np.bincount(values.ravel(), weights.ravel(), minlength=published + 1)
         return probabilities
 
-    def rounded(self, numerator: IntArray, published: int) -> IntArray:
+    def rounded(self, numerator: counts.IntArray, published: int) -> counts.IntArray:
         """numerator/(d+1), clamped to [0, x̃2] and rounded, in whole numbers."""
         parts = self.siblings + 1
         inside = np.clip(numerator, 0, parts * published)
         below, over = np.divmod(inside, parts)
         up = 2 * over > parts
         halves = 2 * over == parts
-        chosen: IntArray = below + (up | (halves & ((below % 2 == 1) | (self.rounding is HalfRounding.HALF_UP))))
+        chosen: counts.IntArray = below + (up | (halves & ((below % 2 == 1) | (self.rounding is HalfRounding.HALF_UP))))
         return chosen

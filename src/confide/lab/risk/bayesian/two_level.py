@@ -29,29 +29,14 @@ from scipy.special import expit
 
 from confide.errors import ParameterError
 from confide.exact import Exact, probability
-from confide.lab.risk.bayesian.counts import (
-    NEGLIGIBLE,
-    CountLaw,
-    CountPrior,
-    FlatParent,
-    FloatArray,
-    IntArray,
-    ParentPrior,
-    SiblingNoise,
-    bounded_rho,
-    checked_count,
-    log_periodic_factor,
-    log_sum,
-    logarithm,
-    released_counts,
-)
+from confide.lab.risk.bayesian import counts
 
 _AT_ONCE = 1 << 16
 _PLAIN = 600.0
 """Log odds below which probabilities can be computed as they are, which is faster."""
 
 
-Terms = tuple[IntArray, FloatArray]
+Terms = tuple[counts.IntArray, counts.FloatArray]
 """z, and the logarithms of the terms of S(k), a row for each release."""
 
 
@@ -80,8 +65,8 @@ class TwoLevel:
     siblings: int
     prior: Fraction
     known: int
-    parent: ParentPrior
-    noise: SiblingNoise
+    parent: counts.ParentPrior
+    noise: counts.SiblingNoise
 
     def __init__(
         self,
@@ -91,17 +76,17 @@ class TwoLevel:
         prior: Exact = Fraction(1, 2),
         *,
         known: int = 0,
-        parent: ParentPrior | None = None,
-        noise: SiblingNoise = SiblingNoise.APPROXIMATE,
+        parent: counts.ParentPrior | None = None,
+        noise: counts.SiblingNoise = counts.SiblingNoise.APPROXIMATE,
     ):
         values = {
-            "rho1": bounded_rho(rho1, "rho1"),
-            "rho2": bounded_rho(rho2, "rho2"),
-            "siblings": checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
+            "rho1": counts.bounded_rho(rho1, "rho1"),
+            "rho2": counts.bounded_rho(rho2, "rho2"),
+            "siblings": counts.checked_count(siblings, "the number of siblings", lowest=1, highest=10**5),
             "prior": probability(prior, "the prior probability"),
-            "known": checked_count(known, "the known count"),
-            "parent": parent or FlatParent(),
-            "noise": SiblingNoise(noise),
+            "known": counts.checked_count(known, "the known count"),
+            "parent": parent or counts.FlatParent(),
+            "noise": counts.SiblingNoise(noise),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -121,14 +106,16 @@ class TwoLevel:
     @property
     def logit(self) -> float:
         """ln(p/(1−p))."""
-        return logarithm(self.prior / (1 - self.prior))
+        return counts.logarithm(self.prior / (1 - self.prior))
 
     @property
     def terms(self) -> int:
         """How many terms a sum S(k) has."""
         return max(self._width(0), self._width(1))
 
-    def log_odds(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
+    def log_odds(
+        self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED
+    ) -> counts.FloatArray:
         """ln of P(X1 = known+1 | D)/P(X1 = known | D), for every released (x1*, x2*, y*).
 
         Args:
@@ -140,7 +127,7 @@ class TwoLevel:
         Returns:
             An array of the shape that the three are broadcast to.
         """
-        shifted, above, rest = np.broadcast_arrays(*(released_counts(value) for value in (x1, x2, y)))
+        shifted, above, rest = np.broadcast_arrays(*(counts.released_counts(value) for value in (x1, x2, y)))
         own = self.logit + float(self.rho1) * (2.0 * (shifted - self.known) - 1)
         if variant is Variant.WITHOUT:
             return own
@@ -152,7 +139,9 @@ class TwoLevel:
         ]
         return np.concatenate(pieces).reshape(own.shape) if pieces else own
 
-    def posterior(self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED) -> FloatArray:
+    def posterior(
+        self, x1: ArrayLike, x2: ArrayLike, y: ArrayLike, variant: Variant = Variant.STATED
+    ) -> counts.FloatArray:
         """P(X1 = known+1 | D), for every released (x1*, x2*, y*).
 
         Args:
@@ -167,10 +156,10 @@ class TwoLevel:
         >>> TwoLevel("0.0992", "0.2465", siblings=27).posterior([0, 2], 1, -1).round(4).tolist()
         [0.4052, 0.5033]
         """
-        probability: FloatArray = expit(self.log_odds(x1, x2, y, variant))
+        probability: counts.FloatArray = expit(self.log_odds(x1, x2, y, variant))
         return probability
 
-    def law_of_parent(self, x1: int, x2: int, y: int, variant: Variant = Variant.STATED) -> CountLaw:
+    def law_of_parent(self, x1: int, x2: int, y: int, variant: Variant = Variant.STATED) -> counts.CountLaw:
         """P(X2 = k | D), for one released (x1*, x2*, y*).
 
         Args:
@@ -186,18 +175,18 @@ class TwoLevel:
         1.5961
         """
         present = float(self.posterior(x1, x2, y, variant))
-        above, rest = released_counts(x2).reshape(1), released_counts(y).reshape(1)
+        above, rest = counts.released_counts(x2).reshape(1), counts.released_counts(y).reshape(1)
         laws: dict[int, float] = {}
         for step, share in ((0, 1 - present), (1, present)):
             if share == 0:
                 continue
             z, terms = self._terms(step, above, rest)
-            chances = share * np.exp(terms[0] - log_sum(terms)[0])
+            chances = share * np.exp(terms[0] - counts.log_sum(terms)[0])
             for count, chance in zip((z[0] + self.known + step).tolist(), chances.tolist(), strict=True):
                 laws[count] = laws.get(count, 0.0) + chance
         inside = [count for count, chance in laws.items() if chance > 0]
         first, last = min(inside), max(inside)
-        return CountLaw(first, np.array([laws.get(count, 0.0) for count in range(first, last + 1)]))
+        return counts.CountLaw(first, np.array([laws.get(count, 0.0) for count in range(first, last + 1)]))
 
     # With Y's noise of weights exp(−v·k²), v = ρ1/d, the terms of S(k) have curvature a and their peak near c_k.
 
@@ -210,21 +199,23 @@ class TwoLevel:
         return float(self.rho2 + self.rho1 / self.siblings)
 
     @cached_property
-    def _factor(self) -> FloatArray | None:
-        if self.noise is SiblingNoise.APPROXIMATE:
+    def _factor(self) -> counts.FloatArray | None:
+        if self.noise is counts.SiblingNoise.APPROXIMATE:
             return None
-        return log_periodic_factor(float(self.rho1), self.siblings)
+        return counts.log_periodic_factor(float(self.rho1), self.siblings)
 
     @cached_property
     def _half(self) -> int:
         """J with a·J(J−1) beyond what is negligible: terms further from the peak are left out."""
         slack = 0.0 if self._factor is None else float(np.ptp(self._factor))
-        return ceil(0.5 + sqrt(0.25 + (NEGLIGIBLE + slack) / self._a))
+        return ceil(0.5 + sqrt(0.25 + (counts.NEGLIGIBLE + slack) / self._a))
 
-    def _rest(self, step: int) -> CountPrior | None:
+    def _rest(self, step: int) -> counts.CountPrior | None:
         return self.parent.rest(self.known + step)
 
-    def _parts(self, x2: IntArray, y: IntArray) -> Iterator[tuple[slice, IntArray, IntArray, Terms, Terms]]:
+    def _parts(
+        self, x2: counts.IntArray, y: counts.IntArray
+    ) -> Iterator[tuple[slice, counts.IntArray, counts.IntArray, Terms, Terms]]:
         size = max(1, _AT_ONCE // self.terms)
         for start in range(0, len(x2), size):
             part = slice(start, start + size)
@@ -237,7 +228,7 @@ class TwoLevel:
         support = rest.last - rest.first + 1
         return support if rest.mode(np.zeros(1), self._a) is None else min(support, widest)
 
-    def _terms(self, step: int, x2: IntArray, y: IntArray) -> Terms:
+    def _terms(self, step: int, x2: counts.IntArray, y: counts.IntArray) -> Terms:
         """z, and ln of π_k(z)·exp(−a(z−c_k)²), a row for each (x2*, y*)."""
         rest = self._rest(step)
         above = x2 - (self.known + step)
@@ -257,23 +248,23 @@ class TwoLevel:
 
     def _stated(
         self,
-        own: FloatArray,
-        x2: IntArray,
-        y: IntArray,
+        own: counts.FloatArray,
+        x2: counts.IntArray,
+        y: counts.IntArray,
         absent: Terms,
         present: Terms,
-    ) -> FloatArray:
+    ) -> counts.FloatArray:
         squares = float(self.weight) * (2.0 * (x2 - self.known - y) - 1)
-        return own + squares + log_sum(present[1]) - log_sum(absent[1])
+        return own + squares + counts.log_sum(present[1]) - counts.log_sum(absent[1])
 
     def _unrestricted(
         self,
-        own: FloatArray,
-        x2: IntArray,
-        y: IntArray,
+        own: counts.FloatArray,
+        x2: counts.IntArray,
+        y: counts.IntArray,
         absent: Terms,
         present: Terms,
-    ) -> FloatArray:
+    ) -> counts.FloatArray:
         """The two-state chain X1 → X2 → X1 settles where P(0→1)/P(1→0) are the odds.
 
         An X1 that the law of X2 excludes altogether is never entered.
@@ -281,17 +272,17 @@ class TwoLevel:
         del x2
         if self._rest(0) is None or self._rest(1) is None:
             return np.full(len(y), np.inf if self._rest(0) is None else -np.inf)
-        moves: list[FloatArray] = []
+        moves: list[counts.FloatArray] = []
         for step, (z, terms), sign in ((0, absent, 1.0), (1, present, -1.0)):
             log_odds = own[:, None] + self._log_ratio(z + step, y[:, None])
             if np.abs(log_odds).max() < _PLAIN:
                 weights = np.exp(terms - terms.max(axis=1, keepdims=True))
                 moves.append(np.log((weights * expit(sign * log_odds)).sum(axis=1) / weights.sum(axis=1)))
             else:
-                moves.append(log_sum(terms - np.logaddexp(0.0, -sign * log_odds)) - log_sum(terms))
+                moves.append(counts.log_sum(terms - np.logaddexp(0.0, -sign * log_odds)) - counts.log_sum(terms))
         return moves[0] - moves[1]
 
-    def _log_ratio(self, above: IntArray, y: IntArray) -> FloatArray:
+    def _log_ratio(self, above: counts.IntArray, y: counts.IntArray) -> counts.FloatArray:
         """ln of P(y* | Y = k−1)/P(y* | Y = k): what (3.8) says of X1 if X2 − known is k, beyond x1*."""
         ratio = self._v * (2 * (above - y) - 1).astype(np.float64)
         if self._factor is not None:

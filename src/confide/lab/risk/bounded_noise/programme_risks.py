@@ -13,6 +13,7 @@ from typing import Any
 
 from confide.answers import TypedAnswer
 from confide.exact import Exact, exact
+from confide.lab.risk.bounded_noise import noise_rows, withstanding
 from confide.lab.risk.bounded_noise.averaging import (
     CountingScheme,
     Mean,
@@ -26,30 +27,11 @@ from confide.lab.risk.bounded_noise.averaging import (
     triples,
 )
 from confide.lab.risk.bounded_noise.bound import BoundRisk, bound_risk
-from confide.lab.risk.bounded_noise.noise_rows import (
-    LEVEL,
-    Model,
-    SizeClass,
-    distortions,
-    epsilon_for_bound,
-    exceedance,
-    laplace_epsilon,
-    variance_needed,
-)
 from confide.lab.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
-from confide.lab.risk.bounded_noise.withstanding import (
-    RATIOS,
-    ProtectedRegion,
-    RegionQuestion,
-    bound_grid,
-    epsilon_curves,
-    success_cells,
-    success_contours,
-)
 from confide.report.charts import Chart, Pictures, chart
 
 PROGRAMME = "eu-2021"
-ALPHA = str(LEVEL)
+ALPHA = str(noise_rows.LEVEL)
 """The confidence level of Bach (2020)."""
 _BOUNDS = 15
 
@@ -107,12 +89,12 @@ class AveragingRisk:
     @property
     def variance_needed(self) -> float:
         """The least variance that withstands the mean of ``optimum``."""
-        return variance_needed(self.means[self.optimum].ratio, self.level)
+        return noise_rows.variance_needed(self.means[self.optimum].ratio, self.level)
 
     @property
     def epsilon_allowed(self) -> float:
         """The largest epsilon of a count with Laplace noise that withstands it."""
-        return laplace_epsilon(self.variance_needed)
+        return noise_rows.laplace_epsilon(self.variance_needed)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -123,7 +105,7 @@ class AveragingRisk:
                 values[optimum.value] = {"t": mean.t, "k": mean.k, "k_over_t2": mean.ratio}
         values["V_needed"] = self.variance_needed
         chosen = self.means[self.optimum].ratio
-        values["V_needed_chebyshev"] = variance_needed(chosen, self.level, Model.CHEBYSHEV)
+        values["V_needed_chebyshev"] = noise_rows.variance_needed(chosen, self.level, noise_rows.Model.CHEBYSHEV)
         values["epsilon_allowed"] = self.epsilon_allowed
         return values
 
@@ -196,7 +178,7 @@ class AreasAnswer(TypedAnswer):
     """The epsilon from which on no area exceeds the bound, with the probability ``level``."""
     exceeded: Mapping[str, float]
     """By epsilon: the probability that the noise of one area exceeds the bound."""
-    size_classes: tuple[SizeClass, ...]
+    size_classes: tuple[noise_rows.SizeClass, ...]
 
     def pictures(self) -> Pictures:
         """The ε that a bound needs (Figure 5 of Bach), and by ε the distortions by size (Figure 4), by name."""
@@ -223,7 +205,7 @@ class AreasAnswer(TypedAnswer):
 class CellKeyTuning(TypedAnswer):
     """Bounds and variances of cell key noise that withstand the attacks, and a recommended pair."""
 
-    region: ProtectedRegion
+    region: withstanding.ProtectedRegion
     country: str | None
 
     def pictures(self) -> Pictures:
@@ -366,9 +348,9 @@ def areas(
         number,
         bound,
         level,
-        epsilon_for_bound(bound, number, level),
-        {str(text): exceedance(rate, bound) for text, rate in zip(epsilons, rates, strict=True)},
-        tuple(distortions(populations, rates)) if populations else (),
+        noise_rows.epsilon_for_bound(bound, number, level),
+        {str(text): noise_rows.exceedance(rate, bound) for text, rate in zip(epsilons, rates, strict=True)},
+        tuple(noise_rows.distortions(populations, rates)) if populations else (),
     )
 
 
@@ -411,7 +393,7 @@ def tune_cellkey(
     (8, 6.9)
     """
     chosen = _programme(programme).leave_out(leave_out)
-    question = RegionQuestion(
+    question = withstanding.RegionQuestion(
         chosen,
         chosen.areas(country, areas),
         rule=BreakdownRule(rule),
@@ -424,7 +406,7 @@ def tune_cellkey(
         small_areas=small_areas,
         small_area_bound=area_bound,
     )
-    return CellKeyTuning(ProtectedRegion(question), country or chosen.country)
+    return CellKeyTuning(withstanding.ProtectedRegion(question), country or chosen.country)
 
 
 def _programme(programme: str | StaticProgramme) -> StaticProgramme:
@@ -444,7 +426,7 @@ _SHARING = {"with SPSN": "with_spsn", "without SPSN": "without_spsn"}
 @lru_cache(maxsize=8)
 def _grid(level: float) -> tuple[dict[str, Any], ...]:
     """The triples that are needed over V and D, which no programme changes."""
-    return tuple(bound_grid(level))
+    return tuple(withstanding.bound_grid(level))
 
 
 def _ratios(answer: AveragingAnswer, sharing: str) -> dict[str, float]:
@@ -455,11 +437,15 @@ def _ratios(answer: AveragingAnswer, sharing: str) -> dict[str, float]:
 
 def _success_chart(answer: AveragingAnswer, parameter: str, span: tuple[float, float], title: str) -> Chart:
     worst = {words: min(_ratios(answer, sharing).values(), default=0.0) for words, sharing in _SHARING.items()}
-    marks = [{"x": ratio, "name": words} for words, ratio in worst.items() if RATIOS[0] < ratio < RATIOS[1]]
+    marks = [
+        {"x": ratio, "name": words}
+        for words, ratio in worst.items()
+        if withstanding.RATIOS[0] < ratio < withstanding.RATIOS[1]
+    ]
     return chart(
         "bounded-averaging",
-        success_cells(parameter, *span),
-        contours=success_contours(parameter, answer.level),
+        withstanding.success_cells(parameter, *span),
+        contours=withstanding.success_contours(parameter, answer.level),
         marks=marks,
         quantity=title,
     )
@@ -483,4 +469,4 @@ def _epsilon_chart(answer: AreasAnswer) -> Chart:
         named |= {code: known[code] for code in extremes}
     if number not in named.values():
         named["asked for"] = number
-    return chart("bounded-epsilon-by-bound", epsilon_curves(named, answer.level), chosen=answer.bound)
+    return chart("bounded-epsilon-by-bound", withstanding.epsilon_curves(named, answer.level), chosen=answer.bound)

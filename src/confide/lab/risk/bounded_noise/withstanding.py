@@ -25,28 +25,8 @@ from math import ceil
 from typing import Any
 
 from confide.errors import ParameterError, Place
-from confide.lab.risk.bounded_noise.averaging import (
-    CountingScheme,
-    Optimum,
-    Representations,
-    Single,
-    representations,
-    riskiest,
-    target_name,
-    triples,
-)
+from confide.lab.risk.bounded_noise import averaging, noise_rows
 from confide.lab.risk.bounded_noise.bound import BoundRisk, bound_risk, grid, json_integer, largest_protected_variance
-from confide.lab.risk.bounded_noise.noise_rows import (
-    LEVEL,
-    Model,
-    bound_for_epsilon,
-    checked_level,
-    epsilon_for_bound,
-    laplace_epsilon,
-    success_probability,
-    symmetric_row,
-    variance_needed,
-)
 from confide.lab.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme
 from confide.noise.max_entropy import uniform_variance
 from confide.report.charts import Chart, Pictures, chart
@@ -62,9 +42,9 @@ class RegionQuestion:
     programme: StaticProgramme
     areas: Mapping[str, int] = field(default_factory=dict)
     rule: BreakdownRule = BreakdownRule.INNER_LEVELS
-    optimum: Optimum = Optimum.GREEDY
+    optimum: averaging.Optimum = averaging.Optimum.GREEDY
     unit: str | None = None
-    level: float = LEVEL
+    level: float = noise_rows.LEVEL
     relaxed_level: float = 0.8
     largest_noise: int = 10
     bounds: tuple[int, ...] = tuple(range(1, 16))
@@ -72,8 +52,8 @@ class RegionQuestion:
     small_area_bound: int = 20
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
-        if not self.level <= checked_level(self.relaxed_level):
+        noise_rows.checked_level(self.level)
+        if not self.level <= noise_rows.checked_level(self.relaxed_level):
             raise ParameterError(
                 "bad-level/relaxed", where=Place(path="--relaxed"), relaxed_level=self.relaxed_level, level=self.level
             )
@@ -126,20 +106,22 @@ class ProtectedRegion:
 
     question: RegionQuestion
 
-    def _counted(self, *, same_noise: bool) -> list[Representations]:
+    def _counted(self, *, same_noise: bool) -> list[averaging.Representations]:
         question = self.question
         # With SPSN a region that is the whole country is the same cell as the country; without, it has its own noise.
-        single = Single.MERGE if same_noise else Single.KEEP
-        count = CountingScheme(question.rule, same_noise, single, question.unit)
-        return riskiest(representations(question.programme, question.areas, count), question.optimum)
+        single = averaging.Single.MERGE if same_noise else averaging.Single.KEEP
+        count = averaging.CountingScheme(question.rule, same_noise, single, question.unit)
+        return averaging.riskiest(
+            averaging.representations(question.programme, question.areas, count), question.optimum
+        )
 
     @cached_property
-    def with_same_noise(self) -> list[Representations]:
+    def with_same_noise(self) -> list[averaging.Representations]:
         """Targets by averaging risk, where the same members have the same noise."""
         return self._counted(same_noise=True)
 
     @cached_property
-    def without(self) -> list[Representations]:
+    def without(self) -> list[averaging.Representations]:
         """Targets by averaging risk, where every cell has noise of its own."""
         return self._counted(same_noise=False)
 
@@ -150,16 +132,23 @@ class ProtectedRegion:
     @cached_property
     def triples(self) -> int:
         question = self.question
-        count = CountingScheme(question.rule, same_noise=True, single=Single.MERGE, unit=question.unit)
-        return triples(question.programme, question.areas, count)
+        count = averaging.CountingScheme(
+            question.rule, same_noise=True, single=averaging.Single.MERGE, unit=question.unit
+        )
+        return averaging.triples(question.programme, question.areas, count)
 
-    def least_variance(self, optimum: Optimum, level: float | None = None, model: Model = Model.GAUSSIAN) -> Fraction:
+    def least_variance(
+        self,
+        optimum: averaging.Optimum,
+        level: float | None = None,
+        model: noise_rows.Model = noise_rows.Model.GAUSSIAN,
+    ) -> Fraction:
         """The least variance that withstands averaging, rounded up to thousandths."""
         if optimum is self.question.optimum:
             ratio = self.ratio
         else:
             ratio = min(item.mean(optimum).ratio for item in self.with_same_noise)
-        return _up(variance_needed(ratio, level or self.question.level, model), _THOUSANDTH)
+        return _up(noise_rows.variance_needed(ratio, level or self.question.level, model), _THOUSANDTH)
 
     @cached_property
     def rows(self) -> tuple[RegionRow, ...]:
@@ -178,9 +167,9 @@ class ProtectedRegion:
     def recommended(self) -> Recommendation | None:
         """The least noise that satisfies every limit and withstands the strongest mean; a relaxed one if there is no
         other; none if nothing is left."""
-        return self.least_noise(Optimum.INVERSE_VARIANCE) or self.least_noise(self.question.optimum)
+        return self.least_noise(averaging.Optimum.INVERSE_VARIANCE) or self.least_noise(self.question.optimum)
 
-    def least_noise(self, optimum: Optimum) -> Recommendation | None:
+    def least_noise(self, optimum: averaging.Optimum) -> Recommendation | None:
         """The least noise in the region that also withstands the mean of ``optimum``."""
         level, relaxed = self.question.level, self.question.relaxed_level
         least = {strict: self.least_variance(optimum, None if strict else relaxed) for strict in (True, False)}
@@ -199,13 +188,15 @@ class ProtectedRegion:
         """Limits on the ε of a count with Laplace noise: from utility at least, from averaging at most."""
         question = self.question
         allowed = [
-            laplace_epsilon(variance_needed(item.mean(question.optimum).ratio, question.level))
+            noise_rows.laplace_epsilon(noise_rows.variance_needed(item.mean(question.optimum).ratio, question.level))
             for item in self.without[:2]
         ]
         areas = question.small_areas
         if areas is None and question.programme.geography:
             areas = question.areas.get(question.programme.geography[-1])
-        least = None if areas is None else epsilon_for_bound(question.small_area_bound, areas, question.level)
+        least = (
+            None if areas is None else noise_rows.epsilon_for_bound(question.small_area_bound, areas, question.level)
+        )
         return {
             "utility_at_least": least,
             "averaging_at_most": allowed[0],
@@ -224,14 +215,18 @@ class ProtectedRegion:
             "alpha": question.level,
             "limits": {
                 "averaging": {
-                    "target": target_name(riskiest_target.target),
+                    "target": averaging.target_name(riskiest_target.target),
                     "t": mean.t,
                     "k": mean.k,
                     "k_over_t2": mean.ratio,
                     "V_at_least": float(self.least_variance(question.optimum)),
-                    "V_at_least_chebyshev": float(self.least_variance(question.optimum, model=Model.CHEBYSHEV)),
+                    "V_at_least_chebyshev": float(
+                        self.least_variance(question.optimum, model=noise_rows.Model.CHEBYSHEV)
+                    ),
                     "V_at_least_by_optimum": {
-                        kind.value: float(self.least_variance(kind)) for kind in Optimum if kind is not Optimum.ALL
+                        kind.value: float(self.least_variance(kind))
+                        for kind in averaging.Optimum
+                        if kind is not averaging.Optimum.ALL
                     },
                 },
                 "bound": {
@@ -243,7 +238,9 @@ class ProtectedRegion:
             "region": [row.as_dict() for row in self.rows],
             "recommended": self._plain(self.recommended),
             "least_noise_by_optimum": {
-                kind.value: self._plain(self.least_noise(kind)) for kind in Optimum if kind is not Optimum.ALL
+                kind.value: self._plain(self.least_noise(kind))
+                for kind in averaging.Optimum
+                if kind is not averaging.Optimum.ALL
             },
             "epsilon": self.epsilon | {"band": _band(self.epsilon)},
         }
@@ -325,7 +322,7 @@ def _least_given_away(bound: int, count: int) -> Fraction:
     """The largest variance at which fewer than one of ``count`` triples is expected to give its counts away."""
 
     def safe(thousandths: int) -> bool:
-        return BoundRisk(symmetric_row(bound, thousandths * _THOUSANDTH)).expected_exact(count) < 1
+        return BoundRisk(noise_rows.symmetric_row(bound, thousandths * _THOUSANDTH)).expected_exact(count) < 1
 
     low, high = 0, ceil(uniform_variance(bound) / _THOUSANDTH)
     if safe(high):
@@ -350,7 +347,7 @@ RATIOS = (0.001, 1.0)
 ACROSS = 36
 
 
-def bound_grid(level: float = LEVEL) -> Rows:
+def bound_grid(level: float = noise_rows.LEVEL) -> Rows:
     """m for V = 0.5 to 10 and D = 1 to 15 (Figure 1)."""
     return grid(BOUNDS, VARIANCES, level)
 
@@ -362,36 +359,43 @@ def success_cells(parameter: str, low: float, high: float) -> Rows:
         for y, y2 in _steps(low, high):
             middle = (y * y2) ** 0.5
             variance = middle if parameter == "variance" else 2 / middle**2
-            alpha = success_probability(variance, (x * x2) ** 0.5)
+            alpha = noise_rows.success_probability(variance, (x * x2) ** 0.5)
             cells.append({"x": x, "x2": x2, "y": y, "y2": y2, "alpha": alpha})
     return cells
 
 
-def success_contours(parameter: str, level: float = LEVEL) -> Rows:
+def success_contours(parameter: str, level: float = noise_rows.LEVEL) -> Rows:
     """The contour of one probability, by the Gaussian model and by Chebyshev's inequality."""
-    names = {Model.GAUSSIAN: f"{level:.0%}, Gaussian model", Model.CHEBYSHEV: f"{level:.0%}, Chebyshev"}
+    names = {
+        noise_rows.Model.GAUSSIAN: f"{level:.0%}, Gaussian model",
+        noise_rows.Model.CHEBYSHEV: f"{level:.0%}, Chebyshev",
+    }
     points = []
     for model, name in names.items():
         for x in (*(step[0] for step in _steps(*RATIOS)), RATIOS[1]):
-            variance = variance_needed(x, level, model)
-            y = variance if parameter == "variance" else laplace_epsilon(variance)
+            variance = noise_rows.variance_needed(x, level, model)
+            y = variance if parameter == "variance" else noise_rows.laplace_epsilon(variance)
             points.append({"x": x, "y": y, "model": name})
     return points
 
 
-def epsilon_curves(areas: Mapping[str, int], level: float = LEVEL) -> Rows:
+def epsilon_curves(areas: Mapping[str, int], level: float = noise_rows.LEVEL) -> Rows:
     """ε over the bound, one curve for each number of areas (Figure 5)."""
     return [
-        {"name": f"{name} ({size:,} areas)", "bound": bound, "epsilon": epsilon_for_bound(bound, size, level)}
+        {
+            "name": f"{name} ({size:,} areas)",
+            "bound": bound,
+            "epsilon": noise_rows.epsilon_for_bound(bound, size, level),
+        }
         for name, size in areas.items()
         for bound in (5, 7, 10, 14, 20, 28, 40, 56, 80, 100)
     ]
 
 
-def bound_curve(areas: int, level: float = LEVEL) -> Rows:
+def bound_curve(areas: int, level: float = noise_rows.LEVEL) -> Rows:
     """The bound over ε for one number of areas (Figure 6, right)."""
     steps = [Fraction(step, 100) for step in (5, 7, 10, 14, 20, 28, 40, 56, 80, 100, 150)]
-    return [{"epsilon": float(step), "bound": bound_for_epsilon(step, areas, level)} for step in steps]
+    return [{"epsilon": float(step), "bound": noise_rows.bound_for_epsilon(step, areas, level)} for step in steps]
 
 
 def _steps(low: float, high: float) -> list[tuple[float, float]]:

@@ -18,6 +18,7 @@ import numpy as np
 from confide.arrays import Floats
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
+from confide.lab.risk.privacy_audit import twin_loss
 from confide.lab.risk.privacy_audit.bench import (
     CONFIDENCE,
     Bench,
@@ -27,23 +28,6 @@ from confide.lab.risk.privacy_audit.bench import (
     PrivacyAudit,
 )
 from confide.lab.risk.privacy_audit.canary_run import CanaryRun
-from confide.lab.risk.privacy_audit.twin_loss import (
-    LARGEST,
-    Key,
-    Touched,
-    TwinLoss,
-    components_of,
-    least_noticed,
-    log_weight,
-    loss_of,
-    narrow_draws,
-    narrower_by,
-    nothing_touched,
-    power_of,
-    share_bounds,
-    touched_counts,
-    whatever_the_noise,
-)
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseNoise
 from confide.releases.check import throwaway_workspace
@@ -65,7 +49,7 @@ class TwoFiles:
 
     twins: int
     files: tuple[CountedFile, CountedFile]
-    touched: Touched
+    touched: twin_loss.Touched
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +63,8 @@ class TwinAudit:
         bench, plan = self.bench, self.bench.plan
         single = self._two_files(1)
         if not single.touched:
-            raise nothing_touched()
-        per_twin = {key: components_of(parts) for key, parts in single.touched.items()}
+            raise twin_loss.nothing_touched()
+        per_twin = {key: twin_loss.components_of(parts) for key, parts in single.touched.items()}
         error = float(1 - CONFIDENCE) / (2 if by_measurement else 1)
         # The release: one test, or several where one record alone is told from another almost surely.
         twins, batches = _design(per_twin)
@@ -104,13 +88,13 @@ class TwinAudit:
             batches=len(batches),
             touched=sum(sum(parts.values()) for parts in per_twin.values()),
             stated=bench.stated(),
-            at_least=loss_of(plan.definition, per_twin, factors, bench.delta),
-            whatever_the_noise=whatever_the_noise(plan.definition, points, twins, bench.delta),
+            at_least=twin_loss.loss_of(plan.definition, per_twin, factors, bench.delta),
+            whatever_the_noise=twin_loss.whatever_the_noise(plan.definition, points, twins, bench.delta),
             narrower_by=max(factors.values()),
             measurements=tuple(judged),
             draws=draws,
-            power_of=lambda: power_of(
-                least_noticed(_Noticing.of(files.touched, batches, runs, error / len(batches)).notices),
+            power_of=lambda: twin_loss.power_of(
+                twin_loss.least_noticed(_Noticing.of(files.touched, batches, runs, error / len(batches)).notices),
                 draws,
                 "The test",
             ),
@@ -125,7 +109,7 @@ class TwinAudit:
         return self.bench.noise_audit(**first)
 
     def _single_measurements(
-        self, per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]], runs: int, error: float
+        self, per_twin: Mapping[twin_loss.Key, Counter[tuple[ReleaseNoise, int]]], runs: int, error: float
     ) -> list[MeasurementBound]:
         wanted = {key: _enough_twins(components) for key, components in per_twin.items()}
         judged = []
@@ -147,10 +131,10 @@ class TwinAudit:
             self.bench.counted(table, f"{twins}-{side}", side)
             for side, table in zip(("with", "without"), tables, strict=True)
         )
-        touched = touched_counts(with_twins.truth, without.truth, self.bench.laws(with_twins))
+        touched = twin_loss.touched_counts(with_twins.truth, without.truth, self.bench.laws(with_twins))
         return TwoFiles(twins, (with_twins, without), touched)
 
-    def _losses(self, files: TwoFiles, runs: int, title: str) -> dict[Key, tuple[Floats, Floats]]:
+    def _losses(self, files: TwoFiles, runs: int, title: str) -> dict[twin_loss.Key, tuple[Floats, Floats]]:
         """Of every measurement the loss that was seen in each run, with twins and without."""
         seen = {key: (np.zeros(runs), np.zeros(runs)) for key in files.touched}
         with self.bench.progress.stage(title, 2 * runs) as advance:
@@ -168,16 +152,18 @@ class TwinAudit:
 class _Noticing:
     """Made-up audits by the same test: of each batch what is touched, the threshold, and the power that is stated."""
 
-    batches: tuple[tuple[Counter[tuple[ReleaseNoise, int]], float, TwinLoss], ...]
+    batches: tuple[tuple[Counter[tuple[ReleaseNoise, int]], float, twin_loss.TwinLoss], ...]
     runs: int
     error: float
 
     @classmethod
-    def of(cls, touched: Touched, batches: Sequence[Sequence[Key]], runs: int, error: float) -> _Noticing:
+    def of(
+        cls, touched: twin_loss.Touched, batches: Sequence[Sequence[twin_loss.Key]], runs: int, error: float
+    ) -> _Noticing:
         designs = []
         for keys in batches:
-            components = components_of(part for key in keys for part in touched[key])
-            stated = TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()})
+            components = twin_loss.components_of(part for key in keys for part in touched[key])
+            stated = twin_loss.TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()})
             designs.append((components, stated.threshold(), stated))
         return cls(tuple(designs), runs, error)
 
@@ -189,17 +175,19 @@ class _Noticing:
         self,
         components: Mapping[tuple[ReleaseNoise, int], int],
         threshold: float,
-        stated: TwinLoss,
+        stated: twin_loss.TwinLoss,
         narrower: float,
         random: np.random.Generator,
     ) -> bool:
         sums = [np.zeros(self.runs), np.zeros(self.runs)]
         for (law, gap), number in components.items():
             for side, shift in enumerate((0, -gap)):
-                noise = narrow_draws(law, narrower, (self.runs, number), random) + shift
+                noise = twin_loss.narrow_draws(law, narrower, (self.runs, number), random) + shift
                 with np.errstate(invalid="ignore"):
-                    loss = log_weight(law, 1.0, noise) - log_weight(law, 1.0, noise + gap)
-                sums[side] += np.nan_to_num(loss, nan=0.0, posinf=LARGEST, neginf=-LARGEST).sum(axis=1)
+                    loss = twin_loss.log_weight(law, 1.0, noise) - twin_loss.log_weight(law, 1.0, noise + gap)
+                sums[side] += np.nan_to_num(loss, nan=0.0, posinf=twin_loss.LARGEST, neginf=-twin_loss.LARGEST).sum(
+                    axis=1
+                )
         power, level = _shares(sums[0], sums[1], threshold, self.error)
         return power > level and stated.power(level) < power
 
@@ -207,13 +195,13 @@ class _Noticing:
 def _shares(with_twins: Floats, without: Floats, threshold: float, error: float) -> tuple[float, float]:
     """Bounds of the power and of the share of false alarms that were seen."""
     runs = len(with_twins)
-    power, _ = share_bounds(int((with_twins > threshold).sum()), runs, error / 2)
-    _, level = share_bounds(int((without > threshold).sum()), runs, error / 2)
+    power, _ = twin_loss.share_bounds(int((with_twins > threshold).sum()), runs, error / 2)
+    _, level = twin_loss.share_bounds(int((without > threshold).sum()), runs, error / 2)
     return power, level
 
 
-def loss_of_twins(components: Mapping[tuple[ReleaseNoise, int], int], twins: int) -> TwinLoss:
-    return TwinLoss.of({(law, twins * gap, 1.0): number for (law, gap), number in components.items()})
+def loss_of_twins(components: Mapping[tuple[ReleaseNoise, int], int], twins: int) -> twin_loss.TwinLoss:
+    return twin_loss.TwinLoss.of({(law, twins * gap, 1.0): number for (law, gap), number in components.items()})
 
 
 def _enough_twins(components: Mapping[tuple[ReleaseNoise, int], int]) -> int:
@@ -228,13 +216,15 @@ def _enough_twins(components: Mapping[tuple[ReleaseNoise, int], int]) -> int:
     return high - 1 if 1 < high < 4 and loss_of_twins(components, high - 1).error() < _OFTEN else high
 
 
-def _design(per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]]) -> tuple[int, list[tuple[Key, ...]]]:
+def _design(
+    per_twin: Mapping[twin_loss.Key, Counter[tuple[ReleaseNoise, int]]],
+) -> tuple[int, list[tuple[twin_loss.Key, ...]]]:
     """How many twins, and which measurements are judged together.
 
     All of them, unless even so few twins are told too well; then as many together as are not.
     """
     twins = _enough_twins(sum(per_twin.values(), Counter()))
-    batches: list[tuple[Key, ...]] = []
+    batches: list[tuple[twin_loss.Key, ...]] = []
     for key in per_twin:
         for place, batch in enumerate(batches):
             if loss_of_twins(sum((per_twin[member] for member in (*batch, key)), Counter()), twins).error() > _SELDOM:
@@ -246,14 +236,17 @@ def _design(per_twin: Mapping[Key, Counter[tuple[ReleaseNoise, int]]]) -> tuple[
 
 
 def _judged(
-    touched: Touched, keys: Sequence[Key], losses: Mapping[Key, tuple[Floats, Floats]], error: float
+    touched: twin_loss.Touched,
+    keys: Sequence[twin_loss.Key],
+    losses: Mapping[twin_loss.Key, tuple[Floats, Floats]],
+    error: float,
 ) -> tuple[float, tuple[float, float]]:
     """By how much the noise of some measurements is narrower at least, and bounds of power and false alarms."""
-    components = components_of(part for key in keys for part in touched[key])
-    threshold = TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()}).threshold()
+    components = twin_loss.components_of(part for key in keys for part in touched[key])
+    threshold = twin_loss.TwinLoss.of({(law, gap, 1.0): n for (law, gap), n in components.items()}).threshold()
     with_twins, without = (sum((losses[key][side] for key in keys), np.zeros(1)) for side in (0, 1))
     power, level = _shares(with_twins, without, threshold, error)
-    return narrower_by(components, power, level), (power, level)
+    return twin_loss.narrower_by(components, power, level), (power, level)
 
 
 # The audit of a spec.

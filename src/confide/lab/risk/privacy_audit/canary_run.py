@@ -40,21 +40,8 @@ from confide.answers import AuditPower
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import RunError
 from confide.inputs.made_up import Canaries
+from confide.lab.risk.privacy_audit import twin_loss
 from confide.lab.risk.privacy_audit.bench import CONFIDENCE, Bench, CanaryAudit, CountedFile
-from confide.lab.risk.privacy_audit.twin_loss import (
-    Key,
-    Outcome,
-    TouchedCounts,
-    TwinLoss,
-    components_of,
-    epsilon_of,
-    least_noticed,
-    loss_of,
-    narrow_draws,
-    nothing_touched,
-    power_of,
-    touched_counts,
-)
 from confide.noise import ReleaseNoise
 from confide.privacy import Definition
 from confide.releases.noise_audit import NoiseAudit
@@ -118,7 +105,7 @@ def level_of_epsilon(epsilon: float, delta: float = 0.0) -> Level:
     return lambda power: max(0.0, shrink * (power - delta), 1 - delta - grow * (1 - power))
 
 
-def level_of_loss(loss: TwinLoss) -> Level:
+def level_of_loss(loss: twin_loss.TwinLoss) -> Level:
     """Of the loss of two states of a canary, as its distribution allows."""
     false, right = loss.curve
     return lambda power: float(np.interp(power, right, false)) if power > right[0] else 0.0
@@ -177,9 +164,9 @@ Components = Counter[tuple[ReleaseNoise, int]]
 class OwnCounts:
     """The counts of one part of a measurement that only one canary touches, and whose they are."""
 
-    key: Key
+    key: twin_loss.Key
     part: int
-    counts: TouchedCounts
+    counts: twin_loss.TouchedCounts
     owner: Integers
 
 
@@ -198,10 +185,10 @@ class CanaryRun:
         # What a record changes at most is what one of the neighbours changes that the mechanism makes up as the worst.
         pair = bench.audit.made_up_records(bench.problem, 1)
         one, other = (bench.counted(table, f"1-{side}", side) for side, table in zip(SIDES, pair, strict=True))
-        touched = touched_counts(one.truth, other.truth, bench.laws(one))
+        touched = twin_loss.touched_counts(one.truth, other.truth, bench.laws(one))
         if not touched:
-            raise nothing_touched()
-        per_canary = {key: components_of(parts) for key, parts in touched.items()}
+            raise twin_loss.nothing_touched()
+        per_canary = {key: twin_loss.components_of(parts) for key, parts in touched.items()}
         own = self._own_counts(nobody, laws)
         owned = np.zeros(number, np.int64)
         for counts in own:
@@ -217,7 +204,7 @@ class CanaryRun:
 
     def _answer(
         self,
-        per_canary: dict[Key, Components],
+        per_canary: dict[twin_loss.Key, Components],
         own_counts: list[OwnCounts],
         correct: dict[int, int],
         number: int,
@@ -231,7 +218,7 @@ class CanaryRun:
         def level_of_noise(factor: float) -> Level:
             if factor == 0:
                 return lambda power: power
-            return level_of_loss(TwinLoss.of({(law, gap, factor): n for (law, gap), n in together.items()}))
+            return level_of_loss(twin_loss.TwinLoss.of({(law, gap, factor): n for (law, gap), n in together.items()}))
 
         def level_of_definition(parameter: float) -> Level:
             return level_of_rho(parameter) if definition is Definition.ZCDP else level_of_epsilon(parameter, delta)
@@ -243,7 +230,7 @@ class CanaryRun:
         factor, parameter = shown(level_of_noise, 64.0), shown(level_of_definition, 1e3)
         whatever = {"epsilon": parameter}
         if definition is Definition.ZCDP:
-            whatever = {"rho": parameter, "epsilon": epsilon_of(parameter, bench.delta)}
+            whatever = {"rho": parameter, "epsilon": twin_loss.epsilon_of(parameter, bench.delta)}
         # Of the two numbers of guesses the one that the bound comes from.
         just_below = level_of_definition(parameter * (1 - 1e-6))
         best = next((item for item in correct.items() if _excluded(just_below, number, dict([item]), error)), None)
@@ -256,7 +243,7 @@ class CanaryRun:
                 right = _right(*_made_up_ratios(own_counts, narrower, random))
                 return any(_excluded(level, number, right, error) for level in levels)
 
-            return power_of(least_noticed(notices), draws, "The guesses")
+            return twin_loss.power_of(twin_loss.least_noticed(notices), draws, "The guesses")
 
         return CanaryAudit(
             mechanism=bench.mechanism.name,
@@ -269,7 +256,7 @@ class CanaryRun:
             touched=sum(together.values()),
             own=own,
             stated=stated,
-            at_least=loss_of(definition, per_canary, dict.fromkeys(per_canary, factor), bench.delta),
+            at_least=twin_loss.loss_of(definition, per_canary, dict.fromkeys(per_canary, factor), bench.delta),
             whatever_the_noise=whatever,
             narrower_by=factor,
             draws=draws,
@@ -285,7 +272,7 @@ class CanaryRun:
         text = f"{self.bench.seed}/coin/{canary}"
         return bool(hashlib.sha256(text.encode()).digest()[0] & 1)
 
-    def _own_counts(self, nobody: CountedFile, laws: dict[Key, list[ReleaseNoise]]) -> list[OwnCounts]:
+    def _own_counts(self, nobody: CountedFile, laws: dict[twin_loss.Key, list[ReleaseNoise]]) -> list[OwnCounts]:
         number = self.canaries.number
         everybody = self._counted(np.ones(number, np.bool_), "all").truth
         digits = range(max(1, (number - 1).bit_length()))
@@ -304,13 +291,15 @@ class CanaryRun:
                     owner |= (of_one_digit == of_all[0]).astype(np.int64) << digit
                     single &= (of_one_digit == of_all[0]) | (of_one_digit == without)
                 chosen = np.flatnonzero(single & (owner < number))
-                counts = TouchedCounts(laws[key][place], coordinates[chosen], of_all[0][chosen], without[chosen])
+                counts = twin_loss.TouchedCounts(
+                    laws[key][place], coordinates[chosen], of_all[0][chosen], without[chosen]
+                )
                 own.append(OwnCounts(key, place, counts, owner[chosen]))
         if not any(len(counts.owner) for counts in own):
             raise RunError("no-own-counts")
         return own
 
-    def _ratios(self, own: list[OwnCounts], seen: Outcome) -> Floats:
+    def _ratios(self, own: list[OwnCounts], seen: twin_loss.Outcome) -> Floats:
         """For each canary the log-likelihood ratio of heads, by its own counts."""
         ratios = np.zeros(self.canaries.number)
         for part in own:
@@ -339,12 +328,12 @@ def _made_up_ratios(own: Sequence[OwnCounts], narrower: float, random: np.random
     for part in own:
         place, counts = np.searchsorted(owners, part.owner), part.counts
         true = np.where(coins[place], counts.with_twins, counts.without)
-        seen = true + narrow_draws(counts.law, narrower, true.shape, random)
+        seen = true + twin_loss.narrow_draws(counts.law, narrower, true.shape, random)
         np.add.at(ratios, place, counts.losses(counts.places, seen))
     return ratios, coins
 
 
-def _at(outcome: Outcome, key: Key, part: int, coordinates: Integers) -> Floats:
+def _at(outcome: twin_loss.Outcome, key: twin_loss.Key, part: int, coordinates: Integers) -> Floats:
     """The counts at some coordinates; not a number where there is none."""
     places, counts, _ = outcome[key][part]
     place = np.minimum(np.searchsorted(places, coordinates), max(0, len(places) - 1))

@@ -21,20 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
+from confide.mechanisms.safetab import settings
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
 from confide.mechanisms.safetab.output.rows import MEASURED, GroupCounts
-from confide.mechanisms.safetab.settings import (
-    CELLS_OF_LEVEL,
-    GRIDS,
-    ITERATION_LEVELS,
-    OLDEST,
-    REGION_TYPES,
-    SEXES,
-    TABLE,
-    TOTAL_ONLY,
-    TOTAL_TABLE,
-    LevelName,
-)
 from confide.mechanisms.safetab.tallies import intervals, margin_of_sum, sum_intervals
 from confide.noise import NoiseDistribution
 from confide.releases.tabular import (
@@ -53,7 +42,7 @@ from confide.releases.tabular import (
 
 ITERATION, SEX = "iteration", "sex"
 LOW, HIGH, VARIANCE, MEASURED_AS, MEASURED_IN = "low", "high", "variance", "measured_as", "measured_in"
-TITLES = {TOTAL_TABLE: "Total population"} | {grid.table: grid.title for grid in GRIDS}
+TITLES = {settings.TOTAL_TABLE: "Total population"} | {grid.table: grid.title for grid in settings.GRIDS}
 """The tables, in the order of their statistics levels."""
 SEX_LABELS = ("male", "female")
 GROUPS_AT_ONCE = 1 << 13
@@ -76,12 +65,12 @@ class PlannedLevel:
     @property
     def region_type(self) -> str:
         """The type of its areas."""
-        return REGION_TYPES[self.region]
+        return settings.REGION_TYPES[self.region]
 
     @property
     def title(self) -> str:
         """For people: ``STATE, detailed``."""
-        return LevelName(self.region_type, self.iteration_level).title
+        return settings.LevelName(self.region_type, self.iteration_level).title
 
     def number(self, total_only: bool) -> int:
         """How many iterations of one kind there are."""
@@ -92,8 +81,8 @@ class PlannedLevel:
         law = self.total_law if total_only else self.law
         if law is None or (total_only and statistics_level):
             return []
-        grid = [] if statistics_level == 0 else [GRIDS[statistics_level - 1].ages, 1]
-        sums = [CELLS_OF_LEVEL[statistics_level], *grid]
+        grid = [] if statistics_level == 0 else [settings.GRIDS[statistics_level - 1].ages, 1]
+        sums = [settings.CELLS_OF_LEVEL[statistics_level], *grid]
         return [margin_of_sum(law, cells, probability) for cells in sums]
 
 
@@ -105,15 +94,15 @@ def read_planned(plan: Mapping[str, Any]) -> list[PlannedLevel]:
     }
     return [
         PlannedLevel(
-            REGION_TYPES.index(level["region_type"]),
+            settings.REGION_TYPES.index(level["region_type"]),
             level["iteration_level"],
             level["areas"],
             level["iterations"],
             level["total_only_iterations"],
             level["suppressed_up_to"],
             *(
-                laws.get((level["region_type"], f"{ITERATION_LEVELS[level['iteration_level']]}: {query}"))
-                for query in (TABLE, TOTAL_ONLY)
+                laws.get((level["region_type"], f"{settings.ITERATION_LEVELS[level['iteration_level']]}: {query}"))
+                for query in (settings.TABLE, settings.TOTAL_ONLY)
             ),
         )
         for level in plan["question"]["levels"].values()
@@ -141,11 +130,11 @@ class CodedGroups:
     def of(cls, region: str, areas: Sequence[str], counts: GroupCounts) -> CodedGroups:
         """Those of noisy counts."""
         figures = {}
-        for number, grid in enumerate(GRIDS, start=1):
+        for number, grid in enumerate(settings.GRIDS, start=1):
             at, cells = counts.grid(number)
-            by_sex = cells.reshape(len(at), len(SEXES), grid.ages)
+            by_sex = cells.reshape(len(at), len(settings.SEXES), grid.ages)
             summed = np.concatenate([by_sex.sum(axis=2, keepdims=True), by_sex], axis=2)
-            figures[number] = summed.reshape(len(at), len(SEXES) * (grid.ages + 1))
+            figures[number] = summed.reshape(len(at), len(settings.SEXES) * (grid.ages + 1))
         area = pa.array(areas, pa.string()).take(pa.array(counts.area))
         return cls(region, area, counts.iteration, counts.level, counts.origin, counts.totals, figures)
 
@@ -162,8 +151,8 @@ class CodedGroups:
 
 def _order(number: int) -> Integers:
     """From men, men by age, women, women by age to both sexes first: sums stand before what they are sums of."""
-    ages = GRIDS[number - 1].ages
-    sexes = np.arange(len(SEXES)) * (ages + 1)
+    ages = settings.GRIDS[number - 1].ages
+    sexes = np.arange(len(settings.SEXES)) * (ages + 1)
     return np.concatenate([sexes, (sexes[:, None] + np.arange(1, ages + 1)).reshape(-1)])
 
 
@@ -215,9 +204,9 @@ class CodedLayout:
         codes, labels = [each.code for each in self.iterations], [each.label for each in self.iterations]
         variables = [
             CodedVariable(ITERATION, tuple(codes), tuple(labels), "race or ethnicity group"),
-            CodedVariable(SEX, SEXES, SEX_LABELS, "sex"),
+            CodedVariable(SEX, settings.SEXES, SEX_LABELS, "sex"),
         ]
-        for grid in GRIDS:
+        for grid in settings.GRIDS:
             ages = tuple(f"{first}-{last}" if last > first else str(first) for first, last in grid.bounds)
             words = tuple(_age_words(first, last) for first, last in grid.bounds)
             variables.append(CodedVariable(f"age:{grid.ages}", ages, words, f"age in {grid.ages} groups"))
@@ -278,9 +267,13 @@ class CodedLayout:
             ITERATION: pa.array(iteration.labels, pa.string()).take(pa.array(groups.iteration).take(of_row)),
         }
         if number:
-            age, size = ages[number - 1], GRIDS[number - 1].ages
-            sexes = [0, *range(1, len(SEXES) + 1), *np.repeat(np.arange(1, len(SEXES) + 1), size).tolist()]
-            of_age = [0] * (1 + len(SEXES)) + [*range(1, size + 1)] * len(SEXES)
+            age, size = ages[number - 1], settings.GRIDS[number - 1].ages
+            sexes = [
+                0,
+                *range(1, len(settings.SEXES) + 1),
+                *np.repeat(np.arange(1, len(settings.SEXES) + 1), size).tolist(),
+            ]
+            of_age = [0] * (1 + len(settings.SEXES)) + [*range(1, size + 1)] * len(settings.SEXES)
             for variable, places in ((sex, sexes), (age, of_age)):
                 texts = pa.array([TOTAL_CODE, *variable.labels], pa.string())
                 keys[variable.name] = texts.take(pa.array(np.tile(np.array(places, np.int64), len(at))))
@@ -296,7 +289,7 @@ class CodedLayout:
             for statistics, of_level in _by_level(number, groups.level[at[rows]], rows):
                 for column in range(counts.shape[1]):
                     # The total of a group with a table is a sum, also where it stands among the totals.
-                    cells = summed[column] if column else CELLS_OF_LEVEL[statistics]
+                    cells = summed[column] if column else settings.CELLS_OF_LEVEL[statistics]
                     low[of_level, column], high[of_level, column] = self.interval(
                         level, counts[of_level, column], cells, statistics, alone=alone
                     )
@@ -316,7 +309,7 @@ class CodedLayout:
         if self.copied:
             regions = np.array([level.region for level in self.levels], np.int64)
             of_row = regions[np.repeat(groups.origin[at], counts.shape[1])]
-            figures[MEASURED_IN] = pa.array(REGION_TYPES, pa.string()).take(pa.array(of_row))
+            figures[MEASURED_IN] = pa.array(settings.REGION_TYPES, pa.string()).take(pa.array(of_row))
         return figures
 
     def _laws(self, groups: CodedGroups, at: Integers) -> Iterator[tuple[int, bool, Integers]]:
@@ -355,8 +348,8 @@ def summed_cells(number: int) -> tuple[int, ...]:
     """How many measured counts each figure of a group is the sum of: the total, the sexes, the cells."""
     if number == 0:
         return (1,)
-    grid = GRIDS[number - 1]
-    return (grid.cells, *(grid.ages,) * len(SEXES), *(1,) * grid.cells)
+    grid = settings.GRIDS[number - 1]
+    return (grid.cells, *(grid.ages,) * len(settings.SEXES), *(1,) * grid.cells)
 
 
 def _by_level(number: int, statistics: Integers, rows: Integers) -> Iterator[tuple[int, Integers]]:
@@ -369,6 +362,6 @@ def _by_level(number: int, statistics: Integers, rows: Integers) -> Iterator[tup
 
 
 def _age_words(first: int, last: int) -> str:
-    if last == OLDEST:
+    if last == settings.OLDEST:
         return f"{first} years and over"
     return f"{first} to {last} years" if last > first else f"{first} years"

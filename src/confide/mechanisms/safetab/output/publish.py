@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.arrays import Integers
+from confide.mechanisms.safetab import settings
 from confide.mechanisms.safetab.codes import CodeLists
 from confide.mechanisms.safetab.output.coded import TITLES, CodedGroups, CodedLayout
 from confide.mechanisms.safetab.output.rows import (
@@ -30,12 +31,6 @@ from confide.mechanisms.safetab.output.rows import (
 )
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.regions import CoterminousSet
-from confide.mechanisms.safetab.settings import (
-    ITERATION_LEVELS,
-    LARGE_REGIONS,
-    PR_REGIONS,
-    REGION_TYPES,
-)
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
 from confide.releases.tabular import publish_areas
@@ -200,7 +195,9 @@ def post_process(problem: SafeTabProblem, counts: Counts) -> Counts:
         counts = _coterminous(problem, counts)
     if problem.spec.output.tabulation_suppression:
         twins = {large: twins_of(problem.lists, large=large) for large in (True, False)}
-        counts = {key: suppress(group_counts, twins[key[0] in LARGE_REGIONS]) for key, group_counts in counts.items()}
+        counts = {
+            key: suppress(group_counts, twins[key[0] in settings.LARGE_REGIONS]) for key, group_counts in counts.items()
+        }
     return counts
 
 
@@ -208,11 +205,11 @@ def _coterminous(problem: SafeTabProblem, counts: Counts) -> Counts:
     """Areas of the same extent made alike, for each pass and iteration level by itself."""
     result = dict(counts)
     for puerto_rico in (False, True):
-        for number in ITERATION_LEVELS:
+        for number in settings.ITERATION_LEVELS:
             among = {
                 region: counts[region, number]
-                for region in REGION_TYPES
-                if (region, number) in counts and (region in PR_REGIONS) == puerto_rico
+                for region in settings.REGION_TYPES
+                if (region, number) in counts and (region in settings.PR_REGIONS) == puerto_rico
             }
             alike = unify(among, problem.coterminous, len(problem.lists.iterations))
             result |= {(region, number): group_counts for region, group_counts in alike.items()}
@@ -228,8 +225,8 @@ def _labels(problem: SafeTabProblem) -> dict[str, Labels]:
 def _by_region(counts: Counts) -> dict[str, GroupCounts]:
     """Both iteration levels of each region type together, in the order of region and iteration."""
     result = {}
-    for region in REGION_TYPES:
-        both = [counts[region, number] for number in ITERATION_LEVELS if (region, number) in counts]
+    for region in settings.REGION_TYPES:
+        both = [counts[region, number] for number in settings.ITERATION_LEVELS if (region, number) in counts]
         if both:
             result[region] = merge(both)
     return result

@@ -16,32 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
-from confide.mechanisms.safetab.output.coded import (
-    ITERATION,
-    MEASURED_AS,
-    MEASURED_IN,
-    TITLES,
-    CodedGroups,
-    CodedLayout,
-    published_above,
-)
-from confide.mechanisms.safetab.output.reading import (
-    CODES,
-    TABLES,
-    UNREADABLE,
-    GroupTableRows,
-    TableForPeople,
-    area_of,
-    cells_of,
-    code_of,
-    find,
-    group_key,
-    group_keys,
-    open_official,
-    read_rows,
-    region_of,
-    width_of,
-)
+from confide.mechanisms.safetab.output import coded, reading
 from confide.mechanisms.safetab.output.rows import GROUP_COLUMNS, MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
 from confide.releases.folder import SealedRelease
@@ -61,22 +36,22 @@ from confide.releases.tabular.checks import TableCopies, text_batches
 LEFT_OUT = -1
 
 
-def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, TableForPeople]:
+def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, reading.TableForPeople]:
     """The tables for people by their names. Raises a :class:`LookupError` with the name of one that is not there, or
     has other columns than its layout."""
-    copies = open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
+    copies = reading.open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
     for name, each in copies.items():
         if not each.fits:
             raise LookupError(name)
-    t1, t2 = read_rows(copies["t1"]), read_rows(copies["t2"])
+    t1, t2 = reading.read_rows(copies["t1"]), reading.read_rows(copies["t2"])
     return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]))
 
 
 def open_coded(folder: Path, manifest: Mapping[str, Any], number: int) -> TableCopies:
     """The files of a table for people, but for SDMX-CSV."""
-    layout = CodedLayout.of(manifest["plan"])
+    layout = coded.CodedLayout.of(manifest["plan"])
     schema = layout.columns(number).schema(layout.figures(number))
-    return TableCopies.open(SealedRelease(folder, manifest), f"tables/{TABLES[number]}", schema)
+    return TableCopies.open(SealedRelease(folder, manifest), f"tables/{reading.TABLES[number]}", schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +71,10 @@ def read_measured(copies: TableCopies) -> MeasuredTotals:
     parts = [(np.zeros(0, np.int64),) * 3]
     for batch in copies.batches():
         keys = coded_keys(batch)
-        level = pc.fill_null(pc.index_in(batch.column(MEASURED_AS), words), -1).to_numpy().astype(np.int64)
-        region = region_of(keys)
-        if MEASURED_IN in batch.column_names:
-            place = pc.index_in(batch.column(MEASURED_IN), pa.array(REGION_TYPES))
+        level = pc.fill_null(pc.index_in(batch.column(coded.MEASURED_AS), words), -1).to_numpy().astype(np.int64)
+        region = reading.region_of(keys)
+        if coded.MEASURED_IN in batch.column_names:
+            place = pc.index_in(batch.column(coded.MEASURED_IN), pa.array(REGION_TYPES))
             region = pc.fill_null(place, -1).to_numpy().astype(np.int64)
         parts.append((keys, level, region))
     return MeasuredTotals(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -107,27 +82,33 @@ def read_measured(copies: TableCopies) -> MeasuredTotals:
 
 def coded_keys(rows: pa.Table) -> Integers:
     """The number of each row's group, or ``UNREADABLE``."""
-    return group_keys(rows.select([AREA, LEVEL, ITERATION]).rename_columns([*GROUP_COLUMNS]))
+    return reading.group_keys(rows.select([AREA, LEVEL, coded.ITERATION]).rename_columns([*GROUP_COLUMNS]))
 
 
-def tables_for_people(t1: GroupTableRows, t2: GroupTableRows, measured: MeasuredTotals) -> dict[str, TableForPeople]:
+def tables_for_people(
+    t1: reading.GroupTableRows, t2: reading.GroupTableRows, measured: MeasuredTotals
+) -> dict[str, reading.TableForPeople]:
     """The tables that ``t1`` and ``t2`` give, with what ``T01001`` says of totals."""
-    place = find(measured.key, t1.key) if (np.diff(measured.key) > 0).all() else np.full(len(t1.key), UNREADABLE)
+    place = (
+        reading.find(measured.key, t1.key)
+        if (np.diff(measured.key) > 0).all()
+        else np.full(len(t1.key), reading.UNREADABLE)
+    )
     level = np.where(place >= 0, np.append(measured.level, -1)[place], -1)
     tables = {}
-    for number, name in enumerate(TABLES):
+    for number, name in enumerate(reading.TABLES):
         at = np.arange(len(t1.key)) if number == 0 else np.flatnonzero(level == number)
         key = t1.key[at]
         figures = np.zeros((len(at), 0), np.int64) if number == 0 else _figures(number, key, t2)
-        tables[name] = TableForPeople(key, t1.count[at], figures, level[at])
+        tables[name] = reading.TableForPeople(key, t1.count[at], figures, level[at])
     return tables
 
 
-def _figures(number: int, keys: Integers, t2: GroupTableRows) -> Integers:
+def _figures(number: int, keys: Integers, t2: reading.GroupTableRows) -> Integers:
     """Of some groups men, men by age, women and women by age: those of ``t2``, and -1 for what it leaves out."""
-    pattern = cells_of(GRIDS[number - 1])
+    pattern = reading.cells_of(GRIDS[number - 1])
     figures = np.full((len(keys), len(pattern)), LEFT_OUT, np.int64)
-    group, cell = find(keys, t2.key), find(pattern, t2.cell)
+    group, cell = reading.find(keys, t2.key), reading.find(pattern, t2.cell)
     there = (group >= 0) & (cell >= 0)
     figures[group[there], cell[there]] = t2.count[there]
     return figures
@@ -140,10 +121,14 @@ def _figures(number: int, keys: Integers, t2: GroupTableRows) -> Integers:
 
 
 def verify_coded(
-    folder: Path, manifest: Mapping[str, Any], t1: GroupTableRows, t2: GroupTableRows, measured: MeasuredTotals
+    folder: Path,
+    manifest: Mapping[str, Any],
+    t1: reading.GroupTableRows,
+    t2: reading.GroupTableRows,
+    measured: MeasuredTotals,
 ) -> Iterator[Check]:
     """What is asked of the tables for people; ``t1`` and ``t2`` are in order and readable."""
-    question, layout = manifest["plan"]["question"], CodedLayout.of(manifest["plan"])
+    question, layout = manifest["plan"]["question"], coded.CodedLayout.of(manifest["plan"])
     same = np.array_equal(measured.key, t1.key)
     yield Check(f"{TOTAL_TABLE}: the groups of t1, in order", same, f"{len(measured.key):,} groups")
     if not same:
@@ -162,12 +147,12 @@ def verify_coded(
     groups = list(_groups(layout, tables, measured))
     files = [str(file["path"]) for file in manifest["files"]]
     names = _area_names(folder, files, layout)
-    for number in range(len(TABLES)):
+    for number in range(len(reading.TABLES)):
         yield from _as_planned(folder, manifest, layout, number, groups, names)
-    yield from cells_and_areas(folder, TABLES, files, layout.areas, question["area_names"])
+    yield from cells_and_areas(folder, reading.TABLES, files, layout.areas, question["area_names"])
 
 
-def _tables_of(totals: TableForPeople, t2: GroupTableRows, *, left_out: bool) -> Check:
+def _tables_of(totals: reading.TableForPeople, t2: reading.GroupTableRows, *, left_out: bool) -> Check:
     """Groups whose total is said to be a sum of cells are those of ``t2``, with a grid of so many cells."""
     keys, rows = np.unique(t2.key, return_counts=True)
     tabled = totals.key[totals.level > 0]
@@ -178,7 +163,7 @@ def _tables_of(totals: TableForPeople, t2: GroupTableRows, *, left_out: bool) ->
     return Check(f"{TOTAL_TABLE}: sums where t2 has a table", bool(ok), f"{len(tabled):,} groups with a table")
 
 
-def _iterations(layout: CodedLayout, measured: MeasuredTotals) -> Check:
+def _iterations(layout: coded.CodedLayout, measured: MeasuredTotals) -> Check:
     """Every group is of an iteration that areas of the type it was measured for have, on a level of the plan."""
     wrong = int((_origins(layout, measured) < 0).sum())
     alone = np.array([each.total_only for each in layout.iterations], np.bool_)[_places(layout, measured.key)]
@@ -188,35 +173,35 @@ def _iterations(layout: CodedLayout, measured: MeasuredTotals) -> Check:
 
 def _measured_in(question: Mapping[str, Any], measured: MeasuredTotals) -> Check:
     """Figures are an area's own, or those of another one of the same extent."""
-    own = measured.region == region_of(measured.key)
+    own = measured.region == reading.region_of(measured.key)
     for areas in question["coterminous"]:
         kinds = [REGION_TYPES.index(kind) for kind, _ in areas]
-        members = [group_key(kind, code, "0") // CODES for kind, code in areas]
-        own |= np.isin(measured.key // CODES, members) & np.isin(measured.region, kinds)
+        members = [reading.group_key(kind, code, "0") // reading.CODES for kind, code in areas]
+        own |= np.isin(measured.key // reading.CODES, members) & np.isin(measured.region, kinds)
     wrong = int((~own).sum())
     return Check("figures of areas of the same extent", not wrong, f"{wrong:,} groups with figures of other areas")
 
 
-def _suppression(layout: CodedLayout, totals: TableForPeople, measured: MeasuredTotals) -> Check:
+def _suppression(layout: coded.CodedLayout, totals: reading.TableForPeople, measured: MeasuredTotals) -> Check:
     """No total is published that would have been left out."""
     origin = _origins(layout, measured)
     alone = np.array([each.total_only for each in layout.iterations], np.bool_)[_places(layout, measured.key)]
     wrong = 0
     for number, level in enumerate(layout.levels):
-        above = published_above(level, 0, alone=False)
+        above = coded.published_above(level, 0, alone=False)
         if above is not None:
             wrong += int(((origin == number) & ~alone & (totals.level == 0) & (totals.total <= above)).sum())
     return Check("totals above the suppression number", not wrong, f"{wrong:,} totals that would have been left out")
 
 
-def _places(layout: CodedLayout, keys: Integers) -> Integers:
+def _places(layout: coded.CodedLayout, keys: Integers) -> Integers:
     """For each group the place of its iteration in the plan; -1 where it is none."""
-    place = np.full(CODES, -1, np.int64)
+    place = np.full(reading.CODES, -1, np.int64)
     place[[int(each.code) for each in layout.iterations]] = np.arange(len(layout.iterations))
-    return np.asarray(place[code_of(keys)])
+    return np.asarray(place[reading.code_of(keys)])
 
 
-def _origins(layout: CodedLayout, measured: MeasuredTotals) -> Integers:
+def _origins(layout: coded.CodedLayout, measured: MeasuredTotals) -> Integers:
     """For each group the place of the population group level where it was measured; -1 where there is none."""
     result = np.full((len(REGION_TYPES), len(layout.iterations) + 1), -1, np.int64)
     for number, level in enumerate(layout.levels):
@@ -226,33 +211,33 @@ def _origins(layout: CodedLayout, measured: MeasuredTotals) -> Integers:
 
 
 def _groups(
-    layout: CodedLayout, tables: Mapping[str, TableForPeople], measured: MeasuredTotals
-) -> Iterator[CodedGroups]:
+    layout: coded.CodedLayout, tables: Mapping[str, reading.TableForPeople], measured: MeasuredTotals
+) -> Iterator[coded.CodedGroups]:
     """The groups as they were published, region type by region type."""
     totals = tables[TOTAL_TABLE]
-    region, origin, place = region_of(totals.key), _origins(layout, measured), _places(layout, totals.key)
+    region, origin, place = reading.region_of(totals.key), _origins(layout, measured), _places(layout, totals.key)
     for number in np.unique(region).tolist():
         at, kind = np.flatnonzero(region == number), REGION_TYPES[number]
         figures = {
-            level: tables[name].figures[region_of(tables[name].key) == number]
-            for level, name in enumerate(TABLES)
+            level: tables[name].figures[reading.region_of(tables[name].key) == number]
+            for level, name in enumerate(reading.TABLES)
             if level
         }
-        width = width_of(kind)
-        area = pa.array([f"{code:0{width}d}" for code in area_of(totals.key[at]).tolist()], pa.string())
-        yield CodedGroups(kind, area, place[at], totals.level[at], origin[at], totals.total[at], figures)
+        width = reading.width_of(kind)
+        area = pa.array([f"{code:0{width}d}" for code in reading.area_of(totals.key[at]).tolist()], pa.string())
+        yield coded.CodedGroups(kind, area, place[at], totals.level[at], origin[at], totals.total[at], figures)
 
 
 def _as_planned(
     folder: Path,
     manifest: Mapping[str, Any],
-    layout: CodedLayout,
+    layout: coded.CodedLayout,
     number: int,
-    groups: list[CodedGroups],
+    groups: list[coded.CodedGroups],
     names: AreaNames | None,
 ) -> Iterator[Check]:
     """A table has the rows that ``t1``, ``t2`` and the plan give, in every format."""
-    name, copies = TABLES[number], open_coded(folder, manifest, number)
+    name, copies = reading.TABLES[number], open_coded(folder, manifest, number)
     yield Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
     if not copies.fits:
         return
@@ -275,8 +260,8 @@ def _as_planned(
         yield _observations(folder / paths[SDMX], layout, number, groups)
 
 
-def _observations(path: Path, layout: CodedLayout, number: int, groups: list[CodedGroups]) -> Check:
-    name, problem = f"{list(TITLES)[number]}: SDMX-CSV says the same", ""
+def _observations(path: Path, layout: coded.CodedLayout, number: int, groups: list[coded.CodedGroups]) -> Check:
+    name, problem = f"{list(coded.TITLES)[number]}: SDMX-CSV says the same", ""
     batches = list(layout.rows(number, groups))
     try:
         rows = layout.described(number).read(path, SDMX)
@@ -292,7 +277,7 @@ def _observations(path: Path, layout: CodedLayout, number: int, groups: list[Cod
     return Check(name, not problem, problem or f"{sum(batch.num_rows for batch in batches):,} rows")
 
 
-def _area_names(folder: Path, files: list[str], layout: CodedLayout) -> AreaNames | None:
+def _area_names(folder: Path, files: list[str], layout: coded.CodedLayout) -> AreaNames | None:
     """The names that ``areas.csv`` has, which the plan is bound to."""
     path = next((path for path in files if path.split(".")[0] == "areas"), None)
     if not layout.named or path is None:

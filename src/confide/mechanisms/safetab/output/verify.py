@@ -14,29 +14,10 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Integers
+from confide.mechanisms.safetab import settings
+from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
-from confide.mechanisms.safetab.output.reading import (
-    CODES,
-    UNREADABLE,
-    GroupTableRows,
-    area_of,
-    cells_of,
-    code_of,
-    find,
-    is_sum,
-    open_official,
-    read_rows,
-    region_of,
-    width_of,
-)
 from confide.mechanisms.safetab.output.released import open_coded, read_measured, verify_coded
-from confide.mechanisms.safetab.settings import (
-    GRIDS,
-    PR_REGIONS,
-    PUERTO_RICO,
-    REGION_TYPES,
-    TOTAL_TABLE,
-)
 from confide.releases.mechanism import Check
 from confide.releases.tabular.checks import TableCopies
 
@@ -45,11 +26,11 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table: there, the same in every format, in order, whole, and as the others and the plan have it: ``t1`` and
     ``t2`` first, then the tables for people, made anew from them."""
     facts = manifest["plan"]["question"]
-    opened = open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
+    opened = reading.open_official(folder, manifest) | {settings.TOTAL_TABLE: open_coded(folder, manifest, 0)}
     if missing := [name for name, copies in opened.items() if not copies.fits]:
         yield from (_columns(name, opened[name]) for name in missing)
         return
-    t1, t2 = read_rows(opened["t1"]), read_rows(opened["t2"])
+    t1, t2 = reading.read_rows(opened["t1"]), reading.read_rows(opened["t2"])
     for name in ("t1", "t2"):
         yield _columns(name, opened[name])
         yield Check(f"{name}: the same in every format", opened[name].same, opened[name].formats)
@@ -61,21 +42,21 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     if not all(check.ok for check in ordered):
         return
     planned = read_planned(manifest["plan"])
-    shared = frozenset(REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
+    shared = frozenset(settings.REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
     yield _groups(t1, planned, facts, shared)
     yield from _signs(t1, t2, facts)
     if not facts["tabulation_suppression"]:
         yield from _grids(t1, t2)
-    yield from verify_coded(folder, manifest, t1, t2, read_measured(opened[TOTAL_TABLE]))
+    yield from verify_coded(folder, manifest, t1, t2, read_measured(opened[settings.TOTAL_TABLE]))
 
 
 def _columns(name: str, copies: TableCopies) -> Check:
     return Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
 
 
-def _in_order(name: str, rows: GroupTableRows, unit: str) -> Check:
+def _in_order(name: str, rows: reading.GroupTableRows, unit: str) -> Check:
     """Rows rise from each to the next, first by group, then by cell; nothing is unreadable."""
-    readable = not (rows.key == UNREADABLE).any() and not (rows.cell == UNREADABLE).any()
+    readable = not (rows.key == reading.UNREADABLE).any() and not (rows.cell == reading.UNREADABLE).any()
     before, after = rows.key[:-1], rows.key[1:]
     rises = (after > before) | ((after == before) & (rows.cell[1:] > rows.cell[:-1]))
     wrong = int((~rises).sum())
@@ -83,18 +64,20 @@ def _in_order(name: str, rows: GroupTableRows, unit: str) -> Check:
     return Check(name, readable and not wrong, detail if readable else "codes that are not of the layout")
 
 
-def _groups(t1: GroupTableRows, planned: list[PlannedLevel], facts: dict[str, Any], shared: frozenset[int]) -> Check:
+def _groups(
+    t1: reading.GroupTableRows, planned: list[PlannedLevel], facts: dict[str, Any], shared: frozenset[int]
+) -> Check:
     """Region types, areas and iterations are those of the plan's levels, as many as it has, or fewer if some may be
     left out; areas lie in the states of the plan."""
-    name, region = "t1: groups of the plan", region_of(t1.key)
+    name, region = "t1: groups of the plan", reading.region_of(t1.key)
     states = np.array(sorted(map(int, facts["states"])), np.int64)
     everything = not facts["tabulation_suppression"]
-    for number, kind in enumerate(REGION_TYPES):
+    for number, kind in enumerate(settings.REGION_TYPES):
         keys = t1.key[region == number]
         levels = [level for level in planned if level.region == number]
         if not levels and len(keys):
             return Check(name, False, f"{kind}: the plan does not have this region type")
-        areas, iterations = len(np.unique(keys // CODES)), len(np.unique(code_of(keys)))
+        areas, iterations = len(np.unique(keys // reading.CODES)), len(np.unique(reading.code_of(keys)))
         most = max((level.areas for level in levels), default=0)
         if areas > most or (number not in shared and iterations > sum(level.iterations for level in levels)):
             return Check(name, False, f"{kind}: {areas:,} areas and {iterations:,} iterations, more than the plan has")
@@ -102,7 +85,7 @@ def _groups(t1: GroupTableRows, planned: list[PlannedLevel], facts: dict[str, An
         expected = sum(level.areas * level.iterations for level in levels)
         if complete and len(keys) != expected:
             return Check(name, False, f"{kind}: {len(keys):,} groups, and the plan leaves out none of {expected:,}")
-        if not _in_states(kind, area_of(keys), states):
+        if not _in_states(kind, reading.area_of(keys), states):
             return Check(name, False, f"{kind}: an area outside the states of the plan")
     return Check(name, True, f"{len(t1.key):,} groups in {len(np.unique(region))} region types")
 
@@ -112,11 +95,13 @@ def _in_states(kind: str, areas: Integers, states: Integers) -> bool:
         return True
     if kind == "USA":
         return bool((areas == 1).all())
-    state = areas // 10 ** (width_of(kind) - 2)
-    return bool((state == int(PUERTO_RICO)).all() if kind in PR_REGIONS else np.isin(state, states).all())
+    state = areas // 10 ** (reading.width_of(kind) - 2)
+    return bool(
+        (state == int(settings.PUERTO_RICO)).all() if kind in settings.PR_REGIONS else np.isin(state, states).all()
+    )
 
 
-def _signs(t1: GroupTableRows, t2: GroupTableRows, facts: dict[str, Any]) -> Iterator[Check]:
+def _signs(t1: reading.GroupTableRows, t2: reading.GroupTableRows, facts: dict[str, Any]) -> Iterator[Check]:
     """No count below zero, where that was asked for."""
     if facts["negative_counts"] and not facts["tabulation_suppression"]:
         return
@@ -124,32 +109,32 @@ def _signs(t1: GroupTableRows, t2: GroupTableRows, facts: dict[str, Any]) -> Ite
     yield Check("no count below zero", not below, f"{below:,} below zero")
 
 
-def _grids(t1: GroupTableRows, t2: GroupTableRows) -> Iterator[Check]:
+def _grids(t1: reading.GroupTableRows, t2: reading.GroupTableRows) -> Iterator[Check]:
     """Every group of ``t2`` has all rows of one grid and is in ``t1``; its total is the sum of both sexes, and of all
     cells."""
     key, start, level = _levels(t2)
     has_grid = level > 0
-    for number, grid in enumerate(GRIDS, start=1):
-        pattern = cells_of(grid)
+    for number, grid in enumerate(settings.GRIDS, start=1):
+        pattern = reading.cells_of(grid)
         at = np.flatnonzero(level == number)
         has_grid[at] = (t2.cell[start[at][:, None] + np.arange(len(pattern))] == pattern).all(axis=1)
     broken = int((~has_grid).sum())
     yield Check("t2: whole grids", not broken, f"{broken:,} of {len(key):,} groups with other cells than a grid has")
-    place = find(t1.key, key)
+    place = reading.find(t1.key, key)
     absent = int((place < 0).sum())
     yield Check("t2: groups of t1", not absent, f"{absent:,} of {len(key):,} groups are not in t1")
     if not len(key) or absent:
         return
-    of_all = is_sum(t2.cell)
+    of_all = reading.is_sum(t2.cell)
     totals = [np.add.reduceat(np.where(chosen, t2.count, 0), start) for chosen in (of_all, ~of_all)]
     wrong = int(np.logical_or.reduce([total != t1.count[place] for total in totals]).sum())
     yield Check("t1: totals are the sums of t2", not wrong, f"{wrong:,} of {len(key):,} groups with another total")
 
 
-def _levels(t2: GroupTableRows) -> tuple[Integers, Integers, Integers]:
+def _levels(t2: reading.GroupTableRows) -> tuple[Integers, Integers, Integers]:
     """The groups of ``t2``, where their rows begin, and their statistics level by the number of rows; -1 for none."""
     key, start, rows = np.unique(t2.key, return_index=True, return_counts=True)
     level = np.full(len(key), -1, np.int64)
-    for number, grid in enumerate(GRIDS, start=1):
-        level[rows == len(cells_of(grid))] = number
+    for number, grid in enumerate(settings.GRIDS, start=1):
+        level[rows == len(reading.cells_of(grid))] = number
     return key, start, level

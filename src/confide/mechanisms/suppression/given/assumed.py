@@ -23,17 +23,8 @@ import numpy as np
 from confide.arrays import Floats
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.inputs.proposals.column_proposal import vocabulary
+from confide.mechanisms.suppression.given import description
 from confide.mechanisms.suppression.given.cell_rows import read_columns
-from confide.mechanisms.suppression.given.description import (
-    TOTALS,
-    SuppressionDescription,
-    TableInput,
-    TableText,
-    VariableText,
-    first_of,
-    total_of,
-    with_hierarchies,
-)
 from confide.releases.tabular import AREA_NAME, LABEL_ENDING, MARGIN
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -73,7 +64,7 @@ def assumed(
     totals: Mapping[str, str] | None = None,
     hierarchies: Collection[str] = (),
     ignore: Sequence[str] = (),
-) -> TableInput:
+) -> description.TableInput:
     """What a plain file is taken for.
 
     Args:
@@ -95,14 +86,14 @@ def assumed(
     _require_there(path, rows, ignore)
     rows = {name: texts for name, texts in rows.items() if name not in ignore}
     there, totals = list(rows), totals or {}
-    value = first_of(FIGURES, there) if value is None else value
+    value = description.first_of(FIGURES, there) if value is None else value
     if protect:
         table = _to_protect(path, rows, value)
         used = {table.value, table.contributors, table.decided, table.cost, table.lower, table.upper, table.sliding}
         used |= {*table.largest}
     else:
-        status = first_of(STATUSES, there)
-        table, used = TableText(name=path.stem, value=value or "count", status=status), {value, status}
+        status = description.first_of(STATUSES, there)
+        table, used = description.TableText(name=path.stem, value=value or "count", status=status), {value, status}
     beside = _describing(there)
     variables = [name for name in there if name not in used | beside and name.lower() not in PASSED_OVER]
     if value is None or not variables:
@@ -114,9 +105,12 @@ def assumed(
             figures=" or ".join(FIGURES),
             name=path.with_suffix(".toml").name,
         )
-    described = SuppressionDescription(
+    described = description.SuppressionDescription(
         variables={
-            name: VariableText(total=totals.get(name) or total_of(rows[name]) or TOTALS[0]) for name in variables
+            name: description.VariableText(
+                total=totals.get(name) or description.total_of(rows[name]) or description.TOTALS[0]
+            )
+            for name in variables
         },
         tables=[table.model_copy(update={"delimiter": delimiter, "ignore": list(ignore)})],
     )
@@ -134,8 +128,8 @@ def assumed(
                 parts=", ".join(map(repr, parts[:3])),
                 parts_found=len(parts) - 3 if len(parts) > 3 else None,
                 more=len(parts) > 3,
-                totals=" or ".join(TOTALS),
-                total=TOTALS[0],
+                totals=" or ".join(description.TOTALS),
+                total=description.TOTALS[0],
             )
             for name in asked
             if described.variables[name].total not in rows[name]
@@ -143,19 +137,19 @@ def assumed(
         ]
         if findings:
             raise InputError(findings)
-    given = with_hierarchies(TableInput(described, path.parent, path, path, assumed=True))
+    given = description.with_hierarchies(description.TableInput(described, path.parent, path, path, assumed=True))
     return replace(
         given, taken_for={path.name: {**_variables_taken(described.variables), **_taken(table, protect=protect)}}
     )
 
 
 def completed(
-    given: TableInput,
+    given: description.TableInput,
     value: str | None = None,
     totals: Collection[str] = (),
     hierarchies: Collection[str] = (),
     ignore: Sequence[str] = (),
-) -> TableInput:
+) -> description.TableInput:
     """A description of tables that are to be protected, with what it leaves out found by common names.
 
     Args:
@@ -193,14 +187,16 @@ def completed(
     if findings:
         raise InputError(findings)
     for name, each in variables.items():
-        total = None if "total" in each.model_fields_set or each.total in codes[name] else total_of(codes[name])
+        total = (
+            None if "total" in each.model_fields_set or each.total in codes[name] else description.total_of(codes[name])
+        )
         if total is not None:
             variables[name] = each.model_copy(update={"total": total})
             for path_name in taken_for:
                 taken_for[path_name][name] = f"a variable with the total {total}"
     described = given.description.model_copy(update={"variables": variables, "tables": tables})
     told_files = {name: columns for name, columns in taken_for.items() if columns}
-    return with_hierarchies(replace(given, description=described, taken_for=told_files))
+    return description.with_hierarchies(replace(given, description=described, taken_for=told_files))
 
 
 SAID = {"total", "parts", "hierarchy", "also", "adds_up"}
@@ -209,13 +205,15 @@ BESIDE = ("contributors", "largest", "decided", "cost", "lower", "upper", "slidi
 """Keys for columns that stand beside the figures."""
 
 
-def _rows_of(path: Path, text: TableText) -> tuple[dict[str, list[str]], str]:
+def _rows_of(path: Path, text: description.TableText) -> tuple[dict[str, list[str]], str]:
     if "delimiter" in text.model_fields_set:
         return read_columns(path, text.delimiter), text.delimiter
     return read_plain(path, text.delimiter)
 
 
-def _variables_in(text: TableText, rows: Mapping[str, Sequence[str]], variables: Collection[str]) -> list[str]:
+def _variables_in(
+    text: description.TableText, rows: Mapping[str, Sequence[str]], variables: Collection[str]
+) -> list[str]:
     names = text.variables if text.variables is not None else list(variables)
     return [name for name in names if text.columns.get(name, name) in rows]
 
@@ -223,11 +221,11 @@ def _variables_in(text: TableText, rows: Mapping[str, Sequence[str]], variables:
 def _completed_table(
     path: Path,
     rows: Mapping[str, Sequence[str]],
-    text: TableText,
+    text: description.TableText,
     variables: Sequence[str],
     value: str | None,
     ignore: Sequence[str],
-) -> tuple[TableText, list[Finding]]:
+) -> tuple[description.TableText, list[Finding]]:
     """A table with the columns that its description leaves out, and a finding for each that is used for nothing."""
     ignored = list(dict.fromkeys([*text.ignore, *ignore]))
     _require_there(path, rows, ignored)
@@ -237,7 +235,7 @@ def _completed_table(
         raise InputError("table-description/another", where=Place(file=path.name), found=repr(value))
     figures = value or text.value
     if value is None and "value" not in text.model_fields_set and text.value not in free:
-        figures = first_of(FIGURES, free) or text.value
+        figures = description.first_of(FIGURES, free) or text.value
     update: dict[str, Any] = {"value": figures, "ignore": ignored}
     named = [text.contributors, *text.largest, text.decided, text.cost, text.lower, text.upper, text.sliding]
     free = [name for name in free if name not in (figures, *named)]
@@ -325,10 +323,10 @@ def _times(path: Path, rows: Mapping[str, Sequence[str]], asked: Sequence[str]) 
             where=Place(file=path.name, column=name),
             name=name,
             row=len(set(rows[name])),
-            total=TOTALS[0],
+            total=description.TOTALS[0],
         )
         for name in asked
-        if is_time(name) and total_of(rows[name]) is None
+        if is_time(name) and description.total_of(rows[name]) is None
     ]
 
 
@@ -397,25 +395,30 @@ def _first_run(table: Floats, at: int, run: Sequence[int]) -> list[int]:
     return []
 
 
-def _to_protect(path: Path, rows: Mapping[str, Sequence[str]], value: str | None) -> TableText:
+def _to_protect(path: Path, rows: Mapping[str, Sequence[str]], value: str | None) -> description.TableText:
     there = [name for name in rows if name != value]
-    tops = [name for stem in TOPS for at in range(1, 11) if (name := first_of([f"{stem}{at}", f"{stem}_{at}"], there))]
-    decided = first_of(DECIDED, there)
-    return TableText(
+    tops = [
+        name
+        for stem in TOPS
+        for at in range(1, 11)
+        if (name := description.first_of([f"{stem}{at}", f"{stem}_{at}"], there))
+    ]
+    decided = description.first_of(DECIDED, there)
+    return description.TableText(
         name=path.stem,
         value=value or "count",
-        contributors=first_of(CONTRIBUTORS, there),
+        contributors=description.first_of(CONTRIBUTORS, there),
         largest=tops,
         decided=decided,
         statuses=dict(NO_DECISION) if decided is not None and decided.lower() in OF_SDCTABLE else {},
-        cost=first_of(COSTS, there),
-        lower=first_of(LOWERS, there),
-        upper=first_of(UPPERS, there),
-        sliding=first_of(SLIDINGS, there),
+        cost=description.first_of(COSTS, there),
+        lower=description.first_of(LOWERS, there),
+        upper=description.first_of(UPPERS, there),
+        sliding=description.first_of(SLIDINGS, there),
     )
 
 
-def assumptions(given: TableInput) -> list[Finding]:
+def assumptions(given: description.TableInput) -> list[Finding]:
     """A warning for each file with what its columns were taken for that nobody named."""
     return [
         Finding.of(
@@ -429,11 +432,11 @@ def assumptions(given: TableInput) -> list[Finding]:
     ]
 
 
-def _variables_taken(variables: Mapping[str, VariableText]) -> dict[str, str]:
+def _variables_taken(variables: Mapping[str, description.VariableText]) -> dict[str, str]:
     return {name: f"a variable with the total {text.total}" for name, text in variables.items()}
 
 
-def _taken(table: TableText, named: Collection[str] = (), *, protect: bool = True) -> dict[str, str]:
+def _taken(table: description.TableText, named: Collection[str] = (), *, protect: bool = True) -> dict[str, str]:
     """What the columns of a table were taken for, but for those of keys that somebody named."""
     counts = protect and table.contributors is None and not table.largest
     others = (

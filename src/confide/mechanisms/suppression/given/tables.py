@@ -21,17 +21,10 @@ from confide.documents import NAME_PATTERN
 from confide.engines import Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.inputs.records import records_fingerprint
+from confide.mechanisms.suppression import programme
 from confide.mechanisms.suppression.given.assumed import assumed, completed, read_plain
 from confide.mechanisms.suppression.given.cell_rows import CellCodes, read_codes, unused, variables_of
 from confide.mechanisms.suppression.given.description import TableInput, TableText, describe
-from confide.mechanisms.suppression.programme import (
-    MOST_CELLS,
-    PUBLISHED_FIGURES,
-    HierarchicalTable,
-    SuppressionProblem,
-    SuppressionProgramme,
-    margins_unknown,
-)
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import ROOT
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping
@@ -40,11 +33,11 @@ from confide.releases.tabular import TOTAL_CODE
 from confide.schema import Schema
 from confide.schema.schema import check_labels, check_name
 
-OWN_COLUMNS = set(PUBLISHED_FIGURES)
+OWN_COLUMNS = set(programme.PUBLISHED_FIGURES)
 
 
 @dataclass(frozen=True, eq=False)
-class GivenTablesProblem(SuppressionProblem):
+class GivenTablesProblem(programme.SuppressionProblem):
     """Tables of cells that are to be protected, but for their figures."""
 
     given: TableInput = field(repr=False)
@@ -104,7 +97,7 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
     variables = {name: _whole(variable) for name, variable in variables_of(given, rows).items()}
     variables = {name: replace(each, published=_published(given, each)) for name, each in variables.items()}
     tables = tuple(
-        HierarchicalTable(
+        programme.HierarchicalTable(
             table.name,
             table.text.title or table.name,
             tuple(variables[name] for name in table.variables),
@@ -117,24 +110,26 @@ def prepare_given(loaded: LoadedSpec) -> GivenTablesProblem:
             codes = variable.tree.codes[1:]
             check_labels([*codes], f"the variable {name!r}", codes)
         for table in tables:
-            table.coded.check(PUBLISHED_FIGURES)
+            table.coded.check(programme.PUBLISHED_FIGURES)
     except ConfideError as error:
         raise InputError(error.findings) from None
     cells = sum(prod(table.layout.shape) for table in tables)
-    if cells > MOST_CELLS:
+    if cells > programme.MOST_CELLS:
         raise SpecError(
             "table-too-large/tables-many-cells",
             where=loaded.place("data", "tables"),
             cells=cells,
-            most_cells=MOST_CELLS,
+            most_cells=programme.MOST_CELLS,
         )
-    findings = margins_unknown(loaded, spec, [set(table.variables) for table in rows])
+    findings = programme.margins_unknown(loaded, spec, [set(table.variables) for table in rows])
     if findings:
         raise SpecError(findings)
     _require_magnitudes(loaded, spec, rows)
     nobody = Schema("given", "tables of cells", (), ())
     source = Source(rows[0].path, "csv")
-    return GivenTablesProblem(spec, nobody, source, None, SuppressionProgramme(variables, tables), given, rows)
+    return GivenTablesProblem(
+        spec, nobody, source, None, programme.SuppressionProgramme(variables, tables), given, rows
+    )
 
 
 def _published(given: TableInput, variable: Variable) -> PublishedCodes:

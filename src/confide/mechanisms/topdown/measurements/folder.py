@@ -27,16 +27,7 @@ from numpy.typing import NDArray
 from confide.arrays import Integers
 from confide.errors import Finding, InputError, Place
 from confide.geography import Spine
-from confide.mechanisms.topdown.measurements.layout import (
-    CONSTRAINT,
-    DP_QUERY,
-    SUMMED_OUT,
-    TOGETHER,
-    UNIT,
-    Words,
-    level_folder,
-    public_words,
-)
+from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
 from confide.releases.folder import sha256_of
 from confide.schema import DETAILED
@@ -150,7 +141,7 @@ class MeasurementFolder:
         """
         ours = list(self.attributes)
         theirs = [name for name in self.columns(file) if name in self.attributes]
-        if kind not in (DP_QUERY, CONSTRAINT) or theirs == ours or set(theirs) != set(ours):
+        if kind not in (layout.DP_QUERY, layout.CONSTRAINT) or theirs == ours or set(theirs) != set(ours):
             return None
         with _opened(file) as opened:
             rows = opened.read(columns=[SHAPE, *ours]).to_pylist()
@@ -177,17 +168,17 @@ class MeasurementFolder:
     def _fits(self, shape: Mapping[str, int], words: Sequence[str]) -> bool:
         """Whether each attribute has an axis as long as its word says: one, all of its levels, or at most those."""
         for (name, levels), word in zip(self.attributes.items(), words, strict=True):
-            least = {SUMMED_OUT: 1, DETAILED: levels, name: levels}.get(word, 1)
-            if not least <= shape[name] <= (1 if word == SUMMED_OUT else levels):
+            least = {layout.SUMMED_OUT: 1, DETAILED: levels, name: levels}.get(word, 1)
+            if not least <= shape[name] <= (1 if word == layout.SUMMED_OUT else levels):
                 return False
         return True
 
     def units(self, level: str) -> UnitsOfLevel:
         """The units of a level. Raises if there are none, or if ids differ in width."""
-        measured = self._distinct(level, DP_QUERY)
+        measured = self._distinct(level, layout.DP_QUERY)
         codes = None
-        if self.files[level][UNIT]:
-            parts = [batch for _, batch in self.batches(level, UNIT, ["geocode", "code"], 1 << 16)]
+        if self.files[level][layout.UNIT]:
+            parts = [batch for _, batch in self.batches(level, layout.UNIT, ["geocode", "code"], 1 << 16)]
             listed = pa.Table.from_batches(parts, parts[0].schema) if parts else pa.table({"geocode": [], "code": []})
             ids = listed.column("geocode").to_numpy(zero_copy_only=False).astype(str)
             order = np.argsort(ids)
@@ -195,10 +186,12 @@ class MeasurementFolder:
             if not listed.column("code").null_count:
                 codes = listed.column("code").to_numpy(zero_copy_only=False).astype(str)[order]
         else:
-            constrained = [id_ for id_ in self._distinct(level, CONSTRAINT).tolist() if TOGETHER not in id_]
+            constrained = [
+                id_ for id_ in self._distinct(level, layout.CONSTRAINT).tolist() if layout.TOGETHER not in id_
+            ]
             ids = np.unique(np.array(constrained, np.str_)) if constrained else measured
             ids = ids[np.strings.str_len(ids) == np.strings.str_len(ids).max()] if len(ids) else ids
-        where = Place(file=level_folder(level))
+        where = Place(file=layout.level_folder(level))
         if not len(ids):
             raise InputError("measurements/level-units", where=where)
         if len(np.unique(ids)) < len(ids) or np.strings.str_len(ids).min() != np.strings.str_len(ids).max():
@@ -294,10 +287,10 @@ def find_product(path: Path, where: Place) -> ProductFolder:
     candidates = [product for folder in (path, *inside) if (product := _levels_in(folder)).folders]
     if len(candidates) == 1:
         return candidates[0]
-    found = ", ".join(product.path.name for product in candidates) or ", ".join(one.name for one in inside[:5])
+    names = ", ".join(product.path.name for product in candidates) or ", ".join(one.name for one in inside[:5])
     what = "there are several products here" if candidates else "there are no measurements here"
     remedy = "give the folder of one product, that which holds County.parquet and the others"
-    raise InputError("measurements/folder", where=where, candidates=candidates, seen=found)
+    raise InputError("measurements/folder", where=where, candidates=candidates, seen=names)
 
 
 def _levels_in(folder: Path) -> ProductFolder:
@@ -325,19 +318,19 @@ def find_measurements(
         folder = folders.get(f"{level}.parquet")
         if folder is None and level == levels[-1]:  # measurements of others call the smallest places blocks
             folder = folders.get("block.parquet")
-        if folder is None or not _parquet(folder / DP_QUERY) + _parquet(folder / CONSTRAINT):
+        if folder is None or not _parquet(folder / layout.DP_QUERY) + _parquet(folder / layout.CONSTRAINT):
             findings.append(
                 Finding.of(
                     "no-level/measurements",
                     where=where,
                     level=level,
                     folders=", ".join(folders),
-                    level_expected=level_folder(level),
-                    dp_query=DP_QUERY,
+                    level_expected=layout.level_folder(level),
+                    dp_query=layout.DP_QUERY,
                 )
             )
             continue
-        files[level] = {kind: _parquet(folder / kind) for kind in (DP_QUERY, CONSTRAINT, UNIT)}
+        files[level] = {kind: _parquet(folder / kind) for kind in (layout.DP_QUERY, layout.CONSTRAINT, layout.UNIT)}
     if findings:
         raise InputError(findings)
     return MeasurementFolder(path, files, attributes or {})
@@ -374,7 +367,7 @@ def official_codes(blocks: UnitsOfLevel) -> Texts:
 def spine_of(levels: list[UnitsOfLevel], shares: dict[str, Fraction], frame: Spine, rows: Integers) -> TopDownSpine:
     """The spine of ids, root first. ``rows`` has for each block its row in the frame."""
     if len(levels[0].ids) != 1:
-        place = Place(file=level_folder(levels[0].name))
+        place = Place(file=layout.level_folder(levels[0].name))
         raise InputError("measurements/root-unit", where=place, ids=len(levels[0].ids))
     parents = [
         np.empty(0, np.int64),
@@ -422,7 +415,7 @@ def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
             return np.zeros(len(level.ids), np.int64)
     prefix = level.ids.astype(f"U{width}")
     parent = np.minimum(np.searchsorted(above.ids, prefix), len(above.ids) - 1)
-    where = Place(file=level_folder(level.name))
+    where = Place(file=layout.level_folder(level.name))
     orphans = np.flatnonzero(above.ids[parent] != prefix)
     if len(orphans):
         found = repr(str(level.ids[orphans[0]]))
@@ -443,19 +436,19 @@ def parents_of(above: UnitsOfLevel, level: UnitsOfLevel) -> Integers:
 # What a product is, by its folders and files.
 
 
-def product_words(path: Path, folders: Mapping[str, Path]) -> Words:
+def product_words(path: Path, folders: Mapping[str, Path]) -> layout.Words:
     """The words of the public product in a folder, by the attributes of its first file."""
     first = next((file for folder in folders.values() for file in sorted(folder.rglob("*.parquet"))), None)
     if first is None:
         raise InputError("measurements/parquet", where=Place(file=path.name))
     attributes = [name for name in MeasurementFolder.columns(first) if name not in NO_ATTRIBUTES]
-    words = public_words(attributes)
+    words = layout.public_words(attributes)
     if words is None:
         raise InputError("unknown-product", where=Place(file=first.name), attributes=", ".join(attributes))
     return words
 
 
-def levels_of_product(folders: Mapping[str, Path], words: Words, path: Path) -> tuple[str, ...]:
+def levels_of_product(folders: Mapping[str, Path], words: layout.Words, path: Path) -> tuple[str, ...]:
     """The levels of a public product that must be there: all of them, from the first that is."""
     there = [name for name in words.levels if name in folders]
     if not there:

@@ -34,6 +34,7 @@ from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sec
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
 from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
 from confide.mechanisms.topdown.figure_noise import variance_of
+from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
     UnitsOfLevel,
@@ -44,18 +45,6 @@ from confide.mechanisms.topdown.measurements.folder import (
     parents_of,
     product_words,
     unit_codes,
-)
-from confide.mechanisms.topdown.measurements.layout import (
-    CONSTRAINT,
-    CONSTRAINT_SUFFIX,
-    DP_QUERY,
-    KNOWN_TOTAL,
-    SUMMED_OUT,
-    TOGETHER,
-    Words,
-    in_any_order,
-    level_folder,
-    plain,
 )
 from confide.mechanisms.topdown.whole_tree import with_level_between
 from confide.noise import DiscreteGaussian
@@ -92,7 +81,7 @@ class MeasuredTree:
     """The measurements of a file on their tree. :func:`read_tree` makes one."""
 
     folder: MeasurementFolder
-    words: Words
+    words: layout.Words
     units: tuple[UnitsOfLevel, ...]
     """The units of each level of the file, the root first."""
     sectors: Sectors
@@ -141,7 +130,7 @@ class MeasuredTree:
 def read_tree(
     path: Path,
     *,
-    words: Words | None = None,
+    words: layout.Words | None = None,
     levels: Sequence[str] | None = None,
     totals: Mapping[str, int] | None = None,
     study: Study | None = None,
@@ -173,9 +162,11 @@ def read_tree(
     units = tuple(folder.units(name) for name in names)
     several = len(units[0].ids) > 1
     if several and levels is not None:
-        raise InputError("measurements/units", where=Place(file=level_folder(names[0])), ids=len(units[0].ids))
+        raise InputError("measurements/units", where=Place(file=layout.level_folder(names[0])), ids=len(units[0].ids))
     if not any(level.measured.any() for level in units):
-        raise InputError("measurements/noisy", where=Place(file=f"{product.path.name}/*/{DP_QUERY}"), dp_query=DP_QUERY)
+        raise InputError(
+            "measurements/noisy", where=Place(file=f"{product.path.name}/*/{layout.DP_QUERY}"), dp_query=layout.DP_QUERY
+        )
     parents = [
         np.zeros(len(units[0].ids) if several else 0, np.int64),
         *(parents_of(above, below) for above, below in pairwise(units)),
@@ -202,7 +193,7 @@ def read_tree(
     if totals:
         _add_given(known_sums, units, totals)
     _check_root(rows, units, read, known_sums[0])
-    names_used = [*used, *([KNOWN_TOTAL] if any(known_sums) else [])]
+    names_used = [*used, *([layout.KNOWN_TOTAL] if any(known_sums) else [])]
     if several:  # States without their nation: a unit above them that nothing is measured of
         tree_levels.insert(0, TreeLevel(np.zeros(0, np.int64), np.full(1, -1), np.zeros((0, *sectors.matrices))))
         known_sums.insert(0, [])
@@ -232,7 +223,7 @@ def read_tree(
 class _Rows:
     """The rows of DPQuery, by query."""
 
-    def __init__(self, folder: MeasurementFolder, words: Words, study: Study | None, variances: Sequence[float]):
+    def __init__(self, folder: MeasurementFolder, words: layout.Words, study: Study | None, variances: Sequence[float]):
         self._folder, self._words, self._study = folder, words, study
         self._variances = np.array(variances, np.float64)
         self._known: dict[tuple[str, ...], dict[int, Integers]] = {}
@@ -249,18 +240,18 @@ class _Rows:
         """For each level the names and words of its queries, and the names of those that are left out."""
         result: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
         left_out: set[str] = set()
-        wanted = None if queries is None else {in_any_order(name) for name in queries}
+        wanted = None if queries is None else {layout.in_any_order(name) for name in queries}
         for level in units:
             listed: dict[tuple[str, ...], str] = {}
-            for file, batch in self._folder.batches(level.name, DP_QUERY, self._columns, 1 << 16):
+            for file, batch in self._folder.batches(level.name, layout.DP_QUERY, self._columns, 1 << 16):
                 for row in pa.table(batch).group_by(self._columns).aggregate([]).to_pylist():
                     if not row["query_name"]:
                         raise InputError(
                             "measurements/name",
-                            where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"),
+                            where=Place(file=f"{layout.level_folder(level.name)}/{layout.DP_QUERY}/…/{file.name}"),
                         )
-                    name, said = plain(row["query_name"]), tuple(row[a] for a in self._words.attributes)
-                    if wanted is not None and in_any_order(name) not in wanted:
+                    name, said = layout.plain(row["query_name"]), tuple(row[a] for a in self._words.attributes)
+                    if wanted is not None and layout.in_any_order(name) not in wanted:
                         left_out.add(name)
                         continue
                     self._learn(level.name, file, name, said)
@@ -269,7 +260,7 @@ class _Rows:
             if level.measured.any() and not listed:
                 raise InputError(
                     "measurements/none",
-                    where=Place(file=level_folder(level.name)),
+                    where=Place(file=layout.level_folder(level.name)),
                     left_out=", ".join(sorted(left_out)),
                 )
         return result, tuple(sorted(left_out))
@@ -285,7 +276,7 @@ class _Rows:
             found = ", ".join(f"{a} {w!r}" for a, w in zip(self._words.attributes, said, strict=True))
             raise InputError(
                 "measurements/query",
-                where=Place(file=f"{level_folder(level)}/{DP_QUERY}/…/{file.name}"),
+                where=Place(file=f"{layout.level_folder(level)}/{layout.DP_QUERY}/…/{file.name}"),
                 found=found,
                 name=name,
                 title=self._words.title,
@@ -300,18 +291,18 @@ class _Rows:
         largest = max(query.query.cells for query in queries)
         at_once = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // largest))
         by_words = {query.words: query for query in queries}
-        exact = self._folder.has_everywhere(level.name, DP_QUERY, "sigma2")
+        exact = self._folder.has_everywhere(level.name, layout.DP_QUERY, "sigma2")
         noise = "sigma2" if exact else "variance"
         attributes = list(self._words.attributes)
         columns = ["geocode", *attributes, "query_shape", "value", noise]
-        for file, batch in self._folder.batches(level.name, DP_QUERY, columns, at_once):
+        for file, batch in self._folder.batches(level.name, layout.DP_QUERY, columns, at_once):
             key = np.zeros(batch.num_rows, np.int64)
             listed: list[list[str]] = []
             for name in attributes:
                 coded = batch.column(name).dictionary_encode()
                 listed.append(coded.dictionary.to_pylist())
                 key = key * max(1, len(coded.dictionary)) + coded.indices.to_numpy(zero_copy_only=False)
-            where = f"{level_folder(level.name)}/{DP_QUERY}/…/{file.name}"
+            where = f"{layout.level_folder(level.name)}/{layout.DP_QUERY}/…/{file.name}"
             unit = level.numbers(batch.column("geocode"))
             for number in np.unique(key).tolist():
                 places = np.unravel_index(number, [max(1, len(one)) for one in listed]) if listed else ()
@@ -387,7 +378,7 @@ def _read_level(
         if (unit < 0).any():
             raise InputError(
                 "measurements/rows",
-                where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}"),
+                where=Place(file=f"{layout.level_folder(level.name)}/{layout.DP_QUERY}"),
                 less=int((unit < 0).sum()),
                 query=query.name,
             )
@@ -396,7 +387,7 @@ def _read_level(
             again = unit[twice] if twice.any() else unit[np.flatnonzero(np.bincount(unit)[unit] > 1)]
             raise InputError(
                 "measurements/unit",
-                where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}"),
+                where=Place(file=f"{layout.level_folder(level.name)}/{layout.DP_QUERY}"),
                 found=repr(str(level.ids[again[0]])),
                 query=query.name,
             )
@@ -408,7 +399,7 @@ def _read_level(
         place = int(np.flatnonzero(~has[wrong[0]])[0])
         raise InputError(
             "measurements/part",
-            where=Place(file=f"{level_folder(level.name)}/{DP_QUERY}"),
+            where=Place(file=f"{layout.level_folder(level.name)}/{layout.DP_QUERY}"),
             wrong=len(wrong),
             querie=queries[place].name,
             id=str(level.ids[wrong[0]]),
@@ -438,7 +429,7 @@ class _Zero:
 
 
 def _zeros(
-    folder: MeasurementFolder, words: Words, blocks: UnitsOfLevel
+    folder: MeasurementFolder, words: layout.Words, blocks: UnitsOfLevel
 ) -> tuple[list[_Zero], list[str], dict[str, str]]:
     """What can only be zero in the blocks; the names of the constraints that say so, and of those that are not used."""
     result: dict[tuple[str, tuple[str, ...]], _Zero] = {}
@@ -446,12 +437,12 @@ def _zeros(
     attributes = list(words.attributes)
     keys = ["query_name", *attributes, "sign"]
     columns = ["geocode", "query_name", *attributes, "value"]
-    for file, batch in folder.batches(blocks.name, CONSTRAINT, columns, 1 << 15, "sign"):
+    for file, batch in folder.batches(blocks.name, layout.CONSTRAINT, columns, 1 << 15, "sign"):
         table = pa.table(batch)
         for key in table.select(keys).group_by(keys).aggregate([]).to_pylist():
             name, said = key["query_name"] or "", tuple(key[a] for a in attributes)
             sign = key["sign"] or _sign(name)
-            if name == KNOWN_TOTAL:
+            if name == layout.KNOWN_TOTAL:
                 continue
             reason = _reason(words, name, said, sign)
             if reason is not None:
@@ -465,14 +456,18 @@ def _zeros(
             if not bool((pc.list_value_length(listed).to_numpy(zero_copy_only=False) == cells).all()):
                 raise InputError(
                     "measurements/say",
-                    where=Place(file=f"{level_folder(blocks.name)}/{CONSTRAINT}/…/{file.name}"),
+                    where=Place(file=f"{layout.level_folder(blocks.name)}/{layout.CONSTRAINT}/…/{file.name}"),
                     name=name,
                     cells=cells,
                 )
             unit = blocks.numbers(rows.column("geocode"))
             zero = pc.fill_null(pc.equal(listed.flatten(), 0), False).to_numpy(zero_copy_only=False)
             zero = zero.reshape(-1, cells)[unit >= 0]
-            if sign == EQUAL and not zero.all() and in_any_order(name, CONSTRAINT_SUFFIX) not in words.true:
+            if (
+                sign == EQUAL
+                and not zero.all()
+                and layout.in_any_order(name, layout.CONSTRAINT_SUFFIX) not in words.true
+            ):
                 not_used[name] = "an equality that is not known to be true of the confidential counts"
                 continue
             one = result.setdefault((name, said), _Zero(tuple(query), query, np.zeros((len(blocks.ids), cells), bool)))
@@ -486,7 +481,7 @@ def _zeros(
 def _sign(name: str) -> str:
     """The sign of a constraint in a file that does not say it."""
     signs = {"_ub": AT_MOST, "_lb": ">=", "_0": EQUAL}
-    return next((sign for end, sign in signs.items() if name.endswith(end + CONSTRAINT_SUFFIX)), "")
+    return next((sign for end, sign in signs.items() if name.endswith(end + layout.CONSTRAINT_SUFFIX)), "")
 
 
 def _is(column: pa.ChunkedArray, value: str | None) -> Booleans:
@@ -495,7 +490,7 @@ def _is(column: pa.ChunkedArray, value: str | None) -> Booleans:
     return np.asarray(same.to_numpy(), bool)
 
 
-def _reason(words: Words, name: str, said: tuple[str, ...], sign: str) -> str | None:
+def _reason(words: layout.Words, name: str, said: tuple[str, ...], sign: str) -> str | None:
     """Why a constraint is not used, if it is not."""
     if name in words.not_true:
         return "it holds in published tables, which have noise of their own, and not in the confidential counts"
@@ -508,7 +503,9 @@ def _reason(words: Words, name: str, said: tuple[str, ...], sign: str) -> str | 
     return None if query else "it counts something else than the records"
 
 
-def _possible(zeros: Sequence[_Zero], sectors: Sectors, study: Study | None, words: Words, blocks: int) -> Booleans:
+def _possible(
+    zeros: Sequence[_Zero], sectors: Sectors, study: Study | None, words: layout.Words, blocks: int
+) -> Booleans:
     """For each block and core cell, whether it can be other than zero."""
     if not zeros:
         return np.ones((blocks, sectors.size), bool)
@@ -542,13 +539,13 @@ def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[
     two ways has it in two rows."""
     number_of: dict[tuple[int, ...], int] = {}
     place: dict[str, int] = {}
-    for file, batch in folder.batches(level.name, CONSTRAINT, ["geocode", "query_name", "value"], 1 << 16):
-        where = Place(file=f"{level_folder(level.name)}/{CONSTRAINT}/…/{file.name}")
-        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), KNOWN_TOTAL))
+    for file, batch in folder.batches(level.name, layout.CONSTRAINT, ["geocode", "query_name", "value"], 1 << 16):
+        where = Place(file=f"{layout.level_folder(level.name)}/{layout.CONSTRAINT}/…/{file.name}")
+        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), layout.KNOWN_TOTAL))
         if rows.num_rows and not place:
             place = {str(id_): number for number, id_ in enumerate(level.ids)}
         for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
-            members = tuple(sorted(place.get(id_, -1) for id_ in geocode.split(TOGETHER)))
+            members = tuple(sorted(place.get(id_, -1) for id_ in geocode.split(layout.TOGETHER)))
             if members[0] < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
                 raise InputError("measurements/total", where=where, value=value, geocode=geocode)
             number = number_of.setdefault(members, int(value[0]))
@@ -557,8 +554,8 @@ def _known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[
     # The parts of a sum may have numbers of their own; whether these add up to it is checked with all other sums.
     together = [unit for members in number_of if len(members) > 1 for unit in members]
     if len(set(together)) < len(together):
-        place_of_both = Place(file=f"{level_folder(level.name)}/{CONSTRAINT}")
-        raise InputError("measurements/two", where=place_of_both, known_total=KNOWN_TOTAL)
+        place_of_both = Place(file=f"{layout.level_folder(level.name)}/{layout.CONSTRAINT}")
+        raise InputError("measurements/two", where=place_of_both, known_total=layout.KNOWN_TOTAL)
     return [(np.array(members, np.int64), number) for members, number in number_of.items()]
 
 
@@ -600,20 +597,20 @@ def _check_root(
     (below,) = units[1:2] or (None,)
     if below is None or len(units[0].ids) > 1 or len(known) != 1 or not below.measured.all():
         return
-    queries = [query for query in read[below.name] if set(query.words) == {SUMMED_OUT}]
+    queries = [query for query in read[below.name] if set(query.words) == {layout.SUMMED_OUT}]
     summed, variance_below = 0.0, 0.0
     for _, _, values, variances in rows.rows(below, queries[:1]):
         summed, variance_below = summed + float(values.sum()), variance_below + float(variances.sum())
     if queries and abs(summed - known[0][1]) > FURTHEST * variance_below**0.5 + 1:
         raise InputError(
             "not-all-units",
-            where=Place(file=level_folder(units[0].name)),
+            where=Place(file=layout.level_folder(units[0].name)),
             below=below.name,
             unit=units[0].name,
             known=known[0][1],
             summed=round(summed),
             ids=len(below.ids),
-            unit_remedy=level_folder(units[0].name),
+            unit_remedy=layout.level_folder(units[0].name),
         )
 
 
@@ -631,7 +628,7 @@ def _check_sums(levels: Sequence[TreeLevel], sums: Sequence[Floats], named: Mapp
             level = named[position].name if position in named else named[position + 1].name
             raise InputError(
                 "bad-total/contradict",
-                where=Place(file=f"{level_folder(level)}/{CONSTRAINT}, or the totals that were given"),
+                where=Place(file=f"{layout.level_folder(level)}/{layout.CONSTRAINT}, or the totals that were given"),
                 own=own[unit],
                 id=str(named[position].ids[unit]) if position in named else None,
                 position_known=position in named,
@@ -662,7 +659,7 @@ def _with_totals(
             groups: list[float] = []
             for members, number in several:
                 if len(np.unique(level.parent[members])) > 1:
-                    not_used[f"{KNOWN_TOTAL} of several units"] = "they are not parts of one unit"
+                    not_used[f"{layout.KNOWN_TOTAL} of several units"] = "they are not parts of one unit"
                     continue
                 together[members] = len(groups)
                 groups.append(float(number))

@@ -26,6 +26,7 @@ from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, 
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
 from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
+from confide.releases import published_release
 from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
 from confide.releases.companions.labelled import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
@@ -34,14 +35,6 @@ from confide.releases.plan import Explanation, Plan
 from confide.releases.published import Published
 from confide.releases.published_release import (
     RECORDS as RECORDS_FILES,
-)
-from confide.releases.published_release import (
-    KnownAreas,
-    no_groups,
-    not_attacked,
-    release_file,
-    release_schema,
-    released_records,
 )
 from confide.releases.tabular import publish_areas
 
@@ -230,16 +223,18 @@ def read_published(
     manifest: Mapping[str, Any],
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
-    areas: KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
+    areas: published_release.KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
 ) -> Published:
     """The records of a release; ``postprocess`` writes the same files."""
-    no_groups(groups, manifest["mechanism"])
-    records = release_file(folder, manifest, *RECORDS_FILES)
+    published_release.no_groups(groups, manifest["mechanism"])
+    records = published_release.release_file(folder, manifest, *RECORDS_FILES)
     if records is None:
-        raise not_attacked(manifest["mechanism"])
+        raise published_release.not_attacked(manifest["mechanism"])
     facts = manifest["plan"]["question"]
     named = facts.get("schema") or facts.get("strategy", {}).get("schema")
-    return released_records(folder, manifest, records, release_schema(named, schema))
+    return published_release.released_records(
+        folder, manifest, records, published_release.release_schema(named, schema)
+    )
 
 
 # What is said to the readers of a release: what each file holds, what is left out, and what figures mean.

@@ -24,18 +24,10 @@ from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.constraints import Side
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
+from confide.mechanisms.topdown.output import tabulation
 from confide.mechanisms.topdown.output.accuracy import described_files, verify_accuracy
 from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTable
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
-from confide.mechanisms.topdown.output.tabulation import (
-    TabulatedTable,
-    Tabulator,
-    cells_where,
-    histograms,
-    indicators,
-    number_of_cells,
-    table_schema,
-)
 from confide.mechanisms.topdown.problem import counts_fingerprint
 from confide.releases.companions.labelled import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS, SealedRelease
@@ -70,7 +62,11 @@ class _TableReading:
 
 
 def verify_tables(
-    folder: Path, manifest: dict[str, Any], tables: Sequence[TabulatedTable], tabulator: Tabulator, spine: Sequence[str]
+    folder: Path,
+    manifest: dict[str, Any],
+    tables: Sequence[tabulation.TabulatedTable],
+    tabulator: tabulation.Tabulator,
+    spine: Sequence[str],
 ) -> Iterator[Check]:
     """Every table: there, the same in every format, what the records come to, non-negative, and adding up.
 
@@ -79,7 +75,9 @@ def verify_tables(
     once = len({level.name for level in tabulator.levels}) == len(tabulator.levels)
     once &= all(len(set(level.codes)) == level.units for level in tabulator.levels)
     for table in tables:
-        copies = TableCopies.open(SealedRelease(folder, manifest), f"tables/{table.name}", table_schema(table))
+        copies = TableCopies.open(
+            SealedRelease(folder, manifest), f"tables/{table.name}", tabulation.table_schema(table)
+        )
         if not copies.fits:
             detail = f"files: {copies.formats or 'none'}; not with the lines of the plan"
             yield Check(f"{table.name}: there", False, detail)
@@ -94,7 +92,9 @@ def verify_tables(
         yield Check(f"{table.name}: children add up to parents", not seen.unequal_sums, detail)
 
 
-def _pass(table: TabulatedTable, tabulator: Tabulator, spine: Sequence[str], copies: TableCopies) -> _TableReading:
+def _pass(
+    table: tabulation.TabulatedTable, tabulator: tabulation.Tabulator, spine: Sequence[str], copies: TableCopies
+) -> _TableReading:
     seen = _TableReading()
     above: tuple[Geolevel, Integers] | None = None
     for level in tabulator.levels:
@@ -146,7 +146,9 @@ class _SumsOfChildren:
 # One- and two-way tables, labels and areas.
 
 
-def verify_explained(folder: Path, manifest: dict[str, Any], output: Output, tabulator: Tabulator) -> Iterator[Check]:
+def verify_explained(
+    folder: Path, manifest: dict[str, Any], output: Output, tabulator: tabulation.Tabulator
+) -> Iterator[Check]:
     """Every one- and two-way table made again from the records, and compared in every format; cells and areas."""
     explained, files = output.explained, [file["path"] for file in manifest["files"]]
     path = next((path for path in files if path.split(".")[0] == AREAS), None)
@@ -306,7 +308,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     smallest = facts["levels"][-1]
     levels = {name: _level(name, units) for name in geography} | {smallest: _blocks(smallest, codes)}
     yield _nested([levels[name] for name in facts["levels"]])
-    tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
+    tabulator = tabulation.Tabulator(counts, tuple(levels[name] for name in output.levels))
     spine = [name for name in facts["levels"] if name in output.levels]
     yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
     everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
@@ -351,14 +353,16 @@ class _Records:
 
     def count(self, records: TableCopies, other: TableCopies | None, units: pa.Table) -> Any:
         """The histograms of the blocks."""
-        counts = histograms(len(self.codes), number_of_cells(self.output.axes), self._parts(records, other))
+        counts = tabulation.histograms(
+            len(self.codes), tabulation.number_of_cells(self.output.axes), self._parts(records, other)
+        )
         layout = self.output.microdata
         if layout is not None and other is not None:
             self._appended(layout, other, units)
         return counts
 
     def _parts(self, records: TableCopies, other: TableCopies | None) -> Iterator[tuple[Integers, Integers, Integers]]:
-        cells = number_of_cells(self.output.axes)
+        cells = tabulation.number_of_cells(self.output.axes)
         for batch in records.batches(ROWS_AT_ONCE):
             place, cell = self._place(batch), self._cell(batch)
             self._compare(batch, other)
@@ -413,8 +417,8 @@ def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.T
 
     def of(*conditions: dict[str, list[Any]]) -> Integers:
         """How many records of each block meet each condition: blocks x conditions."""
-        chosen = [cells_where(output.axes, where) for where in conditions]
-        dense: Integers = (counts @ indicators(counts.shape[1], chosen)).toarray()
+        chosen = [tabulation.cells_where(output.axes, where) for where in conditions]
+        dense: Integers = (counts @ tabulation.indicators(counts.shape[1], chosen)).toarray()
         return dense
 
     for zero in facts["strategy"]["constraints"]["zeros"]:
