@@ -27,7 +27,7 @@ from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
 from confide.exact import Exact, exact
-from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.programme import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.mechanisms.suppression import Dimension, flat, suppress_tables, with_totals
 from confide.mechanisms.swapping import SwapSettings, load_settings, swap_records

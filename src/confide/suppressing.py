@@ -15,8 +15,8 @@ from confide import api
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
 from confide.exact import Exact, exact
-from confide.mechanisms.suppression.given import draft
-from confide.mechanisms.suppression.given.problem import REASONS
+from confide.mechanisms.suppression.given import tables as given_tables
+from confide.mechanisms.suppression.given.cells import REASONS
 from confide.mechanisms.suppression.given.tables import describe_given
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.releases.draft import SPEC
@@ -122,7 +122,7 @@ def suppress(
     files = [Path(tables)] if isinstance(tables, (str, Path)) else [Path(each) for each in tables]
     rules = [rule] if isinstance(rule, str) else list(rule)
     folder = Path(out)
-    keys = draft.parse_rules(rules) | {"zeros": zeros, "singletons": singletons, "method": method}
+    keys = given_tables.parse_rules(rules) | {"zeros": zeros, "singletons": singletons, "method": method}
     keys |= {"keep": list(keep)} if keep else {}
     for path in files:
         if not path.exists():
@@ -132,17 +132,17 @@ def suppress(
             _what, place = "a problem in the exchange format has no variables to publish", Place(file=str(path))
             raise ParameterError("argus-file/problem", where=place)
     texts: dict[str, str] = {}
-    if len(files) == 1 and draft.is_description(files[0]):
+    if len(files) == 1 and given_tables.is_description(files[0]):
         if value is not None or total or hierarchy or missing or ignore:
             _what, place = "the description says what the columns are", Place(file=str(files[0]))
             raise ParameterError("table-description/columns", where=place)
         described = Path(_relative(files[0], folder)).as_posix()
         read = [describe_given(files[0])]
     else:
-        description = draft.given_description(
+        description = given_tables.given_description(
             files, folder, value=value, totals=total, hierarchies=hierarchy, missing=missing, ignore=ignore
         )
-        texts[DESCRIPTION] = draft.description_text(description)
+        texts[DESCRIPTION] = given_tables.description_text(description)
         read = [describe_given(path, ",", value, total, hierarchy or (), ignore) for path in files]
         described = DESCRIPTION
     columns: dict[str, Mapping[str, str]] = {}
@@ -155,7 +155,7 @@ def suppress(
     of_argus = any(path.suffix.lower() in (".rda", ".tab") for path in files)
     written_as = list(formats) or ["parquet", "csv", *(["argus"] if of_argus else [])]
     named, step = folder.resolve().name, None if unit is None else str(exact(unit, "--unit"))
-    texts[SPEC] = draft.given_spec_text(named, title or named, described, keys, written_as, step)
+    texts[SPEC] = given_tables.given_spec_text(named, title or named, described, keys, written_as, step)
     written = _write(folder, texts)
     try:
         run = api.run(folder / SPEC, progress=progress)

@@ -22,8 +22,7 @@ from confide.engines import LocalEngine
 from confide.errors import ConfideError, InputError, ParameterError
 from confide.mechanisms.cellkey.cellkey_answers import build_table, understand
 from confide.mechanisms.cellkey.keys import draw_keys
-from confide.mechanisms.cellkey.preparing import prepare
-from confide.mechanisms.cellkey.programme import CellKeyProblem
+from confide.mechanisms.cellkey.programme import CellKeyProblem, prepare
 from confide.noise import ReleaseKey
 
 SCHEMA = """

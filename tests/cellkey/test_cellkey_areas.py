@@ -23,7 +23,7 @@ import confide
 from confide.errors import CONFIDENTIAL, ConfideError, SpecError
 from confide.mechanisms.cellkey import keys
 from confide.mechanisms.cellkey.cellkey_answers import table_on_request
-from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.programme import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise.ptables import count_settings, generate
 
@@ -107,7 +107,7 @@ def test_a_figure_of_an_area_that_noise_cannot_explain_is_found(release: Path, t
 def test_sums_by_sorting_are_those_of_all_cells(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are too many cells for an array, and records come in many batches, nothing changes."""
     monkeypatch.setattr(keys, "DENSE", 0)
-    monkeypatch.setattr("confide.mechanisms.cellkey.counting.BATCH", 97)
+    monkeypatch.setattr("confide.mechanisms.cellkey.keyed_records.BATCH", 97)
     again = confide.run(write_areas(tmp_path, data='weight = "weight"'), processes=1).release
     assert tree(again) == tree(release)
 

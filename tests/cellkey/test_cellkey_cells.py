@@ -28,11 +28,10 @@ from tests.kits.cellkey import (
 from tests.kits.labelled import read_labelled
 
 from confide.documents import parse_schema
-from confide.mechanisms.cellkey import counting
-from confide.mechanisms.cellkey.counting import KEY, WEIGHT, count_records, perturb, scaled
+from confide.mechanisms.cellkey import keyed_records
+from confide.mechanisms.cellkey.keyed_records import KEY, WEIGHT, count_records, perturb, scaled
 from confide.mechanisms.cellkey.keys import CellSums, draw_keys, nobody
-from confide.mechanisms.cellkey.preparing import shuffled
-from confide.mechanisms.cellkey.programme import never_published
+from confide.mechanisms.cellkey.programme import never_published, shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise import ReleaseKey
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate
@@ -136,7 +135,7 @@ def test_a_margin_summed_from_a_table_is_the_margin_counted(rows: list) -> None:
 def test_key_sums_are_exact_at_the_largest_keys_and_batches() -> None:
     """A million keys just below 2**32: their sum is beyond 32 bits and below 2**53."""
     last = (1 << 32) - 1
-    number = counting.BATCH
+    number = keyed_records.BATCH
     full = {KEY: np.full(number, last, np.int64)}
     sums = count_records(MINE.query("total"), full, None, 1)
     assert sums.key.tolist() == [number * last]

@@ -36,7 +36,7 @@ from confide.cli.main import app
 from confide.engines import Source
 from confide.errors import CONFIDENTIAL, ConfideError
 from confide.mechanisms.cellkey.given import GivenTable, given_fingerprint
-from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.programme import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise.ptables import count_settings, export_text, generate
 

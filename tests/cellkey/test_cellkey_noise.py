@@ -13,7 +13,7 @@ import pytest
 from tests.contract.kit import Project, lay_out
 
 import confide
-from confide.mechanisms.cellkey import counting
+from confide.mechanisms.cellkey import keyed_records
 from confide.releases.noise_audit import NoiseAudit
 
 KEYS = 100_000_000
@@ -74,9 +74,9 @@ def test_noise_that_is_not_that_of_the_table_is_noticed(tmp_path: Path, monkeypa
         def lookup(self, counts: Any, keys: Any) -> Any:
             return np.abs(self._lookup.lookup(counts, keys))
 
-    perturb = counting.perturb
+    perturb = keyed_records.perturb
     monkeypatch.setattr(
-        "confide.mechanisms.cellkey.counting.perturb",
+        "confide.mechanisms.cellkey.keyed_records.perturb",
         lambda sums, lookup, *rest: perturb(sums, Upwards(lookup), *rest),
     )
     project.run()

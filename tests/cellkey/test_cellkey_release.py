@@ -30,8 +30,8 @@ from typer.testing import CliRunner
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.mechanisms.cellkey import counting
-from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey import keyed_records
+from confide.mechanisms.cellkey.programme import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise.ptables import count_settings, generate
 
@@ -119,7 +119,7 @@ def test_the_order_of_records_does_not_change_a_byte(release: Path, tmp_path: Pa
 def test_the_size_of_batches_does_not_change_a_byte(
     release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(counting, "BATCH", batch)
+    monkeypatch.setattr(keyed_records, "BATCH", batch)
     assert tree(again(tmp_path)) == tree(release)
 
 

@@ -13,7 +13,7 @@ import confide
 from confide.errors import SpecError
 from confide.mechanisms.cellkey.keyed_records import CellKeyRehearsal
 from confide.mechanisms.cellkey.mechanism import CellKey
-from confide.mechanisms.cellkey.preparing import shuffled
+from confide.mechanisms.cellkey.programme import shuffled
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.noise.ptables import PTable, count_settings, generate, same_distribution
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import InputError, ParameterError
-from confide.mechanisms.cellkey.counting import perturb
-from confide.mechanisms.cellkey.keys import CellSums, uniform
-from confide.mechanisms.cellkey.lookups import (
+from confide.mechanisms.cellkey.keyed_records import perturb
+from confide.mechanisms.cellkey.keys import (
     ROWS,
     AbsTable,
+    CellSums,
     Lookup,
     abs_text,
     allocate,
@@ -25,6 +25,7 @@ from confide.mechanisms.cellkey.lookups import (
     facts,
     folded,
     read_abs,
+    uniform,
 )
 from confide.noise import ReleaseKey, derive_stream
 from confide.noise.ptables import LookupRow, PTable, count_settings, generate, read_table

@@ -17,7 +17,7 @@ import typer
 from confide import api, drafting
 from confide.cli.main import app
 from confide.documents import parse_schema
-from confide.mechanisms.tables.spec import TablesSpec
+from confide.mechanisms.tables.programme import TablesSpec
 from confide.releases.ledger import Ledger
 from confide.releases.spec import load_spec
 

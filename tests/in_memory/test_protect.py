@@ -12,7 +12,7 @@ import pytest
 from confide.errors import ConfideError, InputError, ParameterError
 from confide.in_memory import ProtectedTable, protect
 from confide.mechanisms.cellkey.keys import draw_keys
-from confide.mechanisms.cellkey.preparing import shuffled as in_derived_order
+from confide.mechanisms.cellkey.programme import shuffled as in_derived_order
 from confide.mechanisms.cellkey.spec import CellKeyPart
 from confide.mechanisms.swapping import swap_records, swap_settings
 from confide.noise import ReleaseKey

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array
 
-from confide.mechanisms.suppression.contributors import contributors_of
-from confide.mechanisms.suppression.problem import Contributions, Levels, UnionRule, dominance, pq
+from confide.mechanisms.suppression.problem import Contributions, Levels, UnionRule, contributors_of, dominance, pq
 from confide.mechanisms.suppression.problem import threshold as few
 from confide.mechanisms.suppression.structure import TableDimensions, link, tree
 from confide.mechanisms.suppression.suppress import pose

@@ -18,7 +18,7 @@ from confide.lab.risk.bounded_noise import (
     success_probability,
 )
 from confide.lab.risk.bounded_noise.bound import attack_bound, bound_risk
-from confide.mechanisms.cellkey.counting import perturb
+from confide.mechanisms.cellkey.keyed_records import perturb
 from confide.mechanisms.cellkey.keys import CellSums, draw_keys
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify

@@ -18,8 +18,7 @@ from confide import api
 from confide.errors import ParameterError
 from confide.lab.attacks import audit_suppression
 from confide.lab.attacks.reconstruction import read_source, reconstruct
-from confide.mechanisms.suppression.crossing import leaf_codes, of_attribute
-from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme
+from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, leaf_codes, of_attribute
 from confide.mechanisms.suppression.structure import NOT_HERE, Dimension, TableDimensions, flat, link
 from confide.mechanisms.suppression.suppress import suppress_tables, with_totals
 from confide.schema import Attribute, Group, Level, Recode, Schema, identity

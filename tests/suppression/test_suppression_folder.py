@@ -20,8 +20,8 @@ from tests.kits.forged import rehash, remake
 import confide
 from confide.errors import ConfideError
 from confide.inputs.argus import metadata_text, read_metadata
-from confide.mechanisms.suppression.crossing import of_attribute, published_codes
 from confide.mechanisms.suppression.output import SuppressionExplained
+from confide.mechanisms.suppression.programme import of_attribute, published_codes
 from confide.schema import Attribute, Group, Level, Recode, identity
 
 EVERYTHING = '["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry", "argus"]'

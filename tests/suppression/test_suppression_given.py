@@ -22,7 +22,7 @@ import confide
 from confide import api
 from confide.errors import ConfideError
 from confide.lab.attacks.reconstruction import read_source, reconstruct
-from confide.mechanisms.suppression.given.draft import parse_rules
+from confide.mechanisms.suppression.given.tables import parse_rules
 from confide.mechanisms.suppression.output import SuppressionExplained
 
 JOBS = """region,sex,count

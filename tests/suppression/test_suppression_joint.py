@@ -27,10 +27,10 @@ from confide.mechanisms.suppression.attacker import Attacker
 from confide.mechanisms.suppression.flows import NOTHING, FeasibleFlow, Search, whole_change
 from confide.mechanisms.suppression.heuristic import Protection, protect
 from confide.mechanisms.suppression.joint import joint_facts, joint_in_words, linked_people, people_behind, with_joint
+from confide.mechanisms.suppression.output import _open
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.structure import TableDimensions, flat, link, tree
 from confide.mechanisms.suppression.suppress import joined, pose, solve, with_totals
-from confide.mechanisms.suppression.verify import _open
 
 HEURISTIC = import_module("confide.mechanisms.suppression.heuristic")
 SETS, PARTS = 300, 30

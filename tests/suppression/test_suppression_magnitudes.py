@@ -11,11 +11,10 @@ from tests.kits.magnitudes import RULES, Firms, Rule, random_firms
 
 from confide.errors import ParameterError
 from confide.mechanisms.suppression.flows import FeasibleFlow, FeasibleFlows
-from confide.mechanisms.suppression.heuristic import Protection, protect
+from confide.mechanisms.suppression.heuristic import Protection, known_unions, protect, sensitive_unions
 from confide.mechanisms.suppression.optimal import optimal
 from confide.mechanisms.suppression.problem import SOLVABLE, ProtectionNeed, in_steps, step_of
 from confide.mechanisms.suppression.suppress import solve
-from confide.mechanisms.suppression.unions import known_unions, sensitive_unions
 
 TABLES = 200
 LIGHT = 20

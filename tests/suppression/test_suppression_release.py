@@ -21,9 +21,9 @@ import confide
 from confide import api, drafting
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.mechanisms.suppression.crossing import of_attribute
 from confide.mechanisms.suppression.mechanism import Suppression
 from confide.mechanisms.suppression.problem import contributions_of, dominance, threshold
+from confide.mechanisms.suppression.programme import of_attribute
 
 SCHEMA = """
 id = "town"

@@ -14,9 +14,9 @@ from tests.kits.suppression import two_way
 
 from confide.errors import ParameterError
 from confide.mechanisms.suppression.counting import levels_by_rules
+from confide.mechanisms.suppression.output import _attack, bounds, gathered
 from confide.mechanisms.suppression.problem import Contributions, contributions_of, dominance, p_percent, pq, threshold
 from confide.mechanisms.suppression.structure import TableDimensions, flat, link
-from confide.mechanisms.suppression.verify import _attack, bounds, gathered
 
 
 def cell(*contributions: int) -> tuple[np.ndarray, Contributions]:

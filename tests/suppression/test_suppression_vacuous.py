@@ -15,7 +15,7 @@ import pytest
 
 from confide.errors import ConfideError
 from confide.lab.attacks.suppression.audit_files import read_subject
-from confide.mechanisms.suppression.given.draft import toml_value
+from confide.mechanisms.suppression.given.tables import toml_value
 
 Files = dict[str, Any]
 """By name: the text of a file, or a description as plain values."""

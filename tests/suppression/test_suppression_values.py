@@ -21,12 +21,12 @@ import confide
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
-from confide.mechanisms.suppression.contributors import contributors_of, contributors_of_largest
 from confide.mechanisms.suppression.counting import primary_levels, read_truth, write_grouped
+from confide.mechanisms.suppression.output import _together as together
 from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.problem import contributors_of, contributors_of_largest
 from confide.mechanisms.suppression.programme import described, prepare
 from confide.mechanisms.suppression.spec import digits_of, figure_type, published_figures, units_of
-from confide.mechanisms.suppression.verify import _together as together
 from confide.releases.folder import read_manifest
 
 SCHEMA = """

@@ -32,8 +32,7 @@ from confide.documents import parse_schema
 from confide.errors import ConfideError, InputError, ParameterError, RunError
 from confide.mechanisms.swapping import Columns, core, load_settings, swap, swap_records, swap_settings
 from confide.mechanisms.swapping.core import spine_of, swap_people
-from confide.mechanisms.swapping.people import People, arrange
-from confide.mechanisms.swapping.swap import NOBODY, Donors, Swap, first_level, smallest_shared
+from confide.mechanisms.swapping.swap import NOBODY, Donors, People, Swap, arrange, first_level, smallest_shared
 from confide.noise import ReleaseKey, derive_stream
 
 ADULT = 18

@@ -17,9 +17,8 @@ from scipy.stats import chi2
 from tests.kits.swapping import SECRET, block_table, multiset, people_of, places, populations, town
 
 from confide.errors import InputError, ParameterError, RunError
-from confide.mechanisms.swapping import SwapSettings, core, permutation, swap_records, swap_settings
-from confide.mechanisms.swapping.people import People
-from confide.mechanisms.swapping.swap import Streams, Swap, shuffled
+from confide.mechanisms.swapping import SwapSettings, core, swap_records, swap_settings
+from confide.mechanisms.swapping.swap import People, Streams, Swap, shuffled
 from confide.privacy.conversion import derangements, exchange_epsilon, exchange_odds
 
 PROBABILITIES = [Fraction(text) for text in ("1/20", "1/4", "1/2", "3/4", "19/20")]
@@ -163,8 +162,8 @@ TRIALS = 40_000
 def drawn(strata: np.ndarray, p: str) -> np.ndarray:
     """For each household the one whose place it takes, by the code that a run uses."""
     partner = np.arange(len(strata))
-    taken = permutation.select(strata, asked(rate=p), STREAMS)
-    partner[taken] = permutation.deranged(strata, taken, STREAMS)
+    taken = core.select(strata, asked(rate=p), STREAMS)
+    partner[taken] = core.deranged(strata, taken, STREAMS)
     return partner
 
 
@@ -208,7 +207,7 @@ def test_large_strata_are_deranged_and_small_ones_left_alone() -> None:
     assert (moved < 5000).all()
     assert 1300 < len(moved) < 1700
     assert sorted(partner.tolist()) == list(range(len(strata)))
-    assert sorted(permutation.select(strata, asked(rate="3/10"), STREAMS).tolist()) == moved.tolist()
+    assert sorted(core.select(strata, asked(rate="3/10"), STREAMS).tolist()) == moved.tolist()
 
 
 def test_orders_are_told_apart_by_as_many_bits_as_it_takes() -> None:

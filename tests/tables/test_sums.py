@@ -19,7 +19,7 @@ from tests.contract.kit import SPEC, lay_out
 
 import confide
 from confide.errors import ParameterError, ReleaseError
-from confide.mechanisms.tables.released import MeasuredNoise
+from confide.mechanisms.tables.mechanism import MeasuredNoise
 from confide.noise import DiscreteGaussian, ReleaseKey, TruncatedGaussian, TwoSidedGeometric, derive_stream, perturb
 from confide.opened import Estimate, Release, Rows
 from confide.releases.figure_noise import Draw, NoiseOfSum

@@ -20,8 +20,7 @@ from confide.lab.risk.bayesian.evidence import evidence_of
 from confide.lab.risk.bayesian.one_level import marginal_risk
 from confide.lab.risk.testing.protection import expected_posterior, protection
 from confide.mechanisms import MECHANISMS
-from confide.mechanisms.tables.programme import build_tables, plan_programme
-from confide.mechanisms.tables.spec import TablesSpec
+from confide.mechanisms.tables.programme import TablesSpec, build_tables, plan_programme
 from confide.mechanisms.tables.tuning import TablesTuning
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours, PureDP

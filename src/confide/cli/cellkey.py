@@ -16,8 +16,9 @@ from confide.cli import show
 from confide.cli.requests import Given, command
 from confide.cli.show import err, out, show_findings
 from confide.errors import ParameterError, Place
-from confide.mechanisms.cellkey import cellkey_answers, lookups
+from confide.mechanisms.cellkey import cellkey_answers
 from confide.mechanisms.cellkey.given import PerturbedTable
+from confide.mechanisms.cellkey.keys import MOST_COLUMNS, ROWS
 from confide.suppressing import SuppressedTables
 
 
@@ -42,7 +43,7 @@ def _show_perturbed(answer: PerturbedTable) -> None:
 
 def _show_abs_table(answer: cellkey_answers.AbsTableAnswer) -> None:
     show_findings(answer.findings)
-    out.print(escape(f"Wrote {answer.file}: {lookups.ROWS} rows, {answer.table.size} columns."))
+    out.print(escape(f"Wrote {answer.file}: {ROWS} rows, {answer.table.size} columns."))
 
 
 def names_of(text: str) -> list[str]:
@@ -121,7 +122,7 @@ abs_noise = command(
         "V": "-V --variance",
         "out": "--out",
         "js": Given(least=0),
-        "size": Given(least=2, most=lookups.MOST_COLUMNS),
+        "size": Given(least=2, most=MOST_COLUMNS),
         "small_n": Given(least=1),
         "seed": "--seed HEX",
     },

@@ -30,7 +30,7 @@ from confide.lab.comparison.programme_file import BLOCK, KIND
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.swapping import load_settings
-from confide.mechanisms.swapping.settings import settings_values
+from confide.mechanisms.swapping.spec import settings_values
 from confide.noise import DiscreteGaussian, ReleaseKey
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon

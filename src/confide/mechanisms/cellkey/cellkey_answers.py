@@ -19,14 +19,11 @@ from confide.engines import Engine, LocalEngine, Source, format_of
 from confide.engines.protocol import private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
-from confide.mechanisms.cellkey import lookups
-from confide.mechanisms.cellkey.counting import count_cells, perturb_cells
-from confide.mechanisms.cellkey.keyed_records import check_keyed_records, write_coded
-from confide.mechanisms.cellkey.keys import write_keyed
-from confide.mechanisms.cellkey.lookups import AbsTable
+from confide.mechanisms.cellkey import keys
+from confide.mechanisms.cellkey.keyed_records import check_keyed_records, count_cells, perturb_cells, write_coded
+from confide.mechanisms.cellkey.keys import AbsTable, write_keyed
 from confide.mechanisms.cellkey.output import figure_columns, plain_rows, plain_schema
-from confide.mechanisms.cellkey.preparing import prepare
-from confide.mechanisms.cellkey.programme import CellKeyProblem, build
+from confide.mechanisms.cellkey.programme import CellKeyProblem, build, prepare
 from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.noise.ptables.ptable import key_of
@@ -196,8 +193,8 @@ def make_abs_table(
     out: str | Path,
     *,
     js: int = 0,
-    size: int = lookups.SIZE,
-    small_n: int = lookups.SMALL_N,
+    size: int = keys.SIZE,
+    small_n: int = keys.SMALL_N,
     draw: bool = False,
     seed: str | None = None,
 ) -> AbsTableAnswer:
@@ -223,9 +220,9 @@ def make_abs_table(
         raise ParameterError("bad-option/file", where=Place(path="--out"), found=target.name[:80])
     design = generate(count_settings(D, V, js))
     law = design.table()
-    table = lookups.draw_columns(law, key_of(seed), size, small_n) if draw else lookups.allocate(law, size, small_n)
-    write_text(target, lookups.abs_text(table))
-    return AbsTableAnswer(table, target, draw, (*design.findings(), *lookups.bias_findings(table)))
+    table = keys.draw_columns(law, key_of(seed), size, small_n) if draw else keys.allocate(law, size, small_n)
+    write_text(target, keys.abs_text(table))
+    return AbsTableAnswer(table, target, draw, (*design.findings(), *keys.bias_findings(table)))
 
 
 def _write(rows: pa.Table, target: Path) -> None:

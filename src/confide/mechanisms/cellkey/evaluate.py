@@ -20,9 +20,9 @@ from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.cellkey.counting import KEY
 from confide.mechanisms.cellkey.given import given_fingerprint
-from confide.mechanisms.cellkey.lookups import expected_errors
+from confide.mechanisms.cellkey.keyed_records import KEY
+from confide.mechanisms.cellkey.keys import expected_errors
 from confide.mechanisms.cellkey.output import code_records, released_tables
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.releases.evaluate import OutcomeLaw, Residuals, require_records

@@ -24,9 +24,8 @@ from confide.arrays import Integers
 from confide.engines import Engine
 from confide.engines.protocol import private_folder
 from confide.geography import Geolevel
-from confide.mechanisms.cellkey.counting import PerturbedFigures, count_cells, value_scale
 from confide.mechanisms.cellkey.given import GivenTable, read_given, sdmx_names
-from confide.mechanisms.cellkey.keyed_records import write_coded
+from confide.mechanisms.cellkey.keyed_records import PerturbedFigures, count_cells, value_scale, write_coded
 from confide.mechanisms.cellkey.keys import CellSums
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, counted_name
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT

@@ -26,7 +26,7 @@ from confide.answers import TypedAnswer
 from confide.arrays import Integers
 from confide.errors import ConfideError
 from confide.exact import exact_text
-from confide.mechanisms.cellkey.counting import scaled
+from confide.mechanisms.cellkey.keyed_records import scaled
 from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_cells, read_table, verify_given
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT

@@ -3,16 +3,15 @@
 Read it from :mod:`~confide.mechanisms.suppression.mechanism`. What stands where:
 
 ===================  ================================================================================================
-the tables           ``spec`` ``variables`` ``programme``: from a spec to tables; ``crossing``: recodes that cross
-their structure      ``structure``: cells and sums; ``divisions`` ``joint`` ``kinds``: that tables count the same people
-from records         ``counting``: figures and who is behind them; ``magnitudes``: values, weights, decimals
+the tables           ``spec`` ``variables`` ``programme``: from a spec to tables, with recodes that cross
+their structure      ``structure``: cells and sums; ``joint``: that tables count the same people
+from records         ``counting``: figures and who is behind them; values, weights, decimals
 tables as input      ``given/``: tables of cells in place of records
-the problem          ``problem``: primary rules, levels, weights; ``contributors``: what each contributor knows;
-                     ``unions``: hidden cells of one sum together
-the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows`` and ``kinds``,
-                     ``optimal`` (with ``modular``)
+the problem          ``problem``: primary rules, levels, weights, and what each contributor knows
+the pattern          ``suppress``: from a problem to a proved pattern; ``heuristic`` over ``flows``, with hidden cells
+                     of one sum together; ``optimal``
 the attacker         ``attacker``: the interval of every hidden cell
-the release          ``mechanism``; ``output``: its files, and what explains them; ``verify``: read again by anybody;
+the release          ``mechanism``; ``output``: its files, what explains them, and what anybody can verify;
                      ``evaluate``: beside the truth
 ===================  ================================================================================================
 """

@@ -21,14 +21,13 @@ from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.mechanisms.suppression.attacker import Intervals
-from confide.mechanisms.suppression.heuristic import Protection
+from confide.mechanisms.suppression.heuristic import Protection, sensitive_unions
 from confide.mechanisms.suppression.mechanism import count, fingerprint_of, posed_by
 from confide.mechanisms.suppression.output import ONE, read_table
 from confide.mechanisms.suppression.problem import PatternProblem, in_steps, step_of
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProblem, SuppressionProgramme
 from confide.mechanisms.suppression.spec import in_unit
 from confide.mechanisms.suppression.structure import ROOT, Flags
-from confide.mechanisms.suppression.unions import sensitive_unions
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases.evaluate import require_records
 from confide.releases.progress import Progress

@@ -24,11 +24,19 @@ from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import ConfideError, Finding
 from confide.inputs.argus import write_jj
 from confide.inputs.records import blocks_table, records_fingerprint
-from confide.mechanisms.suppression import verify as verification
+from confide.mechanisms.suppression import output as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
 from confide.mechanisms.suppression.given.assumed import assumptions
-from confide.mechanisms.suppression.given.cells import GivenTruth, check_given, read_given
-from confide.mechanisms.suppression.given.problem import PROBLEM, REASONS, jj_of, pose_given, reasons
+from confide.mechanisms.suppression.given.cells import (
+    PROBLEM,
+    REASONS,
+    GivenTruth,
+    check_given,
+    jj_of,
+    pose_given,
+    read_given,
+    reasons,
+)
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
 from confide.mechanisms.suppression.output import (
     SuppressionExplained,
@@ -66,8 +74,8 @@ class Suppression(Mechanism[SuppressionProblem]):
         "draft_from": "confide.mechanisms.suppression.spec:draft_suppression_from",
         "board": "confide.mechanisms.suppression.board:SuppressionBoard",
         "evaluate": "confide.mechanisms.suppression.evaluate:evaluate_suppression",
-        "published": "confide.mechanisms.suppression.verify:read_published",
-        "rehearsal": "confide.mechanisms.suppression.magnitudes:SuppressionRehearsal",
+        "published": "confide.mechanisms.suppression.output:read_published",
+        "rehearsal": "confide.mechanisms.suppression.counting:SuppressionRehearsal",
     }
     measures_counts = False
 

@@ -10,23 +10,33 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 
-from confide.arrays import Integers
+from confide.arrays import Floats, Integers
+from confide.errors import ConfideError, ReleaseError
+from confide.mechanisms.suppression.attacker import TOLERANCE, Attacker
 from confide.mechanisms.suppression.joint import joint_in_words
+from confide.mechanisms.suppression.problem import step_of
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described, unit_of
 from confide.mechanisms.suppression.spec import figure_type, published_figures, units_of
-from confide.mechanisms.suppression.structure import ROOT, Flags
-from confide.mechanisms.suppression.variables import Variable
+from confide.mechanisms.suppression.structure import ROOT, Flags, Structure
+from confide.mechanisms.suppression.variables import Variable, strata
 from confide.messages import Messages, messages
+from confide.releases import published_release, tabular
 from confide.releases.companions import Codebook, CodeHierarchy, DescribedTable, asked
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import rehearsal_banner
+from confide.releases.mechanism import Check
 from confide.releases.plan import Explanation, Plan, in_plural
+from confide.releases.published import EVERYWHERE, Published, PublishedGeography, PublishedMarginal, one_unit, sparse
+from confide.releases.published_rows import impossible, nested, query_of, unit_of_code
 from confide.releases.tabular import (
     COUNT,
     PUBLISHED,
@@ -35,10 +45,12 @@ from confide.releases.tabular import (
     TOTAL_CODE,
     UnlikePlanError,
     figure_column,
+    table_files,
     text_column,
 )
 from confide.report.certificate import messages_of
 from confide.report.render import render
+from confide.schema import TOTAL, Attribute, Group, Level, Recode, Schema
 
 ONE = Fraction(1)
 VALUE = "value"
@@ -318,3 +330,338 @@ def _row(table: HierarchicalTable) -> dict[str, Any]:
         ],
         "rows": len(table.lines[0]),
     }
+
+
+# ``verify`` for cell suppression: what follows from the files of a release alone.
+#
+# Every table is read in every format. Published cells must add up; the same cell must be published, or suppressed, in
+# every table that has it; and then the attacker's programmes are solved again from the files: no suppressed cell may be
+# known exactly, and none may be known to be a small count. Which cells are primary, and their true values, cannot be
+# seen from the files; that each has its full protection is proved when the release is made
+# (``docs/proofs/suppression.md``).
+
+
+FURTHEST_BELOW = float(1 << 40)
+"""Below this no figure of values that can be negative is looked for."""
+
+OFF = 1e-3
+"""By how much of a step a sum of very large figures may be off."""
+
+TableContent = tuple[Integers, Flags]
+"""The figures of a table's cells, and which of them are suppressed."""
+
+
+def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """Every table by itself, then all together."""
+    question = manifest["plan"]["question"]
+    programme = described(question)
+    files = {file["path"] for file in manifest["files"]}
+    names = [table.name for table in programme.tables]
+    yield tabular.no_other_files(names, files)
+    yield tabular.every_format(names, files)
+    read: list[TableContent] = []
+    for table in programme.tables:
+        yield from _table(folder, files, table, read, question)
+    levels = {level: len(codes) for level, codes in programme.areas}
+    yield from tabular.cells_and_areas(folder, names, files, levels, question["area_names"])
+    if len(read) == len(programme.tables):
+        yield from _together(programme, read, question)
+
+
+def _table(
+    folder: Path, files: set[str], table: HierarchicalTable, read: list[TableContent], question: Mapping[str, Any]
+) -> Iterator[Check]:
+    if not tabular.table_files(table.name, files):
+        return  # said of all tables together
+    reading = partial(read_table, table=table, magnitude=question["value"] is not None, unit=unit_of(question))
+    contents, problem = tabular.read_formats(folder, table.name, files, reading)
+    yield Check(f"{table.name}: columns, labels and statuses", not problem, problem or f"{len(table.lines[0]):,} rows")
+    yield tabular.unique_keys(table.name, table.columns, _keys(table))
+    if not problem:
+        yield tabular.same_formats(table.name, contents, _same_content)
+        read.append(next(iter(contents.values())))
+
+
+def _keys(table: HierarchicalTable) -> list[tuple[str, ...]]:
+    """What tells the rows of a table apart: level, area and codes."""
+    codes = {variable.name: dict(zip(variable.keys, variable.codes, strict=True)) for variable in table.coded.variables}
+    return [
+        tuple(codes.get(name, {}).get(text, text) for name, text in zip(table.columns, line, strict=True))
+        for line in table.lines[0]
+    ]
+
+
+def _same_content(one: TableContent, other: TableContent) -> bool:
+    return np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
+
+
+def gathered(programme: SuppressionProgramme, read: list[TableContent]) -> tuple[Integers, Flags, bool]:
+    """The figures of all distinct cells, in units, and which are suppressed, and whether tables agree about both."""
+    linked = programme.linked
+    value, suppressed = np.zeros(linked.structure.cells, np.int64), np.ones(linked.structure.cells, np.bool_)
+    each = [
+        (numbers[table.listed_cells], figures[table.listed_cells], flags[table.listed_cells])
+        for table, numbers, (figures, flags) in zip(linked.tables, linked.numbers, read, strict=True)
+    ]
+    for at, figures, flags in each:
+        value[at], suppressed[at] = figures, flags
+    agree = all(bool((value[at] == figures).all() and (suppressed[at] == flags).all()) for at, figures, flags in each)
+    return value, suppressed, agree
+
+
+def bounds(programme: SuppressionProgramme, question: Mapping[str, Any]) -> Floats:
+    """What everybody knows of a suppressed cell: not below zero, or not zero either where zeros are always published.
+    Where values can be negative, how far depends on how many are in a cell, which is not published: as far as figures
+    can be at all."""
+    low = np.zeros(programme.linked.structure.cells)
+    if question.get("below_zero") is not None:
+        low -= FURTHEST_BELOW
+    if question["suppression"]["zeros"] == "published":
+        low[programme.linked.listed] = 1.0
+    return low
+
+
+def _together(programme: SuppressionProgramme, read: list[TableContent], question: dict[str, Any]) -> Iterator[Check]:
+    linked = programme.linked
+    value, suppressed, agree = gathered(programme, read)
+    yield Check("the same cell is the same in every table", agree, f"{int(linked.listed.sum()):,} distinct cells")
+    complete = np.asarray(abs(linked.structure.matrix) @ suppressed.astype(np.float64)) == 0
+    # Whole numbers, however large: in a float, two sums of sixteen digits could agree that do not.
+    sums = (linked.structure.matrix.astype(np.int64) @ np.where(suppressed, 0, value))[complete]
+    detail = f"{int(complete.sum()):,} sums of published cells alone"
+    yield Check("published cells add up", not sums.any(), detail)
+    threshold = question["suppression"]["threshold"]
+    if threshold is not None and question["value"] is None and not _decided(question):
+        small = linked.listed & ~suppressed & (value > 0) & (value <= threshold)
+        yield Check("no small count is published", not small.any(), f"none from 1 to {threshold:,}")
+    left_out = "; ".join(", ".join(names) for names in linked.beyond)
+    if left_out:
+        detail = f"too many kinds of people for {left_out}: what follows from their sums is looked at"
+        yield Check("tables count the same people: looked at as far as the statement says", True, detail)
+    if agree and not sums.any():
+        yield from _attack(programme, value, suppressed, question)
+
+
+def _decided(question: Mapping[str, Any]) -> bool:
+    """Whether the office decided of single cells: a small count can be published then, or need not be hidden."""
+    return bool(question.get("given", {}).get("statuses", False))
+
+
+def _attack(
+    programme: SuppressionProgramme, value: Integers, suppressed: Flags, question: dict[str, Any]
+) -> Iterator[Check]:
+    linked, part = programme.linked, question["suppression"]
+    low = bounds(programme, question)
+    try:
+        attacker, single = _attacker(linked.structure, value, suppressed, low)
+        few = part["threshold"] if question["value"] is None else None
+        wanted = np.zeros(attacker.structure.cells, np.bool_)
+        wanted[: len(value)] = suppressed & linked.listed
+        intervals = attacker.intervals(wanted=wanted, enough=partial(_open, threshold=few))
+    except ConfideError as error:
+        yield Check("hidden cells can have figures", False, error.findings[0].what)
+        return
+    listed = suppressed & linked.listed
+    exact = listed & (intervals.width[: len(value)] <= single)
+    detail = f"{int(listed.sum()):,} hidden cells, {intervals.programmes:,} programmes solved"
+    detail += f", of which {int(exact.sum()):,} are known exactly" if exact.any() else ": none is known exactly"
+    yield Check("no hidden cell can be worked out", not exact.any(), detail)
+    if part["threshold"] is not None and question["value"] is None and not _decided(question):
+        small = listed & (intervals.low >= 1) & (intervals.high <= part["threshold"])
+        how_many = f"{int(small.sum()):,} are" if small.any() else "none is"
+        detail = f"{how_many} known to be from 1 to {part['threshold']:,}"
+        yield Check("no hidden cell is known to be small", not small.any(), detail)
+
+
+def _open(low: Floats, high: Floats, *, threshold: int | None) -> Flags:
+    """Cells that can have two whole figures for certain, and with a threshold one that is not small."""
+    least, most = np.ceil(low - TOLERANCE), np.floor(high + TOLERANCE)
+    return (most > least) & (True if threshold is None else (least <= 0) | (most > threshold))
+
+
+def _attacker(structure: Structure, value: Integers, suppressed: Flags, low: Floats) -> tuple[Attacker, float]:
+    """Somebody who has the published figures, and how narrow an interval is a single figure.
+
+    Where figures have too many digits for the solver, what is published leaves to the hidden cells of each sum is
+    worked out in whole numbers first, and told in steps: 2^40 of them make the largest figure. Each sum may be off by a
+    small part of a step, so that intervals are too wide by that, and one of half a step is a single figure.
+    """
+    high = np.full(len(value), np.inf)
+    step = step_of(value)
+    if step == 1:
+        return Attacker(structure, value.astype(np.float64), suppressed, low, high, integer=True), 0.0
+    remainder = structure.matrix.astype(np.int64) @ np.where(suppressed, 0, value)
+    hidden = structure.matrix @ sp.diags_array(suppressed.astype(np.float64))
+    one = sp.eye_array(structure.rows)
+    reduced = Structure(sp.csr_array(sp.hstack([hidden, one, one])), structure.total, structure.axis)
+    known, off = np.zeros(structure.rows, np.bool_), np.full(structure.rows, OFF)
+    figures = np.concatenate([np.where(suppressed, 0, value) / step, remainder / step, 0.0 * off])
+    attacker = Attacker(
+        reduced,
+        figures,
+        np.concatenate([suppressed, known, ~known]),
+        np.concatenate([low / step, 0.0 * off, -off]),
+        np.concatenate([high, 0.0 * off, off]),
+    )
+    return attacker, 0.5
+
+
+# A release of ``suppression`` read back for attacks: exact counts, some of them left out and unknown.
+#
+# Figures are taken cell by cell from the structure of the plan, not by labels: a group that two recodes have in common
+# has one row in the files and is known in both. Tables with areas, without, and both together are read; what a table
+# says of all areas together counts for everybody.
+
+
+ABSENT = -1
+"""In place of a code that a table does not have."""
+LEFT_OUT = "Figures that were left out are unknown: any record that the others allow will do in their place."
+
+
+def read_published(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: published_release.KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
+) -> Published:
+    """Every crossing of one grouping of each variable, or of none. Magnitudes count no persons and are refused.
+
+    Args:
+        folder: The release.
+        manifest: Its manifest.
+        schema: The schema file, where the schema of the release does not ship.
+        groups: Must be empty: only other mechanisms have groups to choose from.
+
+    Returns:
+        The published tables, every suppressed figure unknown.
+    """
+    published_release.no_groups(groups, manifest["mechanism"])
+    question = manifest["plan"]["question"]
+    if question["value"] is not None:
+        raise published_release.not_attacked(f"{manifest['mechanism']} of magnitudes")
+    programme = described(question)
+    attributes = (
+        schema_of_tables(programme)
+        if question["schema"] is None
+        else published_release.release_schema(question["schema"], schema)
+    )
+    by_area = next((variable for variable in programme.variables.values() if variable.areas), None)
+    geography = one_unit() if by_area is None else _geography(by_area)
+    files = {file["path"] for file in manifest["files"]}
+    marginals: list[PublishedMarginal] = []
+    for table in programme.tables:
+        marginals += _marginals(table, _figures(folder, files, table), attributes, geography)
+    title = published_release.release_title(folder, manifest)
+    return Published(attributes, geography, tuple(marginals), impossible(attributes), title, (LEFT_OUT,))
+
+
+def _figures(folder: Path, files: set[str], table: HierarchicalTable) -> Floats:
+    """The figures of all cells of a table in its shape; what is suppressed, or not listed, is no number."""
+    for format_, path in table_files(table.name, files).items():
+        try:
+            figures, unknown = read_table(folder / path, format_, table, magnitude=False)
+        except (UnlikePlanError, OSError) as error:
+            raise _unlike(table, str(error) if isinstance(error, UnlikePlanError) else "a file that is gone") from None
+        return np.where(unknown, np.nan, figures.astype(np.float64)).reshape(table.layout.shape)
+    raise _unlike(table, "no file")
+
+
+def _unlike(table: HierarchicalTable, found: str) -> ReleaseError:
+    remedy = "get the release again from its office"
+    return published_release.release_unlike(f"the table {table.name!r} cannot be read as planned", found, remedy)
+
+
+def _geography(areas: Variable) -> PublishedGeography:
+    """The levels of the plan, by their tree: everything together is the coarsest."""
+    parent = areas.tree.parent
+    finest = areas.groupings[-1]
+    chains: list[set[int]] = []
+    for code in finest.codes.tolist():
+        chain = {code}
+        while code != ROOT:
+            code = parent[code]
+            chain.add(code)
+        chains.append(chain)
+    columns = {finest.name: list(finest.labels)}
+    for level in reversed(areas.groupings[:-1]):
+        of_code = dict(zip(level.codes.tolist(), level.labels, strict=True))
+        columns[level.name] = [of_code[next(code for code in of_code if code in chain)] for chain in chains]
+    if not any(ROOT in level.codes for level in areas.groupings):
+        columns[EVERYWHERE] = [EVERYWHERE] * len(chains)
+    return nested(columns, finest.name)
+
+
+def _marginals(
+    table: HierarchicalTable, figures: Floats, schema: Schema, geography: PublishedGeography
+) -> list[PublishedMarginal]:
+    """For each level, and each choice of a grouping of every other variable, the marginal of a table."""
+    choices = [_choices(table, variable, names) for variable, names in zip(table.variables, table.listed, strict=True)]
+    marginals = []
+    for chosen in product(*choices):
+        by_name = {
+            variable.name: (axis, name, codes)
+            for axis, (variable, (name, codes)) in enumerate(zip(table.variables, chosen, strict=True))
+        }
+        area = next((variable for variable in table.variables if variable.areas), None)
+        named = [name for variable, (name, _) in zip(table.variables, chosen, strict=True) if name and variable != area]
+        query = query_of(schema, "*".join(named) or TOTAL)
+        # The axes in the order of the query, that of areas first.
+        level = "" if area is None else by_name[area.name][1]
+        axes = [] if area is None else [by_name[area.name][0]]
+        axes += [by_name[variable.attribute.name][0] for variable in query.variables]
+        depth, units = _units(geography, area, level)
+        picked = figures[np.ix_(*(codes for _, codes in chosen))] if chosen else figures.reshape(())
+        for axis, (_, codes) in enumerate(chosen):  # what this table does not go down to is unknown from it
+            picked = np.where(
+                np.expand_dims(codes == ABSENT, [a for a in range(len(chosen)) if a != axis]), np.nan, picked
+            )
+        rest = [axis for axis in range(picked.ndim) if axis not in axes]  # one code each: the total
+        values = picked.transpose(axes + rest).reshape(len(units), query.cells)
+        unit = np.repeat(units, query.cells)
+        cell = np.tile(np.arange(query.cells, dtype=np.int64), len(units))
+        arrays = sparse(unit, cell, values.reshape(-1), len(geography.units[depth]))
+        marginals.append(PublishedMarginal(table.name, depth, query, *arrays, absent_unknown=True))
+    return marginals
+
+
+def _choices(table: HierarchicalTable, variable: Variable, names: Sequence[str]) -> list[tuple[str, Integers]]:
+    """What a query can have of a variable: nothing of it, or a grouping by its name, with the codes of its groups."""
+    everybody: tuple[str, Integers] = ("", np.array([ROOT], np.int64))
+    if variable.given:
+        number = {old: new for new, old in enumerate(variable.kept(names).tolist())}
+        groupings = [
+            (f"{variable.name}:{name}", np.array([number.get(code, ABSENT) for code in codes.tolist()], np.int64))
+            for name, codes in strata(variable, names).items()
+        ]
+        return [everybody, *groupings] if variable.summed else groupings
+    groupings = [(name, table.codes_of(variable, name)) for name in names]
+    root_is_a_level = variable.areas and any(ROOT in codes for _, codes in groupings)
+    return groupings if root_is_a_level else [everybody, *groupings]
+
+
+def schema_of_tables(programme: SuppressionProgramme) -> Schema:
+    """The schema of tables that were given as such: a level for every code without parts, a recode for every depth."""
+    attributes, recodes = [], []
+    for variable in programme.variables.values():
+        codes = variable.tree.codes
+        divided = {code for _, code, _ in variable.tree.divisions}
+        leaves = [at for at in range(1, len(codes)) if at not in divided]
+        attribute = Attribute(variable.name, variable.name, tuple(Level(codes[at], codes[at]) for at in leaves))
+        attributes.append(attribute)
+        for name, of_level in strata(variable, [grouping.name for grouping in variable.groupings]).items():
+            groups = tuple(
+                Group(codes[code], tuple(codes[at] for at in leaves if code in variable.above[at]))
+                for code in of_level.tolist()
+            )
+            recodes.append(Recode(f"{variable.name}:{name}", attribute, groups))
+    return Schema("given", "tables of cells", tuple(attributes), tuple(recodes))
+
+
+def _units(geography: PublishedGeography, areas: Variable | None, level: str) -> tuple[int, Integers]:
+    """The depth of a level, and the unit of each of its areas in the order of the plan; of everybody, where a table has
+    no level here."""
+    if areas is None or not level:
+        return len(geography.levels) - 1, np.zeros(1, np.int64)
+    depth = geography.depth(level)
+    return depth, unit_of_code(areas.grouping(level).labels, geography.units[depth])

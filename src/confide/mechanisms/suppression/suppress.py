@@ -21,11 +21,11 @@ import numpy.typing as npt
 from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.errors import ConfideError, ParameterError
-from confide.mechanisms.suppression.contributors import Contributors
-from confide.mechanisms.suppression.heuristic import Advance, Protection, protect
+from confide.mechanisms.suppression.heuristic import Advance, Protection, open_unions, protect
 from confide.mechanisms.suppression.joint import linked_people, longest_variable, people_behind
 from confide.mechanisms.suppression.optimal import modular_protection, optimal
 from confide.mechanisms.suppression.problem import (
+    Contributors,
     Levels,
     Pattern,
     PatternProblem,
@@ -36,7 +36,6 @@ from confide.mechanisms.suppression.problem import (
     weights,
 )
 from confide.mechanisms.suppression.structure import JOINT, Dimension, Flags, LinkedTables, TableDimensions, flat, link
-from confide.mechanisms.suppression.unions import open_unions
 from confide.mechanisms.suppression.variables import Kinds
 
 __all__ = ["Method", "SuppressionResult", "Zeros", "flat", "pose", "solve", "suppress_tables", "with_totals"]

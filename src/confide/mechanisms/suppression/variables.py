@@ -2,8 +2,8 @@
 
 All tables of a release share one dimension for each variable. A table goes down as far as its own finest grouping;
 groupings in between that it does not list are part of what can be worked out from it, and so of the structure. A
-variable comes from recodes of an attribute or levels of the spine (:mod:`~confide.mechanisms.suppression.crossing`), or
-from the codes of tables as given (:mod:`~confide.mechanisms.suppression.given.cell_rows`).
+variable comes from recodes of an attribute or levels of the spine (:mod:`~confide.mechanisms.suppression.programme`),
+or from the codes of tables as given (:mod:`~confide.mechanisms.suppression.given.description`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from confide.arrays import Floats, Integers
-from confide.mechanisms.suppression.divisions import whole_trees
 from confide.mechanisms.suppression.flows import FREE, FeasibleFlow, whole_change
+from confide.mechanisms.suppression.joint import whole_trees
 from confide.mechanisms.suppression.problem import NOBODY, PatternProblem
 from confide.mechanisms.suppression.structure import JOINT, NOT_HERE, ROOT, Dimension, Flags, LinkedTables, gather
 from confide.releases.tabular import TOTAL_CODE, CodedVariable

@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Self
 from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, fraction_up, grouped
 from confide.mechanisms.swapping.core import check_levels, exact_levels
-from confide.mechanisms.swapping.problem import SwappingProblem
-from confide.mechanisms.swapping.settings import SwapSettings, settings_problems
-from confide.mechanisms.swapping.statement import in_words, kept_in_words
+from confide.mechanisms.swapping.problem import SwappingProblem, in_words, kept_in_words
+from confide.mechanisms.swapping.spec import SwapSettings, settings_problems
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
 from confide.releases import boards
 from confide.releases.spec import LoadedSpec

@@ -22,15 +22,21 @@ from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.errors import Finding, Place, RunError
-from confide.mechanisms.swapping.core import counted_again, exact_levels, looked_at, swap_people
-from confide.mechanisms.swapping.mechanism import moved_file, swap_of
+from confide.mechanisms.swapping.core import (
+    KINDS,
+    counted_again,
+    exact_levels,
+    largest_of,
+    looked_at,
+    selections,
+    strata_of,
+    swap_people,
+)
+from confide.mechanisms.swapping.mechanism import moved_file, read_people, swap_of, variables_of
 from confide.mechanisms.swapping.output import FIGURES, AreaCounts, count_table
-from confide.mechanisms.swapping.people import ADULTS, SIZE, People
-from confide.mechanisms.swapping.permutation import KINDS, largest_of, selections, strata_of
 from confide.mechanisms.swapping.problem import SwappingProblem
-from confide.mechanisms.swapping.records import read_people, variables_of
-from confide.mechanisms.swapping.settings import SwapSettings
-from confide.mechanisms.swapping.swap import HOUSEHOLDS, Streams, Swap, choices, exponentials, risk_levels
+from confide.mechanisms.swapping.spec import ADULTS, SIZE, SwapSettings
+from confide.mechanisms.swapping.swap import HOUSEHOLDS, People, Streams, Swap, choices, exponentials, risk_levels
 from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.progress import Progress

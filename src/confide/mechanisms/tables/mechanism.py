@@ -8,8 +8,10 @@ two-sided geometric under pure differential privacy. Proof of the guarantee: ``d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,31 +34,393 @@ from confide.inputs.records import (
     column_expressions,
     records_fingerprint,
 )
-from confide.mechanisms.tables import released
 from confide.mechanisms.tables.programme import (
+    NOISE_MARGIN,
+    VARIANCE,
     MeasuredTable,
+    NoisyRows,
     NoisyTable,
     TablesProblem,
+    TablesSpec,
     build_tables,
+    figure_columns,
+    figures_beside,
     levels_of,
     plan_programme,
 )
-from confide.mechanisms.tables.released import TablesExplained
-from confide.mechanisms.tables.spec import TablesSpec
-from confide.noise import NoiseStream, ReleaseNoise, perturb
+from confide.noise import (
+    DiscreteGaussian,
+    NoiseStream,
+    ReleaseNoise,
+    TruncatedDistribution,
+    distribution_from_dict,
+    perturb,
+)
+from confide.releases import published_release
+from confide.releases.companions import Codebook, asked
+from confide.releases.figure_noise import AdditiveLaw, Draw
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import Explanation, Plan, read_plan
+from confide.releases.published import NoiseBound, Published, PublishedMarginal
+from confide.releases.published_rows import PublishedRows, impossible
 from confide.releases.spec import LoadedSpec, find_sources, frame_rules
-from confide.releases.tabular import DescribedTable, publish_areas
+from confide.releases.tabular import (
+    AREA,
+    COUNT,
+    LEVEL,
+    TOTAL_CODE,
+    DescribedTable,
+    Margin,
+    Table,
+    UnlikePlanError,
+    cells_and_areas,
+    labels_tell_apart,
+    no_other_files,
+    publish_areas,
+    table_files,
+)
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.schema import Query, Schema
 
+# A release of tables as others have it: what is said to its readers, and what ``verify`` looks at.
+#
+# Readers are told what columns hold, and the noise of each figure. ``verify`` has the written files alone, and goes
+# over their rows once.
+
+
+PROTECTION = (
+    "Every count has random noise of its own. The certificate states what this promises to everybody in the data."
+)
+NOTES = (
+    "Counts may be below zero: that is noise, and it averages out when counts are added. Do not set them to zero.",
+    "Totals, sub-totals and cells were measured one by one, each with noise of its own, so totals differ from the sums "
+    "of their cells.",
+    "variance is the variance of the noise of a count. The noise of a sum of different counts has the sum of their "
+    "variances; its margin at 95 % is about 1.96 times the square root. Margins themselves must not be added.",
+)
+MARGIN_NOTE = "noise_margin: the noise is at most this far from zero, above or below, with a probability of {}."
+POOLED_NOTE = (
+    "A count that several tables have is one and the same measurement, with the same noise: do not add it up twice."
+)
+
+
+def codebook(question: Mapping[str, Any]) -> Codebook:
+    """What the tables of a release hold."""
+    probability = question["noise_margin"]
+    figures = figure_columns(probability)
+    tables = tuple(DescribedTable.of(Table.read(values), figures) for values in question["tables"])
+    keys = [(level, key) for t in question["tables"] for key in Table.measurements(t).values() for level in t["levels"]]
+    notes = [*NOTES, *([] if probability is None else [MARGIN_NOTE.format(probability)])]
+    notes += [POOLED_NOTE] if len(set(keys)) < len(keys) else []
+    formats, agency = asked(question)
+    return Codebook(tables, question["levels"], formats, agency, PROTECTION, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredNoise:
+    """The noise of the counts of a release: which measurement a row shows, and its law."""
+
+    tables: Mapping[str, tuple[Table, Mapping[str, str]]]
+    """By name the table, and for each of its margins the measurement."""
+    laws: Mapping[tuple[str, str], ReleaseNoise]
+    """By level and measurement."""
+    figure: str = COUNT
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> MeasuredNoise:
+        """That of a release, from its plan."""
+        plan = read_plan(manifest["plan"])
+        tables = {
+            values["name"]: (Table.read(values), Table.measurements(values)) for values in plan.question["tables"]
+        }
+        return cls(tables, {(measure.level, measure.query): measure.law for measure in plan.measures})
+
+    def draw(self, table: str, row: Mapping[str, Any]) -> Draw:
+        """One for each measurement, area and cell: tables that show the same measurement have the same draw."""
+        layout, measurements = self.tables[table]
+        kept = tuple(each for each in layout.variables if row[each.name] != TOTAL_CODE)
+        for variable in kept:
+            if row[variable.name] not in variable.codes:
+                raise LookupError(variable.name)
+        measurement = measurements[Margin(kept).name]
+        cell = tuple(row[variable.name] for variable in kept)
+        return Draw((row[LEVEL], measurement, row[AREA], cell), self.laws[row[LEVEL], measurement])
+
+    def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
+        """That of the row: every count was measured by itself."""
+        return [self.draw(table, row)]
+
+
+# What ``verify`` looks at.
+
+
+FALSE_ALARM = 1e-9
+"""The probability, at most, with which a margin that has its noise is taken for one that has too little. A run is not
+sealed then, so that it is small also for hundreds of margins."""
+
+TOO_LOUD = 10
+"""How many standard errors the squared disagreement of a margin with its cells may be above what is promised."""
+
+ENOUGH = 50
+"""With fewer differences than this nothing is said of too much noise."""
+
+ROWS_AT_ONCE = 1 << 18
+
+
+Laws = dict[tuple[str, str], ReleaseNoise]
+"""The noise by level and margin."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The squared differences of a margin from its cells, each over its variance, added up.
+
+    The n terms are independent, each with mean 1 and a second moment of at most the kurtosis k of the laws; a sum of
+    laws has less. Non-negative terms make the lower tail light: P(sum <= n - t) <= exp(-t^2 / 2nk).
+    """
+
+    squares: float = 0.0
+    number: int = 0
+    kurtosis: float = 3.0
+
+    @property
+    def ratio(self) -> float:
+        return self.squares / self.number
+
+    @property
+    def too_quiet(self) -> bool:
+        short = max(0.0, self.number - self.squares)
+        return math.exp(-(short**2) / (2 * self.number * self.kurtosis)) < FALSE_ALARM
+
+    @property
+    def too_loud(self) -> bool:
+        above = self.squares - self.number
+        return self.number >= ENOUGH and above > TOO_LOUD * ((self.kurtosis - 1) * self.number) ** 0.5
+
+
+@dataclass
+class TablePass:
+    """What one pass over the rows of a table has come to so far."""
+
+    rows: int = 0
+    same: bool = True
+    integers: bool = True
+    problem: str | None = None
+    disagreement: dict[str, Disagreement] = field(default_factory=dict)
+    last_area: dict[str, str] = field(default_factory=dict)
+
+
+def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    """Every table: whole, in order, whole numbers, the same in every format, and as noisy as promised."""
+    plan = manifest["plan"]
+    laws = {(m["level"], m["query"]): distribution_from_dict(m["law"]) for m in plan["measures"]}
+    question = plan["question"]
+    units, probability = question["levels"], question["noise_margin"]
+    files = {file["path"] for file in manifest["files"]}
+    names = [values["name"] for values in question["tables"]]
+    yield no_other_files(names, files, [CERTIFICATE])
+    for values in question["tables"]:
+        table = Table.read(values)
+        paths = table_files(table.name, files)
+        if not paths:
+            yield Check(f"{table.name}: there", False, "no file of this table is in the release")
+            continue
+        yield labels_tell_apart(table)
+        measured = Table.measurements(values)
+        noise = {(level, name): laws[level, key] for level in table.levels for name, key in measured.items()}
+        promised = {level: figures_beside(table, level, noise, probability) for level in table.levels}
+        try:
+            rows = [NoisyRows(folder / path, table, format_, probability) for format_, path in paths.items()]
+            scan = _pass(table, noise, units, rows, promised)
+        except UnlikePlanError as error:
+            yield Check(f"{table.name}: columns and labels", False, str(error))
+            continue
+        yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
+        yield Check(f"{table.name}: whole numbers", scan.integers, f"{scan.rows:,} counts")
+        yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
+        if scan.disagreement and scan.problem is None:
+            yield _noise_check(table.name, scan)
+    yield from cells_and_areas(folder, names, files, units, question["area_names"])
+
+
+def _pass(
+    table: Table,
+    laws: Laws,
+    units: dict[str, int],
+    files: Sequence[NoisyRows],
+    promised: Mapping[str, Mapping[str, np.ndarray[Any, Any]]],
+) -> TablePass:
+    scan = TablePass()
+    first, *others = files
+    scan.same = all(other.names == first.names for other in others)
+    for level in table.levels:
+        remaining = units[level]
+        while remaining and scan.problem is None:
+            chunk = min(remaining, max(1, ROWS_AT_ONCE // table.cells))
+            remaining -= chunk
+            rows = first.take(chunk * table.cells)
+            scan.rows += rows.num_rows
+            copies = [other.take(chunk * table.cells) for other in others]
+            scan.same = scan.same and all(rows.equals(copy) for copy in copies)
+            scan.integers = scan.integers and all(_are_integers(part.column("count")) for part in (rows, *copies))
+            scan.problem = _out_of_order(table, level, chunk, rows, scan)
+            if scan.problem is None:
+                scan.problem = _beside(level, rows, chunk, promised[level])
+            if scan.problem is None and scan.integers:
+                counts = rows.column("count").to_numpy().reshape(chunk, table.cells)
+                _add_noise_check(table, level, laws, counts, scan)
+    if scan.problem is None and any(file.take(1).num_rows for file in files):
+        scan.problem = "there are more rows than the plan has"
+    return scan
+
+
+def _beside(level: str, rows: pa.Table, units: int, promised: Mapping[str, np.ndarray[Any, Any]]) -> str | None:
+    """The noise margins and the variances are those of the laws in the plan."""
+    expected = [name for name in (NOISE_MARGIN, VARIANCE) if name in promised]
+    if expected != [name for name in (NOISE_MARGIN, VARIANCE) if name in rows.column_names]:
+        return "a column of noise margins or variances is there, or missing, against the plan"
+    for name in expected:
+        figures = rows.column(name).to_numpy().reshape(units, len(promised[name]))
+        if (figures != promised[name]).any():
+            return f"level {level}: {name.replace('_', ' ')}s are not those of the plan"
+    return None
+
+
+def _are_integers(counts: pa.ChunkedArray) -> bool:
+    return bool(counts.type == pa.int64() and not counts.null_count)
+
+
+def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, scan: TablePass) -> str | None:
+    """Every unit has the rows of every margin, each once, in the order of the layout; units in the order of codes."""
+    per_unit = table.cells
+    if rows.num_rows != units * per_unit:
+        return f"level {level}: rows are missing"
+    areas = rows.column("area").combine_chunks()
+    heads = areas.take(pa.array(np.arange(units) * per_unit))
+    if not areas.equals(heads.take(pa.array(np.repeat(np.arange(units), per_unit)))):
+        return f"level {level}: the rows of an area are not together"
+    codes = heads.to_pylist()
+    before = scan.last_area.get(level)
+    if codes != sorted(set(codes)) or (before is not None and codes[0] <= before):
+        return f"level {level}: areas are repeated or out of order"
+    scan.last_area[level] = codes[-1]
+    if rows.column("level").unique().to_pylist() != [level]:
+        return f"level {level}: rows of another level are among its rows"
+    repeated = pa.array(np.tile(np.arange(per_unit), units))
+    for variable, labels in zip(table.variables, table.labels(table.unit_places), strict=True):
+        if not rows.column(variable.name).combine_chunks().equals(labels.take(repeated)):
+            return f"level {level}: cells of {variable.name} are missing or out of order"
+    return None
+
+
+def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[Any, Any], scan: TablePass) -> None:
+    """A margin and the sum of its cells measure the same truth with independent noise, so their difference is noise
+    alone: its variance is the margin's plus the cells', which the plan states. Nothing of the truth is needed."""
+    *margins, own = table.margins
+    if not margins:
+        return
+    ends = np.cumsum([margin.cells for margin in table.margins])
+    inner = counts[:, ends[-2] :].reshape(len(counts), *own.shape)
+    of_inner = laws[level, own.name].variance()
+    for margin, end in zip(margins, ends[:-1], strict=True):
+        axes = tuple(at for at, variable in enumerate(own.variables, start=1) if variable not in margin.variables)
+        difference = counts[:, end - margin.cells : end] - inner.sum(axis=axes).reshape(len(counts), -1)
+        law = laws[level, margin.name]
+        variance = law.variance() + of_inner * (own.cells // margin.cells)
+        if not variance and not difference.any():
+            continue  # a budget so large that no noise is as good as certain
+        variance = variance or math.ulp(0.0)
+        before = scan.disagreement.get(margin.name, Disagreement())
+        scan.disagreement[margin.name] = Disagreement(
+            before.squares + float((difference.astype(float) ** 2).sum() / variance),
+            before.number + difference.size,
+            max(before.kurtosis, _kurtosis(law), _kurtosis(laws[level, own.name])),
+        )
+
+
+def _kurtosis(law: ReleaseNoise) -> float:
+    """An upper bound: 3 for the discrete Gaussian and 6 + 1/variance for the two-sided geometric law, where the
+    variance is at least 1; noise that is mostly zero can have any, and then nothing is said. That of noise with a
+    bound is added up."""
+    variance = law.variance()
+    if variance < 1:
+        return math.inf
+    if isinstance(law, TruncatedDistribution):
+        places, weights = range(-law.bound, law.bound + 1), [float(low) for low, _ in law.weights(64)]
+        return 1.001 * sum(x**4 * w for x, w in zip(places, weights, strict=True)) / sum(weights) / variance**2
+    return 3.001 if isinstance(law, DiscreteGaussian) else 6 + 1 / variance
+
+
+def _noise_check(name: str, scan: TablePass) -> Check:
+    margins = scan.disagreement.values()
+    wrong = any(margin.too_quiet or margin.too_loud for margin in margins)
+    low, high = min(margin.ratio for margin in margins), max(margin.ratio for margin in margins)
+    number = sum(margin.number for margin in margins)
+    detail = f"{number:,} margins differ from their cells by {low:.2f} to {high:.2f} of the promised variance"
+    return Check(f"{name}: noise as promised", not wrong, detail)
+
+
+# A release of ``tables`` read back: counts with independent noise, with the variance that the plan states.
+
+
+def read_published(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    schema: str | Path | None = None,
+    groups: Sequence[str] = (),
+    areas: published_release.KnownAreas | None = None,
+) -> Published:
+    """The tables of a release; ``schema`` is the file of a schema that does not ship."""
+    published_release.no_groups(groups, manifest["mechanism"])
+    question = manifest["plan"]["question"]
+    attributes = published_release.release_schema(question["schema"], schema)
+    laws = {(measure.level, measure.query): measure.law for measure in read_plan(manifest["plan"]).measures}
+    # A count with noise can be below zero; the variance of each follows from its law.
+    listed = {
+        PublishedRows(table["name"], tuple(table["margins"]), Fraction(1), file=table["name"]): table["levels"]
+        for table in question["tables"]
+    }
+    margins = {table["name"]: list(Table.measurements(table).values()) for table in question["tables"]}
+    columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
+    tables = published_release.AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns, areas)
+    marginals: dict[tuple[str, str], PublishedMarginal] = {}
+    for table, level, of_queries in tables.marginals(attributes):
+        for marginal, query in zip(of_queries, margins[table.name], strict=True):
+            if (level, query) not in marginals:  # one measurement, shown in several tables
+                marginals[level, query] = _with_noise(marginal, laws[level, query])
+    largest = max((law.bound for law in laws.values() if law.bound is not None), default=None)
+    notes = (
+        published_release.NOISE,
+        *(() if largest is None else (published_release.BOUNDED.format(largest),)),
+        *tables.notes,
+    )
+    title = published_release.release_title(folder, manifest)
+    return Published(attributes, tables.geography, tuple(marginals.values()), impossible(attributes), title, notes)
+
+
+def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
+    """A marginal with the law of its noise, its variance, and how far it can go."""
+    bound = None if law.bound is None else NoiseBound(law.bound)
+    variance = Fraction(law.variance()).limit_denominator(10**9)
+    return replace(marginal, variance=variance, bound=bound, law=AdditiveLaw(law))
+
+
+class TablesExplained(Explanation):
+    """What releases of tables say to their readers."""
+
+    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+        return codebook(manifest["plan"]["question"])
+
+    def figure_noise(self, manifest: Mapping[str, Any]) -> MeasuredNoise:
+        return MeasuredNoise.of(manifest)
+
+
+# The mechanism ``tables``, from top to bottom: a static programme of cross-tabulations with independent noise.
+
+
 # Truth plus noise: the one function of the mechanism in which true counts and noise meet.
-
-
-COUNT = "count"
 
 
 @dataclass(frozen=True)
@@ -126,15 +490,15 @@ class Tables(Mechanism[TablesProblem]):
     on_spark = True
     explain = TablesExplained()
     can: ClassVar = {
-        "draft": "confide.mechanisms.tables.spec:draft_tables",
-        "draft_from": "confide.mechanisms.tables.spec:draft_tables_from",
+        "draft": "confide.mechanisms.tables.programme:draft_tables",
+        "draft_from": "confide.mechanisms.tables.programme:draft_tables_from",
         "board": "confide.mechanisms.tables.tuning:TablesTuning",
         "targets": "confide.mechanisms.tables.tuning:tune_tables",
         "evaluate": "confide.mechanisms.tables.evaluate:evaluate_tables",
-        "published": "confide.mechanisms.tables.released:read_published",
+        "published": "confide.mechanisms.tables.mechanism:read_published",
         "residuals": "confide.mechanisms.tables.evaluate:residuals",
-        "rehearsal": "confide.mechanisms.tables.audit:TablesRehearsal",
-        "audit": "confide.mechanisms.tables.audit:TablesAudit",
+        "rehearsal": "confide.mechanisms.tables.evaluate:TablesRehearsal",
+        "audit": "confide.mechanisms.tables.evaluate:TablesAudit",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
@@ -248,7 +612,7 @@ class Tables(Mechanism[TablesProblem]):
         return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
 
     def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return released.verify(folder, manifest)
+        return verify(folder, manifest)
 
 
 def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:

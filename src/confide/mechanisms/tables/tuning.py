@@ -27,8 +27,7 @@ from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.exact import Exact, exact_text, positive
 from confide.mechanisms.tables.mechanism import Tables
-from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem, level_weight
-from confide.mechanisms.tables.spec import LAWS, TablesSpec
+from confide.mechanisms.tables.programme import LAWS, MeasuredTable, TablesProblem, TablesSpec, level_weight
 from confide.noise import ReleaseNoise
 from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price

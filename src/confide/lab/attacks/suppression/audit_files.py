@@ -19,16 +19,25 @@ from confide.arrays import Floats, Integers
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.inputs.argus import JJProblem, read_jj
 from confide.lab.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit, wrong_sums
-from confide.mechanisms.suppression.given import cell_rows
 from confide.mechanisms.suppression.given.assumed import assumed, read_plain
-from confide.mechanisms.suppression.given.description import ProtectionText, TableInput, TableText, describe
+from confide.mechanisms.suppression.given.description import (
+    CellCodes,
+    ProtectionText,
+    TableInput,
+    TableText,
+    describe,
+    read_codes,
+    read_numbers,
+    repeated,
+    unused,
+    variables_of,
+)
 from confide.mechanisms.suppression.joint import linked_people
-from confide.mechanisms.suppression.output import read_table
+from confide.mechanisms.suppression.output import bounds, gathered, read_table
 from confide.mechanisms.suppression.problem import SOLVABLE, step_of
 from confide.mechanisms.suppression.programme import described, unit_of
 from confide.mechanisms.suppression.structure import ROOT, Flags, LinkedTables, Structure, TableDimensions, flat, link
 from confide.mechanisms.suppression.variables import Variable
-from confide.mechanisms.suppression.verify import bounds, gathered
 from confide.releases.folder import MANIFEST, read_manifest, release_of
 from confide.releases.tabular import UnlikePlanError, table_files
 
@@ -48,7 +57,7 @@ def require_whole(path: Path, column: str, texts: Sequence[str], value: Floats) 
 class _Read:
     """A table as read: its codes, the figure of every row, whether it is suppressed; and other columns of numbers."""
 
-    table: cell_rows.CellCodes
+    table: CellCodes
     value: Floats
     suppressed: Flags
     beside: int
@@ -60,8 +69,8 @@ def read_suspect(given: TableInput) -> Suspect:
     """The tables of a description. Raises with a finding for everything that does not fit."""
     description = given.description
     read = [_read_table(given, text, given.path_of(text), with_marks=True) for text in description.tables]
-    _refuse(cell_rows.unused(given, [each.table for each in read]))
-    variables = cell_rows.variables_of(given, [each.table for each in read])
+    _refuse(unused(given, [each.table for each in read]))
+    variables = variables_of(given, [each.table for each in read])
     layouts = [_layout(each.table, variables) for each in read]
     # Where figures may be negative, that tables count the same people says no more than their sums do.
     tables = [layout for layout, _ in layouts]
@@ -192,19 +201,19 @@ def _rules(rules: ProtectionText, value: Floats, levels: dict[str, Floats]) -> N
 
 def _read_table(given: TableInput, text: TableText, path: Path, *, with_marks: bool) -> _Read:
     needed = [text.value, *([text.status] if text.status is not None and with_marks else [])]
-    table = cell_rows.read_codes(given, text, path, needed)
+    table = read_codes(given, text, path, needed)
     rows = table.columns
     suppressed = _suppressed(text, rows[text.value], rows[text.status or text.value]) if with_marks else None
     none = np.zeros(table.rows, np.bool_)
     hidden = none if suppressed is None else suppressed
-    value = cell_rows.read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
+    value = read_numbers(path, text.value, rows[text.value], hidden, secret=not with_marks)
     if with_marks and given.description.attacker.integer and not given.description.attacker.rounding:
         require_whole(path, text.value, rows[text.value], value)
     levels = (
         {}
         if with_marks
         else {
-            name: cell_rows.read_numbers(path, name, rows[name], none, secret=True)
+            name: read_numbers(path, name, rows[name], none, secret=True)
             for name in (LOWER, UPPER, SLIDING)
             if name in rows
         }
@@ -228,7 +237,7 @@ def _suppressed(text: TableText, figures: Sequence[str], marks: Sequence[str]) -
     )
 
 
-def _layout(table: cell_rows.CellCodes, variables: dict[str, Variable]) -> tuple[TableDimensions, Integers]:
+def _layout(table: CellCodes, variables: dict[str, Variable]) -> tuple[TableDimensions, Integers]:
     """The dimensions of a table: those of the description and of all tables, as far down as this one goes."""
     own = [variables[name] for name in table.variables]
     dimensions = tuple(variable.cut([table.name]) for variable in own)
@@ -239,7 +248,7 @@ def _layout(table: cell_rows.CellCodes, variables: dict[str, Variable]) -> tuple
     layout = TableDimensions(table.name, dimensions, tuple(listed))
     at, twice = table.places(layout)
     if twice is not None:
-        raise cell_rows.repeated(table, twice)
+        raise repeated(table, twice)
     return layout, at
 
 

@@ -24,7 +24,7 @@ from confide.arrays import Floats
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.inputs.proposals.column_proposal import vocabulary
 from confide.mechanisms.suppression.given import description
-from confide.mechanisms.suppression.given.cell_rows import read_columns
+from confide.mechanisms.suppression.given.description import read_columns
 from confide.releases.tabular import AREA_NAME, LABEL_ENDING, MARGIN
 
 DELIMITERS = (",", ";", "\t", "|")
