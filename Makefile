@@ -16,9 +16,13 @@ QUICK := not slow and not costly and not statistical and not process
 # Bytecode is kept, whatever the shell says: a command starts in two thirds of the time.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Temporary folders in memory, where there is room for them: tests make files by the thousand.
+IN_MEMORY := $(shell [ "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
+test quick suite coverage times: export TMPDIR := $(or $(TMPDIR),$(IN_MEMORY),/tmp)
+
 # Two processes of tests on two processors: threads of linear algebra beside them would only wait for each other.
-test quick coverage audit-tests: export OPENBLAS_NUM_THREADS := 1
-test quick coverage audit-tests: export OMP_NUM_THREADS := 1
+test quick suite times coverage audit-tests: export OPENBLAS_NUM_THREADS := 1
+test quick suite times coverage audit-tests: export OMP_NUM_THREADS := 1
 
 .PHONY: demo screenshots quick test beside suite audit-tests test-all planted walks doctest times test-minimum test-newest man coverage bench check style types layers fix setup setup-spark setup-bench lock sbom pins clean
 

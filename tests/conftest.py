@@ -21,15 +21,14 @@ from confide.lab.population import Population, write_population
 from confide.releases.ledger import Ledger
 from tests.kits.made_once import MadeOnce
 from tests.kits.small import SPEC
-from tests.kits.times import Stopwatch, mark_costly, name_of
+from tests.kits.times import Stopwatch, left_out, mark_costly, name_of
 from tests.planted.corpus import read_corpus
 
 # No examples are in them, and folders of tests have one of the same name each.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
-CONTRACT = Path(__file__).parent / "contract"
-CORPUS = Path(__file__).parent / "planted"
-SLOW = Path(__file__).parent / "slow.txt"
+CONTRACT, CORPUS, HOUSE = (Path(__file__).parent / room for room in ("contract", "planted", "docs"))
+"""The folders of tests that ``make test`` has however long they take, but for some cases of the contract."""
 THREAT_MODEL = Path(__file__).parents[1] / "docs" / "threat-model.md"
 HOLDING = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 """How the threat model names a test that holds a promise."""
@@ -98,22 +97,24 @@ def share_database() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of what takes long, ``make test`` has the contract and what says that the planted bugs still fit, without the
-    cases that ``tests/slow.txt`` lists, and what a planted bug or the threat model names: a bug that ``make test`` lets
-    pass is not held, and a promise without its test is none. All else is left to ``make test-all``."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of what takes long, ``make test`` has what a planted bug or the threat model names: a bug that ``make test`` lets
+    pass is not held, and a promise without its test is none. And it has the contract, what is said of the house, and
+    what says that the planted bugs still fit: of the contract all but the longest cases of a test, as far as no planted
+    bug names them. All else is left to ``make test-all``. Whoever measures measures those cases as well."""
     mark_costly(items)
-    held = {node for bug in read_corpus() for node in bug.killed_by} | {
-        "::".join(named) for named in HOLDING.findall(THREAT_MODEL.read_text(encoding="utf-8"))
-    }
-    left_out = set(SLOW.read_text(encoding="utf-8").splitlines())
+    too_long = frozenset() if config.getoption("--stopwatch") else left_out()
+    killers = {node for bug in read_corpus() for node in bug.killed_by}
+    held = killers | {"::".join(named) for named in HOLDING.findall(THREAT_MODEL.read_text(encoding="utf-8"))}
     for item in items:
-        names = {item.nodeid, name_of(item.nodeid)}
-        always = {CONTRACT, CORPUS} & {*item.path.parents}
-        left = names & left_out if always else item.get_closest_marker("costly")
-        if left and not names & held:
+        names, rooms = {item.nodeid, name_of(item.nodeid)}, {*item.path.parents}
+        if rooms.isdisjoint({CONTRACT, CORPUS, HOUSE}):
+            left = item.get_closest_marker("costly") and not names & held
+        else:
+            left = item.nodeid in too_long and not names & killers
+        if left:
             item.add_marker("slow")
-        if always:
+        if rooms & {CONTRACT, CORPUS}:
             item.add_marker("costly")
 
 

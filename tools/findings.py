@@ -22,13 +22,19 @@ The texts are in `src/confide/data/messages/findings.en.toml`; `python tools/fin
 """
 
 
-def rooms() -> dict[str, str]:
+def parsed() -> dict[str, ast.Module]:
+    """Every module by its place in the house."""
+    files = sorted(HOUSE.rglob("*.py"))
+    return {path.relative_to(HOUSE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+
+
+def rooms(modules: dict[str, ast.Module]) -> dict[str, str]:
     """For each key the first room whose code names it."""
     result: dict[str, str] = {}
-    for path in sorted(HOUSE.rglob("*.py")):
-        parts = path.relative_to(HOUSE).parts
+    for place, module in modules.items():
+        parts = place.split("/")
         room = "/".join(parts[:2] if parts[0] in ("mechanisms", "lab") else parts[:1]).removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(module):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 result.setdefault(node.value, room)
     return result
@@ -50,9 +56,9 @@ def readable(text: str) -> str:
     return said
 
 
-def page() -> str:
+def page(modules: dict[str, ast.Module]) -> str:
     """The page as it should be."""
-    room_of, texts = rooms(), texts_of_findings()
+    room_of, texts = rooms(modules), texts_of_findings()
     keys: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key in texts:
         if key in room_of:
@@ -70,4 +76,4 @@ def _section(room: str, codes: dict[str, list[str]]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(page(parsed()), encoding="utf-8")

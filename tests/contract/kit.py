@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import confide
 from confide import api
@@ -51,6 +53,8 @@ HASH_OF_VERIFY = "confide.releases.folder.sha256_of"
 """What ``verify`` hashes files with, for a test that takes it away."""
 PAGES_OF_VERIFY = "confide.releases.verify._restated"
 """What ``verify`` makes pages anew with, for the same test."""
+VERIFY_OF_RUN = "confide.releases.run.verify_staged"
+"""What a run looks at its release with before it seals it."""
 SPEC = "spec.toml"
 LEDGER = "data-set.ledger"
 EXAMPLES = Path(__file__).parent / "examples"
@@ -169,6 +173,15 @@ class Project:
         """The release, in one process unless told, with the key of the tests where it has one."""
         named = {"processes": 1, "insecure_key": KEY if keyed(self.name) else None}
         return confide.run(self.spec, **named | options)
+
+
+@contextmanager
+def unverified() -> Iterator[None]:
+    """Runs seal what they have made without a look at it: where its bytes are compared with those of a release that was
+    verified, or ``verify`` is asked afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(VERIFY_OF_RUN, lambda *_: ())
+        yield
 
 
 def noise_of(project: Project) -> tuple[Plan, list[Residuals]]:

@@ -26,12 +26,12 @@ from confide.releases.folder import ReleaseWriter
 from confide.releases.tabular import masked, with_own_memory
 from tests.contract.kit import Project
 from tests.kits.canary import BLOCK, NUMBER, TEXT, carried_away, leaks, public_content, residues
+from tests.kits.source import calls, trees
 
 KEY = "0f" * 32
 BY = {"area": [1, 2, 3], "job": [1, 2, 3]}
 COUNTS = np.array([[731_937, 1_931_719, 973_137], [919_373, 137_719, 391_931], [791_393, 317_917, 1_193_173]])
 """People of each area and job: numbers that are known again, in letters and in bytes. Nine of them are enough."""
-SOURCE = Path(confide.__file__).parent
 
 
 def people(**columns: Any) -> pa.Table:
@@ -236,12 +236,11 @@ def test_no_file_of_suppressed_tables_has_a_hidden_figure(tmp_path: Path) -> Non
 
 def test_columns_with_gaps_are_made_in_one_place() -> None:
     """Arrow keeps the number below a null that ``pa.array(..., mask=)`` makes, and one that ``if_else`` puts there."""
-    places = []
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            called = ast.unparse(node.func)
-            if any(keyword.arg == "mask" for keyword in node.keywords) and called.startswith("pa."):
-                places.append(f"{path.relative_to(SOURCE)}: {called}")
-    assert places == ["releases/tabular/rows.py: pa.array"]
+    masked = [
+        f"{place}: {called}"
+        for place in trees()
+        for call in calls(place)
+        if any(keyword.arg == "mask" for keyword in call.keywords)
+        and (called := ast.unparse(call.func)).startswith("pa.")
+    ]
+    assert masked == ["releases/tabular/rows.py: pa.array"]

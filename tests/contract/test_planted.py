@@ -48,7 +48,7 @@ def plant(root: Path) -> Path:
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "confide", root / "src" / "confide", ignore=without)
     (root / "tests").mkdir()
-    for name in ("__init__.py", "conftest.py", "slow.txt"):
+    for name in ("__init__.py", "conftest.py", "costly.txt"):
         shutil.copy(ROOT / "tests" / name, root / "tests")
     for kit in ("contract", "kits", "planted"):
         if (ROOT / "tests" / kit).is_dir():
@@ -78,6 +78,7 @@ def run(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_mechanism_added_by_the_guide_passes_the_contract(house: Path) -> None:
     written = run(house, "-m", "tests.contract.write_bytes", NAME)

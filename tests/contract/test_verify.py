@@ -21,10 +21,6 @@ VALUES = 40
 """So many values of a manifest are changed, one after the other; evenly spread where there are more."""
 
 
-FILES = 6
-"""So many files are changed in every way; evenly spread where there are more."""
-
-
 def agrees(release: Path, ledger: Path | None = None) -> bool:
     """Whether ``verify`` finds nothing. What it finds has a remedy, and it never fails otherwise."""
     answers: list[Any] = []
@@ -42,33 +38,26 @@ def release(sealed: Project, tmp_path: Path) -> Path:
     return sealed.copy(tmp_path / "copy").release
 
 
-def changes_of_a_file(content: bytes) -> Iterator[tuple[str, bytes]]:
+def changes_of_a_file(content: bytes) -> Iterator[tuple[str, bytes | None]]:
+    """What is done to it, and what it has then, where it is still there."""
     for where, position in (("first", 0), ("middle", len(content) // 2), ("last", len(content) - 1)):
         yield f"its {where} byte", content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
     yield "its last byte is gone", content[:-1]
     yield "half of it is gone", content[: len(content) // 2]
     yield "nothing is left of it", b""
     yield "a byte is added", content + b"\n"
+    yield "removed", None
 
 
-def unnoticed(release: Path, files: list[Path]) -> list[str]:
-    """The changes of these files that ``verify`` does not find. Each is taken back.
-
-    Of many files some are changed in every way, and the others in their middle byte alone.
-    """
-    result, in_every_way = [], files[:: -(-len(files) // FILES)]
-    for file in files:
-        content = file.read_bytes()
-        changes = list(changes_of_a_file(content))
-        for change, other in changes if file in in_every_way else changes[1:2]:
-            file.write_bytes(other)
-            if agrees(release):
-                result.append(f"{file.name}: {change}")
-        file.unlink()
-        if agrees(release):
-            result.append(f"{file.name}: removed")
-        file.write_bytes(content)
-    return result
+def changes(files: list[Path]) -> Iterator[str]:
+    """Every change, made to all of the files at once, and taken back."""
+    contents = [file.read_bytes() for file in files]
+    for changed in zip(*map(changes_of_a_file, contents), strict=True):
+        for file, (_, other) in zip(files, changed, strict=True):
+            file.unlink() if other is None else file.write_bytes(other)
+        yield changed[0][0]
+        for file, content in zip(files, contents, strict=True):
+            file.write_bytes(content)
 
 
 def listed_files(release: Path) -> list[Path]:
@@ -81,7 +70,11 @@ def test_a_release_as_it_was_sealed_agrees(sealed: Project) -> None:
 
 
 def test_every_changed_byte_of_every_file_is_found(sealed: Project, release: Path) -> None:
-    assert unnoticed(release, listed_files(release)) == []
+    """However many of them are changed: each is named."""
+    files = {str(file.relative_to(release)) for file in listed_files(release)}
+    for change in changes(listed_files(release)):
+        wrong = {check.name for check in confide.verify(release).checks if not check.ok}
+        assert files - wrong == set(), change
     assert tree(release) == tree(sealed.release)
     assert agrees(release)
 
@@ -128,9 +121,9 @@ def test_a_verify_that_skips_hashes_would_be_noticed(
     hashes = {str(release / file["path"]): file["sha256"] for file in manifest["files"]}
     document = release / "certificate.html"
     monkeypatch.setattr(HASH_OF_VERIFY, lambda path: hashes[str(path)])
-    assert unnoticed(release, [document]) == []
+    assert [change for change in changes([document]) if agrees(release)] == []
     monkeypatch.setattr(PAGES_OF_VERIFY, lambda *_: iter(()))
-    assert len(unnoticed(release, [document])) == 3
+    assert len([change for change in changes([document]) if agrees(release)]) == 3
     assert agrees(release)
 
 

@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 from string import Formatter
 
+from tests.kits.source import calls, nodes, trees
+
 from confide.messages import FIELDS, code_of, texts_of_findings
 
 ROOT = Path(__file__).parents[2]
-HOUSE = ROOT / "src" / "confide"
 FORM = re.compile(r"[a-z0-9._]+(-[a-z0-9_]+)*(/[a-z0-9]+(-[a-z0-9]+)*)?")
 """The form of a key."""
 OWN = {"where", "found", "code", "severity"}
@@ -38,27 +39,17 @@ def errors() -> set[str]:
     return names
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    return {
-        path.relative_to(HOUSE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(HOUSE.rglob("*.py"))
-    }
-
-
-@cache
-def nodes(place: str) -> list[ast.AST]:
-    return list(ast.walk(trees()[place]))
-
-
-def calls(place: str) -> list[ast.Call]:
-    return [node for node in nodes(place) if isinstance(node, ast.Call)]
-
-
 def functions_of_calls(place: str) -> dict[int, ast.FunctionDef]:
     """The innermost function around each call of a module, by the identity of the call."""
-    functions = [node for node in nodes(place) if isinstance(node, ast.FunctionDef)]
-    return {id(node): each for each in functions for node in ast.walk(each) if isinstance(node, ast.Call)}
+    result: dict[int, ast.FunctionDef] = {}
+    waiting: list[tuple[ast.AST, ast.FunctionDef | None]] = [(trees()[place], None)]
+    while waiting:
+        node, around = waiting.pop()
+        if isinstance(node, ast.Call) and around is not None:
+            result[id(node)] = around
+        inner = node if isinstance(node, ast.FunctionDef) else around
+        waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
+    return result
 
 
 def callee_of(call: ast.Call) -> str:
@@ -210,4 +201,4 @@ def test_every_text_says_what_is_wrong_and_has_nothing_else() -> None:
 def test_the_page_of_findings_is_current() -> None:
     """`python tools/findings.py` writes it."""
     page = runpy.run_path(str(ROOT / "tools" / "findings.py"))["page"]
-    assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == page()
+    assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == page(trees())

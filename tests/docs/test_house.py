@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kits.source import trees
 from tests.kits.times import costly, is_there
 
 from confide.walk import first_sentence
@@ -53,16 +54,15 @@ BINDING = {
 STORE = ast.Store()
 
 
-def classes(path: Path) -> list[str]:
-    nodes = ast.parse(path.read_text(encoding="utf-8")).body
-    return [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+def classes(module: ast.Module) -> list[str]:
+    return [node.name for node in module.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
 def test_no_two_public_classes_share_a_name() -> None:
     places = defaultdict(list)
-    for path in MODULES:
-        for name in classes(path):
-            places[name].append(str(path.relative_to(HOUSE)))
+    for place, module in trees().items():
+        for name in classes(module):
+            places[name].append(place)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
@@ -119,13 +119,12 @@ def hands_found_on(function: ast.AST, positions: dict[str, set[int]]) -> bool:
     return False
 
 
-def vague_names(sources: dict[str, str]) -> set[tuple[str, str, str]]:
+def vague_names(modules: dict[str, ast.Module]) -> set[tuple[str, str, str]]:
     """Module, scope and name wherever a vague word is bound, apart from the two rules: `found` is handed on as the text
     of a finding, and `left` is a side that has a `right`."""
-    trees = {module: ast.parse(text) for module, text in sources.items()}
-    positions = positions_of_found(list(trees.values()))
+    positions = positions_of_found(list(modules.values()))
     places = set()
-    for module, tree in trees.items():
+    for module, tree in modules.items():
         for scope in ast.walk(tree):
             if isinstance(scope, (ast.Module, *SCOPES)):
                 names = names_bound(scope)
@@ -139,8 +138,7 @@ def vague_names(sources: dict[str, str]) -> set[tuple[str, str, str]]:
 
 
 def test_names_say_what_a_value_is() -> None:
-    sources = {path.relative_to(HOUSE).as_posix(): path.read_text(encoding="utf-8") for path in MODULES}
-    assert vague_names(sources) == set(VAGUE_FOR_A_REASON)
+    assert vague_names(trees()) == set(VAGUE_FOR_A_REASON)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +157,7 @@ def test_names_say_what_a_value_is() -> None:
     ],
 )
 def test_a_vague_name_is_noticed(text: str) -> None:
-    assert len(vague_names({"rows.py": text})) == 1
+    assert len(vague_names({"rows.py": ast.parse(text)})) == 1
 
 
 @pytest.mark.parametrize(
@@ -172,7 +170,7 @@ def test_a_vague_name_is_noticed(text: str) -> None:
     ],
 )
 def test_the_text_of_a_finding_and_a_pair_of_sides_may_have_their_names(text: str) -> None:
-    assert vague_names({"rows.py": text}) == set()
+    assert vague_names({"rows.py": ast.parse(text)}) == set()
 
 
 def test_there_are_few_modules() -> None:

@@ -5,6 +5,9 @@ run marks what is on the list as ``costly``. A test is on it if its calls, over 
 :data:`CALLS` seconds, or if it asks for a fixture that takes more than :data:`FIXTURE` seconds. A test that is not on
 the list yet runs. Seconds are those of the processor, of the test and the processes it started and waited for: they
 say little about how busy the machine is with other things.
+
+Of the contract, which ``make test`` has, single cases are on it as well, with their parameters: those that take more
+than :data:`CASE` seconds, but never all cases of a test. They are left to ``make test-all``.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from typing import Any
 import pytest
 
 LIST = Path(__file__).parent.parent / "costly.txt"
+CONTRACT = LIST.parent / "contract"
 CALLS, FIXTURE = 0.2, 0.7  # in seconds; what remains is 2,600 tests in 40 s of two processors
+CASE = 3.0
 SHOWN = 150
 
 
@@ -33,16 +38,26 @@ def processor_seconds() -> float:
 
 
 def costly() -> frozenset[str]:
-    """The names on the list."""
-    return frozenset(LIST.read_text(encoding="utf-8").split()) if LIST.exists() else frozenset()
+    """The names on the list, and the cases."""
+    return frozenset(LIST.read_text(encoding="utf-8").splitlines()) if LIST.exists() else frozenset()
 
 
 def is_there(name: str) -> bool:
-    """Whether there is a test of this name."""
-    file, *_, function = name.split("::")
+    """Whether there is a test of this name, or of a case."""
+    file, *_, function = name_of(name).split("::")
     path = LIST.parents[1] / file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return f"def {function}(" in text or (function == "runTest" and "RuleBasedStateMachine" in text)
+
+
+def left_out() -> frozenset[str]:
+    """The cases on the list."""
+    return frozenset(name for name in costly() if name != name_of(name))
+
+
+def longest(cases: dict[str, float]) -> list[str]:
+    """Of the cases of one test those that take too long for ``make test``, which has the shortest in any event."""
+    return [case for case in sorted(cases, key=lambda case: cases[case])[1:] if cases[case] > CASE]
 
 
 def mark_costly(items: list[pytest.Item]) -> None:
@@ -67,6 +82,8 @@ class Stopwatch:
         self._calls: dict[str, float] = defaultdict(float)
         self._needs: dict[str, float] = defaultdict(float)
         self._setups: dict[str, float] = defaultdict(float)
+        self._cases: dict[str, dict[str, float]] = defaultdict(dict)
+        """Of each test of the contract."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
@@ -97,6 +114,8 @@ class Stopwatch:
         if report.when == "call":
             name, seconds = name_of(report.nodeid), {key: float(str(value)) for key, value in report.user_properties}
             self._calls[name] += seconds.get("call", report.duration)
+            if CONTRACT in Path(report.fspath).absolute().parents:
+                self._cases[name][report.nodeid] = seconds.get("call", report.duration)
             self._setups[name] += seconds.get("setup", 0.0)
             self._needs[name] = max(self._needs[name], seconds.get("dearest fixture", 0.0))
 
@@ -104,7 +123,8 @@ class Stopwatch:
         if self._writes:
             listed = [name for name in self._calls if self._calls[name] > CALLS or self._needs[name] > FIXTURE]
             # What was not run, because it is slow, keeps its place for as long as it is there.
-            listed += [name for name in costly() if name not in self._calls and is_there(name)]
+            listed += [name for name in costly() if name_of(name) not in self._calls and is_there(name)]
+            listed += [case for cases in self._cases.values() for case in longest(cases)]
             LIST.write_text("".join(f"{name}\n" for name in sorted(listed)), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
