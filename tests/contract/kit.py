@@ -131,7 +131,7 @@ class Project:
 
     @property
     def run_folder(self) -> Path:
-        return self.folder / self.values["release"]["name"]
+        return self.folder / str(self.values["release"]["name"])
 
     @property
     def release(self) -> Path:

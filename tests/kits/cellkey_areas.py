@@ -24,7 +24,7 @@ block = "block"
 levels = [{ name = "country", digits = 0 }, { name = "region", digits = 1 }, { name = "town", digits = 3 }]
 areas = [{ name = "district", column = "district" }]
 """
-AREA_TABLES = (
+AREA_TABLES: tuple[tuple[str, list[str], list[str]], ...] = (
     ("sex-age", ["age:broad", "sex"], ["country", "region", "town", "district"]),
     ("age", ["sex", "age:broad"], ["town"]),
     ("work", ["work", "sex"], ["block", "region"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -85,13 +85,14 @@ def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     java = {"Py4JError": type("Py4JError", (Exception,), {})}
     java["Py4JJavaError"] = type("Py4JJavaError", (java["Py4JError"],), {})
     logger = SimpleNamespace(getLogger=lambda _: SimpleNamespace(setLevel=lambda __: None))
-    for name, content in {
+    contents: dict[str, Mapping[str, object]] = {
         "py4j": {},
         "py4j.protocol": java,
         "pyspark": {},
         "pyspark.errors": errors,
         "pyspark.logger": {"PySparkLogger": logger},
-    }.items():
+    }
+    for name, content in contents.items():
         module = ModuleType(name)
         module.__dict__.update(content)
         monkeypatch.setitem(sys.modules, name, module)

@@ -28,15 +28,16 @@ def geography(**digits: int) -> ProgrammeGeographyPart:
     """The levels of a state, some with other digits."""
     given = common_tables().part.geography
     assert given is not None
-    return ComparedGeographyPart(**DIGITS | digits).over(given)
+    return ComparedGeographyPart.model_validate(DIGITS | digits).over(given)
 
 
 def areas() -> ComparedAreas:
     return ComparedAreas.of(pa.table({"geocode": list(BLOCKS)[::-1]}), level_rules(geography()), common_tables().levels)
 
 
-def people(rows=PEOPLE) -> pa.Table:
-    made = common_tables()
+def people(rows: list[tuple[int, int, int, int, int]] = PEOPLE) -> pa.Table:
+    ages = common_tables().ages
+    assert ages is not None
     block, sex, age, hispanic, race = zip(*rows, strict=True)
     return pa.table(
         {
@@ -44,7 +45,7 @@ def people(rows=PEOPLE) -> pa.Table:
             "geocode": [BLOCKS[each] for each in block],
             "sex": sex,
             "age": age,
-            "agebin": made.ages.of(np.array(age, np.int64)),
+            "agebin": ages.of(np.array(age, np.int64)),
             "hispanic": hispanic,
             "cenrace": race,
         }

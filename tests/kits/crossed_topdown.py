@@ -141,8 +141,9 @@ class CrossedProject:
             "output": {"formats": ["parquet"], "measurements": True},
         }
         (folder / "spec.toml").write_text(toml(spec), encoding="utf-8")
-        kept = {"definition": "zcdp", "neighbours": "change-one", "budget": self.budget}
-        Ledger.open_new(folder / LEDGER, data_set="people", **kept)
+        Ledger.open_new(
+            folder / LEDGER, data_set="people", definition="zcdp", neighbours="change-one", budget=self.budget
+        )
         return folder / "spec.toml"
 
     def write_again(self, folder: Path, measurements: Path, order: Order | None = None) -> Path:

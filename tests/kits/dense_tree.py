@@ -45,7 +45,8 @@ class RandomTree:
         unit = np.arange(self.blocks)
         for position in range(len(self.parents) - 1, level, -1):
             unit = self.parents[position][unit]
-        return (unit[None, :] == np.arange(len(self.measured[level]))[:, None]).astype(float)
+        inside: np.ndarray = (unit[None, :] == np.arange(len(self.measured[level]))[:, None]).astype(float)
+        return inside
 
     def matrix(self, query: int) -> np.ndarray:
         """Cells of a query x histogram, in C order of its shape."""
@@ -93,7 +94,7 @@ def random_tree(rng: np.random.Generator) -> RandomTree:
         alone = np.zeros(number, bool) if level == 0 else np.bincount(parent)[parent] == 1
         chosen = rng.choice(len(queries), int(rng.integers(1, len(queries))), replace=False)
         some = sorted({*chosen.tolist(), everything})
-        listed = []
+        listed: list[list[tuple[int, float]]] = []
         for unit in range(number):
             bypassed = alone[unit] and bool(measured[level - 1][parent[unit]])
             if (bypassed and rng.random() < 0.6) or (level == 1 and virtual and last > 1):

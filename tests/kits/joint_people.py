@@ -26,7 +26,7 @@ class Population:
     tables: dict[str, tuple[str, ...]]
 
     @property
-    def counted(self):
+    def counted(self) -> dict[str, tuple[list[Dimension], np.ndarray]]:
         """The tables as ``suppress_tables`` takes them."""
         counts = {name: self.masks(name).astype(np.int64) @ self.people.reshape(-1) for name in self.tables}
         return {

@@ -44,7 +44,8 @@ def popularity(rng: np.random.Generator) -> Floats:
     race = np.concatenate([[0.65, 0.13, 0.012, 0.06, 0.003, 0.065], 0.08 / np.arange(2, 59) ** 1.7])
     weight = kind[KIND] * np.array([0.22, 0.78])[AGE] * np.array([0.8, 0.2])[ORIGIN] * race[RACE]
     weight = weight * rng.lognormal(0.0, 0.8, 2016)
-    return weight / weight.sum()
+    common: Floats = weight / weight.sum()
+    return common
 
 
 def made_up(

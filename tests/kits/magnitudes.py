@@ -7,6 +7,7 @@ again from the records, as sets of codes.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -16,14 +17,24 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array
 
-from confide.mechanisms.suppression.problem import Contributions, Levels, UnionRule, contributors_of, dominance, pq
+from confide.mechanisms.suppression.problem import (
+    Contributions,
+    Contributors,
+    Levels,
+    PatternProblem,
+    UnionRule,
+    Weights,
+    contributors_of,
+    dominance,
+    pq,
+)
 from confide.mechanisms.suppression.problem import threshold as few
-from confide.mechanisms.suppression.structure import TableDimensions, link, tree
+from confide.mechanisms.suppression.structure import LinkedTables, TableDimensions, link, tree
 from confide.mechanisms.suppression.suppress import pose
 
 SMALL = 1e-5
 INFEASIBLE = 2
-Cell = frozenset
+Cell = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,7 @@ class Rule:
             needs.append(max(Fraction(1), Fraction(self.range, 100) * total))
         return max(0, ceil(max(needs)))
 
-    def ours(self, contributors) -> Levels:
+    def ours(self, contributors: Contributors) -> Levels:
         """The same by the code under test."""
         number, largest = contributors.largest(max(2, self.n))
         parts, size = Contributions(number, largest), contributors.size
@@ -120,7 +131,9 @@ class Firms:
     def figure(self, cell: Cell) -> int:
         return sum(self.cells[cell].values())
 
-    def posed(self, rule: Rule, *, insiders: bool = True, unions: bool = True, weight: str = "log"):
+    def posed(
+        self, rule: Rule, *, insiders: bool = True, unions: bool = True, weight: Weights = "log"
+    ) -> tuple[PatternProblem, LinkedTables, dict[int, Cell]]:
         """The problem for the mechanism, and the cell of each of its numbers."""
         layouts = [
             TableDimensions("*".join(table), tuple(tree(name, self.trees[name]) for name in table))
@@ -172,7 +185,10 @@ class Firms:
             return {}
         order = sorted(hidden, key=sorted)
         at = {cell: number for number, cell in enumerate(order)}
-        rows, columns, data, right = [], [], [], []
+        rows: list[int] = []
+        columns: list[int] = []
+        data: list[float] = []
+        right: list[int] = []
         for (total, _), parts in self.sums.items():
             if not hidden & {total, *parts}:
                 continue
@@ -215,14 +231,14 @@ class Firms:
         ends = iter([float(copy[np.flatnonzero(price)[0]]) for copy, price in zip(found, cost, strict=True)])
         return {cell: (next(ends), next(ends)) for cell in wanted}
 
-    def too_tight(self, hidden: set[Cell], rule: Rule) -> list[tuple]:
+    def too_tight(self, hidden: set[Cell], rule: Rule) -> list[tuple[object, ...]]:
         """Everything that some firm, or anybody, can bound more tightly than the rule allows.
 
         Of every cell, hidden or not: by the p % rule, no firm may bound another's contribution to within p % above.
         Of every sensitive cell: nobody's interval may end before the protection level. Of every sum with a published
         total: what is hidden in it may not be sensitive together.
         """
-        wrong: list[tuple] = []
+        wrong: list[tuple[object, ...]] = []
         level = {cell: rule.level(list(of.values())) for cell, of in self.cells.items()}
         wrong += [("published", cell) for cell in self.cells if level[cell] and cell not in hidden]
         sensitive = [cell for cell in hidden if level[cell]]
@@ -231,13 +247,13 @@ class Firms:
             others = {cell: level[cell] + 1 for cell in sensitive if set(self.cells[cell]) != {knower}}
             for cell, (low, high) in self.intervals(hidden, knower, others).items():
                 figure, slack = self.figure(cell), SMALL * max(1.0, abs(self.figure(cell)))
-                own = self._lift(cell, knower) if knower in self.cells[cell] else 0
+                own = self._lift(cell, knower) if knower is not None and knower in self.cells[cell] else 0
                 least = max(figure - level[cell], -self.below * self.records[cell] + own)
                 if high < figure + level[cell] - slack or low > least + slack:
                     wrong.append(("bounded", knower, cell, low, high))
                 if rule.p is not None and rule.q == 100 and not self.below:
                     rivals = [x for who, x in self.cells[cell].items() if who != knower]
-                    mine = self.cells[cell].get(knower, 0)
+                    mine = 0 if knower is None else self.cells[cell].get(knower, 0)
                     if any(high - mine < x * (1 + rule.p / 100) - slack for x in rivals):
                         wrong.append(("estimated", knower, cell, high))
         for (total, _), parts in self.sums.items():
@@ -253,7 +269,7 @@ class Firms:
         return wrong
 
 
-def cell_of(named) -> Cell:
+def cell_of(named: Iterable[tuple[str, str]]) -> Cell:
     """A cell is what it is not the total of."""
     return frozenset((name, code) for name, code in named if code != "_T")
 
@@ -265,6 +281,7 @@ def random_firms(seed: int, *, most: int = 40, several: bool = False, below: boo
     flat = {name: {"_T": [f"{name}{k}" for k in range(int(rng.integers(2, 5)))]} for name in "abc"}
     deep = {"_T": ["g", "h"], "g": ["g1", "g2"], "h": ["h1", "h2", "h3"]}
     trees: dict[str, dict[str, list[str]]]
+    tables: list[tuple[str, ...]]
     if shape == 0:
         trees, tables = {"a": {"_T": [f"a{k}" for k in range(6)]}}, [("a",)]
     elif shape == 1:

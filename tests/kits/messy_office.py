@@ -27,7 +27,7 @@ STATUSES = ("single", "Single", "married", "married", "widowed", "NS")
 def messy_people(persons: int, seed: int = 7) -> list[tuple[str, ...]]:
     """The rows of the records, the names of the columns first; some of everything that is wrong."""
     draw = random.Random(seed)
-    rows = [("person_no", "hushåll_nr", "kommun", "namn", "kön", "age", "civil")]
+    rows: list[tuple[str, ...]] = [("person_no", "hushåll_nr", "kommun", "namn", "kön", "age", "civil")]
     codes = [*MUNICIPALITIES, MERGED[0]]
     for number in range(persons):
         code = codes[number % len(codes)]

@@ -61,7 +61,8 @@ LEDGER = "norland.ledger"
 def people(number: int = 120, seed: int = 5) -> list[dict[str, str]]:
     """Made-up people: many Lutherans, few others, and households of one to four."""
     draw = random.Random(seed)  # nobody is protected by it
-    codes, rows, household = list(MUNICIPALITIES), [], 0
+    codes, household = list(MUNICIPALITIES), 0
+    rows: list[dict[str, str]] = []
     while len(rows) < number:
         household += 1
         place, faith = draw.choices(codes, (12, 9, 6, 5, 3, 2, 1, 1))[0], draw.choices("LKIN", (60, 10, 8, 22))[0]

@@ -80,14 +80,14 @@ def narrower(law: Any, by: Fraction = Fraction(7, 10)) -> Any:
 def plant(mechanism: str, patch: pytest.MonkeyPatch, by: Fraction = Fraction(7, 10)) -> None:
     """The scale 30 % too small where truth and noise meet, or by more; plan and price stay right."""
     if mechanism == "tables":
-        real = tables_mechanism.perturb
+        real = vars(tables_mechanism)["perturb"]
         patch.setattr(
             tables_mechanism,
             "perturb",
             lambda counts, law, stream, start=0: real(counts, narrower(law, by), stream, start),
         )
     elif mechanism == "topdown":
-        drawn = topdown_measure.draw_at
+        drawn = vars(topdown_measure)["draw_at"]
         patch.setattr(topdown_measure, "draw_at", lambda law, *where: drawn(narrower(law, by), *where))
     else:
         noise = safetab_measure.noise_at
@@ -111,14 +111,14 @@ def plant_fault(mechanism: str, patch: pytest.MonkeyPatch, fault: str) -> None:
         return flat.reshape(np.shape(noise))
 
     if mechanism == "tables":
-        real = tables_mechanism.perturb
+        real = vars(tables_mechanism)["perturb"]
         patch.setattr(
             tables_mechanism,
             "perturb",
             lambda counts, law, stream, start=0: counts + wrong(real(np.zeros_like(counts), law, stream, start)),
         )
     elif mechanism == "topdown":
-        drawn = topdown_measure.draw_at
+        drawn = vars(topdown_measure)["draw_at"]
         patch.setattr(topdown_measure, "draw_at", lambda law, *where: wrong(drawn(law, *where)))
     else:
         noise_at = safetab_measure.noise_at

@@ -192,9 +192,9 @@ def _units(folder: Path, words: Words, levels: Mapping[str, int], rng: np.random
         np.add.at(by_level[name], parents[names[position]], below)
     result = PublicFiles(folder, words, names, ids, parents, by_level)
     for name in names:
-        parent = parents[name]
-        alone = np.bincount(parent)[parent] == 1
-        result.measured[name] = np.ones(len(parent), bool) if name == "US" else ~alone
+        of_unit = parents[name]
+        alone = np.bincount(of_unit)[of_unit] == 1
+        result.measured[name] = np.ones(len(of_unit), bool) if name == "US" else ~alone
     return result
 
 

@@ -61,7 +61,7 @@ def marginal(
 ) -> PublishedMarginal:
     """A marginal from the dense counts of each unit; with ``unknown``, zeros are left out and mean nothing."""
     unit, cell = np.nonzero(np.array([np.nan_to_num(count, nan=1.0) != 0 for count in counts]))
-    value = np.array([counts[u][c] for u, c in zip(unit, cell, strict=True)], float)
+    value = np.array([counts[u][c] for u, c in zip(unit.tolist(), cell.tolist(), strict=True)], np.float64)
     arrays = sparse(unit, cell, value, len(counts))
     return PublishedMarginal(query.name, depth, query, *arrays, variance=variance, absent_unknown=unknown)
 

@@ -193,21 +193,22 @@ def by_milp(problem: RoundingProblem) -> list[int] | None:
     if problem.child_group is not None and problem.group_totals is not None:
         for number, total in enumerate(problem.group_totals):
             member = problem.child_group == number
-            rows.append((grid[:, member].ravel(), *[float(total - floor[:, member].sum())] * 2))
+            left = float(total - floor[:, member].sum())
+            rows.append((grid[:, member].ravel(), left, left))
     size, extra = n * c, len(distances)
     matrix = sparse.lil_array((len(rows) + 2 * extra, size + extra))
-    low, high = np.full(matrix.shape[0], -np.inf), np.full(matrix.shape[0], np.inf)
+    lowest, highest = np.full(matrix.shape[0], -np.inf), np.full(matrix.shape[0], np.inf)
     for row, (members, least, most) in enumerate(rows):
         matrix[row, members] = 1
-        low[row], high[row] = least, most
+        lowest[row], highest[row] = least, most
     for number, (members, target, _, _) in enumerate(distances):
         for sign, row in ((1, len(rows) + 2 * number), (-1, len(rows) + 2 * number + 1)):
             matrix[row, members] = sign
             matrix[row, size + number] = -1
-            high[row] = sign * target
+            highest[row] = sign * target
     ceiling = np.ones(size) if problem.allowed is None else problem.allowed.ravel().astype(float)
     bounds = Bounds(0, np.concatenate([ceiling, np.full(extra, np.inf)]))
-    constraints = [LinearConstraint(matrix.tocsr(), low, high)]
+    constraints = [LinearConstraint(matrix.tocsr(), lowest, highest)]
     best = []
     for number in range(problem.passes):
         cost = np.concatenate([np.zeros(size), [weight if at == number else 0 for _, _, at, weight in distances]])

@@ -231,9 +231,11 @@ def browsing(folder: Path, *, width: int = 1280, height: int = 860, dark: bool =
 
     with served(folder) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=pages.browser(), args=["--no-sandbox"])
-        size = {"width": width, "height": height}
-        scheme = "dark" if dark else "light"
-        context = browser.new_context(viewport=size, color_scheme=scheme, accept_downloads=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            accept_downloads=True,
+        )
         yield Watched(context.new_page(), address)
         browser.close()
 

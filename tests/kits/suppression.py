@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy import optimize
 from scipy.optimize import linprog
 
-from confide.mechanisms.suppression.problem import PatternProblem, threshold, weights
+from confide.mechanisms.suppression.problem import PatternProblem, Weights, threshold
 from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, flat, link, tree
-from confide.mechanisms.suppression.suppress import pose, with_totals
+from confide.mechanisms.suppression.suppress import Zeros, pose, with_totals
+
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
 
 
-def table(dimensions, inner, name="t"):
+def table(dimensions: Sequence[Dimension], inner: npt.ArrayLike, name: str = "t") -> tuple[LinkedTables, Integers]:
     """A linked structure of one table, and the values of its cells."""
     linked = link([TableDimensions(name, tuple(dimensions))])
     value = np.zeros(linked.structure.cells, np.int64)
@@ -19,13 +26,22 @@ def table(dimensions, inner, name="t"):
     return linked, value
 
 
-def problem(linked, value, maximum=3, *, zeros="secondary", weight="log", singles=False, lower=0) -> PatternProblem:
+def problem(
+    linked: LinkedTables,
+    value: Integers,
+    maximum: int = 3,
+    *,
+    zeros: Zeros = "secondary",
+    weight: Weights = "log",
+    singles: bool = False,
+    lower: int = 0,
+) -> PatternProblem:
     single = (value == 1) if singles else np.zeros(len(value), np.bool_)
     levels = threshold(value, maximum, zeros=zeros == "primary", lower=lower)
     return pose(linked, value, levels, zeros=zeros, weight=weight, single=single)
 
 
-def two_way(inner, maximum=3, **options):
+def two_way(inner: npt.ArrayLike, maximum: int = 3, **options: Any) -> tuple[LinkedTables, PatternProblem]:
     """The problem of a plain two-way table: rows a, b, ... and columns p, q, ..."""
     rows, columns = np.array(inner).shape
     dimensions = [flat("row", list("abcdefgh"[:rows])), flat("column", list("pqrstuvw"[:columns]))]
@@ -33,14 +49,15 @@ def two_way(inner, maximum=3, **options):
     return linked, problem(linked, value, maximum, **options)
 
 
-def shaped(linked: LinkedTables, flags):
+def shaped(linked: LinkedTables, flags: Flags) -> Flags:
     """Flags of all cells in the shape of the first table."""
     return flags[linked.numbers[0]].reshape(linked.tables[0].shape)
 
 
-def random_tree(rng, name, leaves, depth) -> Dimension:
+def random_tree(rng: np.random.Generator, name: str, leaves: int, depth: int) -> Dimension:
     """A hierarchy whose codes have two to four parts each, some of them no parts at all."""
-    parts, waiting = {}, [("_T", 0)]
+    parts: dict[str, list[str]] = {}
+    waiting = [("_T", 0)]
     number = 0
     while waiting:
         code, level = waiting.pop(0)
@@ -53,7 +70,7 @@ def random_tree(rng, name, leaves, depth) -> Dimension:
     return tree(name, parts)
 
 
-def random_table(seed, codes=(6, 6, 2)):
+def random_table(seed: int, codes: tuple[int, ...] = (6, 6, 2)) -> tuple[LinkedTables, Integers]:
     """A hierarchical table with small counts, zeros and large ones."""
     rng = np.random.default_rng(seed)
     number = int(rng.integers(1, 4))
@@ -63,7 +80,7 @@ def random_table(seed, codes=(6, 6, 2)):
     return table(dimensions, inner)
 
 
-def plain_interval(posed: PatternProblem, hidden, cell, known=()):
+def plain_interval(posed: PatternProblem, hidden: Flags, cell: int, known: Sequence[int] = ()) -> tuple[float, float]:
     """The attacker's interval of a cell by two programmes over all cells, without any cleverness."""
     value = posed.value.astype(float)
     fixed = ~hidden
@@ -79,10 +96,12 @@ def plain_interval(posed: PatternProblem, hidden, cell, known=()):
     return ends[0], ends[1]
 
 
-def is_safe(posed: PatternProblem, hidden, intervals=None) -> bool:
+def is_safe(
+    posed: PatternProblem, hidden: Flags, intervals: Callable[[int], tuple[float, float]] | None = None
+) -> bool:
     """Whether every primary cell has its protection, by definition."""
     levels = posed.levels
-    for cell in np.flatnonzero(levels.primary):
+    for cell in np.flatnonzero(levels.primary).tolist():
         low, high = plain_interval(posed, hidden, cell) if intervals is None else intervals(cell)
         value, small = posed.value[cell], 1e-6
         if low > max(value - levels.lower[cell], posed.low[cell]) + small or high < value + levels.upper[cell] - small:
@@ -90,10 +109,6 @@ def is_safe(posed: PatternProblem, hidden, intervals=None) -> bool:
         if high - low < max(1, levels.sliding[cell]) - small:
             return False
     return True
-
-
-def all_weights(linked, value):
-    return {kind: weights(value, kind) for kind in ("constant", "value", "log")}
 
 
 def intervals_by_programmes(whole: np.ndarray, hidden: np.ndarray, cell: tuple[int, int]) -> tuple[float, float]:

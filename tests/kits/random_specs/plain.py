@@ -87,7 +87,7 @@ def cellkey(draw: Draw, folder: Path) -> Path:
         project.spec["data"]["weight"] = "weight"
     project.records(extra, block=areal)
     project.spec["cellkey"] = part
-    levels = {"levels": project.of_levels} if areal else {}
+    levels: dict[str, Any] = {"levels": project.of_levels} if areal else {}
     project.spec["tables"] = project.tables(margins=lambda: draw(st.sampled_from(["all", "none"])), **levels)
     project.output("parquet", "csv", "sdmx-csv", "argus")
     return project.write()
