@@ -35,9 +35,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.noise import ReleaseKey
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.progress import Silent
 from confide.releases.spec import LoadedSpec, load_spec
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 from confide.schema import DETAILED, TOTAL
 
 SPEC = """

@@ -22,8 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from confide.estimation.rounding import Partition, RoundingProblem, round_counts, solve_linear
-from confide.estimation.rounding_problem import objective, rounding_remainder
+from confide.estimation.rounding import (
+    Partition,
+    RoundingProblem,
+    objective,
+    round_counts,
+    rounding_remainder,
+    solve_linear,
+)
 
 SIZES = {(60, 10): 20, (85, 25): 20, (300, 20): 10, (300, 200): 3, (500, 500): 1, (600, 2500): 1}
 """Cells × children, and how many instances of each."""

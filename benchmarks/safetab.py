@@ -80,13 +80,13 @@ class Timed:
 
     @contextmanager
     def stage(self, title: str, steps: int) -> Iterator[Advance]:  # noqa: ARG002
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
         self.end(BETWEEN if self.stages else BEFORE)
         yield lambda _: None
         self.end(title)
 
     def note(self, text: str) -> None:
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
 
 
 def command(begun: str, figures: str, *arguments: str) -> None:

@@ -110,12 +110,12 @@ class Timed:
 
     @contextmanager
     def stage(self, title: str, steps: int) -> Iterator[Advance]:  # noqa: ARG002
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
         yield lambda _: None
         self.end(title)
 
     def note(self, text: str) -> None:
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
 
 
 class Watched(TopDown):

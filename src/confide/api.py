@@ -22,26 +22,24 @@ from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey
 from confide.releases import check as checking
-from confide.releases import evaluate as evaluating
+from confide.releases import replay as evaluating
 from confide.releases import replay as replaying
 from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
-from confide.releases.evaluate import Residuals
 from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.progress import Progress, Silent
-from confide.releases.replay import Replay
+from confide.releases.replay import Replay, Residuals
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import Confirm, EngineName, OpenEngine, RunResult, choose_engine
 from confide.releases.signature import Signer, read_public_key
 from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
-from confide.releases.workspace import Workspace, recall_key
+from confide.releases.workspace import Progress, Silent, Workspace, recall_key
 from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:

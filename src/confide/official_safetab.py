@@ -27,9 +27,8 @@ from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
 from confide.releases.draft import LEDGER, SPEC
 from confide.releases.ledger import Ledger
-from confide.releases.progress import Progress, Silent
 from confide.releases.run import RunResult
-from confide.releases.workspace import no_room_is_an_error
+from confide.releases.workspace import Progress, Silent, no_room_is_an_error
 
 RELEASE_NAME = "safetab"
 KEPT = "-confidential"

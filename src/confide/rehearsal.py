@@ -36,11 +36,10 @@ from confide.releases.folder import REHEARSAL
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism
 from confide.releases.plan import Plan
-from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY, RunResult
 from confide.releases.spec import LoadedSpec, find_source, load_spec
 from confide.releases.verify import Verification
-from confide.releases.workspace import STAMP, no_room_is_an_error
+from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_error
 from confide.report.dossier import Evaluated, stamp_rehearsal
 
 # The rehearsal itself.

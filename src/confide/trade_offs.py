@@ -24,8 +24,7 @@ from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, exact_text, probability
 from confide.releases.abilities import BOARD, TARGETS
-from confide.releases.boards import Board, Choices, Moving, TunedValues, declared_board, spec_changes
-from confide.releases.budget_board import BUDGET
+from confide.releases.boards import BUDGET, Board, Choices, Moving, TunedValues, declared_board, spec_changes
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.shields import Shield, shield_of

@@ -17,7 +17,7 @@ from confide.lab.comparison.comparison_spec import AttackPart
 from confide.lab.comparison.figures import AreaFigures
 from confide.noise import DiscreteGaussian
 from confide.releases.figure_noise import AdditiveLaw
-from confide.releases.progress import Silent
+from confide.releases.workspace import Silent
 
 
 def population(folder: Path = Path()) -> ComparedPopulation:

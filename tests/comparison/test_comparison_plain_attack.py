@@ -14,7 +14,7 @@ from confide.lab.comparison.attacking import EXPOSED, sample
 from confide.lab.comparison.compared_people import prepare
 from confide.lab.comparison.comparison_spec import load_comparison
 from confide.lab.comparison.protections import ProtectionJob, protect
-from confide.releases.progress import Silent
+from confide.releases.workspace import Silent
 
 SPEC = """
 [comparison]

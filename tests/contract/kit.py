@@ -34,16 +34,15 @@ from confide.lab.risk.privacy_audit.bench import Bench
 from confide.mechanisms import MECHANISMS
 from confide.noise import NoiseStream as NoiseStream
 from confide.releases.check import throwaway_workspace
-from confide.releases.evaluate import Residuals as Residuals
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Check as Check
 from confide.releases.mechanism import Mechanism as Mechanism
 from confide.releases.mechanism import NoiseSource as NoiseSource
 from confide.releases.noise_audit import audit as audit
 from confide.releases.plan import Plan as Plan
-from confide.releases.progress import Silent
+from confide.releases.replay import Residuals as Residuals
 from confide.releases.run import choose_engine
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 from confide.version import __version__
 
 KEY = "c0ffee1e" * 8

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.estimation import MeasuredQuery, NodeProblem
-from confide.estimation.group_sums import GroupSums, add_alike, add_cells
+from confide.estimation.node_problem import GroupSums, add_alike, add_cells
 from confide.estimation.prepare import build_hessian
 
 seeds = st.integers(0, 2**32 - 1)

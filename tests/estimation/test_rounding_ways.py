@@ -24,10 +24,12 @@ from confide.estimation.rounding import (
     RoundingOutcome,
     RoundingProblem,
     crossings,
+    objective,
     round_counts,
+    round_half_even,
+    rounding_remainder,
     solve_linear,
 )
-from confide.estimation.rounding_problem import objective, round_half_even, rounding_remainder
 
 KNOWN = "76550391ce9ba7c235ad2ccb0e2badb8da17dbbf270a3c7beace30b6e1f65e92"
 

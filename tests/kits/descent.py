@@ -15,9 +15,9 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.noise import ReleaseKey
 from confide.releases import run as execute
 from confide.releases.ledger import Ledger
-from confide.releases.progress import Silent
 from confide.releases.run import RunResult
 from confide.releases.spec import load_spec
+from confide.releases.workspace import Silent
 
 KEY = ReleaseKey.choose("3c" * 32)
 PRODUCTION = "3212131612780/1929937650363"

@@ -34,9 +34,8 @@ from confide.noise import DiscreteGaussian, NoiseDistribution, ReleaseKey, TwoSi
 from confide.privacy import Definition
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.progress import Silent
 from confide.releases.spec import load_spec
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 from tests.contract.kit import NAMES, modules_of, tree
 
 KEY_HEX = "5a" * 32

@@ -20,7 +20,7 @@ import pytest
 from tests.kits.ledger import new_ledger, reserve, rows, tamper
 
 from confide.errors import Finding, LedgerError
-from confide.releases.ledger import Ledger, store
+from confide.releases.ledger import Ledger, entries
 from confide.releases.ledger.entries import Measured, following
 
 
@@ -49,7 +49,7 @@ def test_a_new_ledger_is_one_private_file(tmp_path: Path) -> None:
 
 
 def test_entries_are_synced_to_the_disk_and_the_ledger_stays_one_file(ledger: Ledger) -> None:
-    with closing(store._connect(ledger.path, 1)) as connection:
+    with closing(entries._connect(ledger.path, 1)) as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -107,7 +107,7 @@ def test_an_opening_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytes
         connection.execute("PRAGMA max_page_count = 1")
         connection.execute("CREATE TABLE no_room (a)")
 
-    monkeypatch.setattr(store, "_insert", no_room)
+    monkeypatch.setattr(entries, "_insert", no_room)
     assert refusal(lambda: new_ledger(tmp_path / "census.ledger")).code == "ledger-disk-full"
     assert list(tmp_path.iterdir()) == []
 
@@ -209,14 +209,14 @@ def test_a_file_of_somebody_else(ordinary_user: Path) -> None:
 def test_a_full_disk_writes_nothing_and_is_over_when_there_is_room(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect = store._connect
+    connect = entries._connect
 
     def small_disk(path: Path, timeout: float) -> sqlite3.Connection:
         connection = connect(path, timeout)
         connection.execute("PRAGMA max_page_count = 4")
         return connection
 
-    monkeypatch.setattr(store, "_connect", small_disk)
+    monkeypatch.setattr(entries, "_connect", small_disk)
     kept = 0
     while ledger.path.stat().st_size < 4 * 4096:  # up to the last page that fits
         reserve(ledger, f"run-{kept}", "1/100", release="long " * 39)
@@ -316,7 +316,7 @@ def test_what_was_appended_is_not_kept_if_anything_is_raised_before_the_end(ledg
     before = ledger.history()
 
     def interrupted() -> None:
-        with store.writing(ledger.path, 1.0) as transaction:
+        with entries.writing(ledger.path, 1.0) as transaction:
             transaction.append(following(transaction.last, Measured(run_id="run"), transaction.last.time))
             raise KeyboardInterrupt
 

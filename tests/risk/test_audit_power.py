@@ -24,9 +24,9 @@ from confide.lab.risk.privacy_audit import audit_canaries, audit_privacy
 from confide.lab.risk.privacy_audit.canary_run import excluded, level_of_epsilon
 from confide.lab.risk.privacy_audit.twin_loss import least_noticed, narrower_by
 from confide.noise import DiscreteGaussian, FiniteDistribution, NoiseStream, TwoSidedGeometric, draw
-from confide.releases.evaluate import Residuals
 from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.plan import Plan
+from confide.releases.replay import Residuals
 from confide.schema import Attribute, Group, Level, Recode, identity
 
 EXAMPLES = Path(__file__).parents[1] / "contract" / "examples"

@@ -23,7 +23,6 @@ from confide.noise import (
     perturb,
 )
 from confide.privacy import ZCDP, Definition, Neighbours
-from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.noise_audit.laws import (
     is_wide,
@@ -36,6 +35,7 @@ from confide.releases.noise_audit.laws import (
     value_evidence,
 )
 from confide.releases.plan import Plan, PlannedMeasurement
+from confide.releases.replay import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 
 LAWS = [
     DiscreteGaussian("1/4"),

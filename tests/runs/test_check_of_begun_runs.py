@@ -14,7 +14,7 @@ from tests.kits.small import KEY
 
 import confide
 from confide.errors import ConfideError
-from confide.releases.ledger import Ledger, store
+from confide.releases.ledger import Ledger, entries
 from confide.releases.workspace import Workspace
 
 
@@ -125,12 +125,12 @@ def test_a_ledger_that_cannot_be_charged_is_found(project: Path, monkeypatch: py
     def access(asked: Path, mode: int, **options: bool) -> bool:
         return real(asked, mode, **options) and not (mode & os.W_OK and Path(asked).resolve() == path)
 
-    monkeypatch.setattr(store.os, "access", access)
+    monkeypatch.setattr(entries.os, "access", access)
     assert [finding.code for finding in confide.check(spec).errors] == ["ledger-read-only"]
     with pytest.raises(ConfideError, match="cannot be written"):
         confide.run(spec)
 
 
 def test_a_ledger_on_a_full_disk_is_found(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "ROOM", 1 << 62)
+    monkeypatch.setattr(entries, "ROOM", 1 << 62)
     assert both(project / "spec.toml") == ["ledger-disk-full"]

@@ -18,9 +18,8 @@ import confide
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import Finding, ParameterError
-from confide.releases.progress import Silent
 from confide.releases.tabular import AreaNames
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 from confide.report.dossier import EvaluatedRun, Evaluating, only_run
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps, require_levels
 

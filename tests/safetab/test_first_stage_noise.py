@@ -23,10 +23,10 @@ from confide.mechanisms.safetab.evaluate import TrueGroups
 from confide.mechanisms.safetab.problem import GroupLevel, is_sparse
 from confide.mechanisms.safetab.settings import CHOICE, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, sparse
-from confide.releases.evaluate import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw
 from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.noise_audit.laws import law_mass, survival, tails
 from confide.releases.plan import Plan
+from confide.releases.replay import HIDDEN, ChoiceLaw, Residuals, SurvivorLaw
 
 UNPRICED = Plan.without_loss("safetab", {})
 LEVEL = level_of(areas=400, iterations=40, steps=(30, 60, 120), suppression=Fraction("0.99"))

@@ -21,7 +21,7 @@ import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
 from confide.lab import demonstration
-from confide.studio import serving
+from confide.studio import application
 
 
 @pytest.mark.process
@@ -68,8 +68,8 @@ def test_the_browser_is_led_in_by_a_file_that_nobody_else_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(serving.webbrowser, "open", opened.append)
-    serving._show("http://127.0.0.1:1/?token=secret", tmp_path / "own")
+    monkeypatch.setattr(application.webbrowser, "open", opened.append)
+    application._show("http://127.0.0.1:1/?token=secret", tmp_path / "own")
     assert "secret" not in opened[0]
     file = tmp_path / "own" / "studio.html"
     assert opened == [file.as_uri()]
@@ -79,7 +79,7 @@ def test_the_browser_is_led_in_by_a_file_that_nobody_else_reads(
 
 
 def test_without_its_extra_the_studio_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else object())
+    monkeypatch.setattr(application, "find_spec", lambda name: None if name == "uvicorn" else object())
     done = CliRunner().invoke(app, ["studio", "--no-browser"])
     assert isinstance(done.exception, ConfideError)
     finding = done.exception.findings[0]
@@ -90,7 +90,7 @@ def test_without_its_extra_the_studio_says_what_to_install(monkeypatch: pytest.M
 
 def test_a_port_in_use_is_a_finding(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy, pytest.raises(ConfideError) as error:
-        serving.StudioServer(tmp_path, busy.getsockname()[1])
+        application.StudioServer(tmp_path, busy.getsockname()[1])
     assert error.value.findings[0].code == "port-in-use"
 
 

@@ -18,7 +18,7 @@ from confide import api
 from confide.errors import ConfideError
 from confide.lab.risk.bayesian.evidence import evidence_of
 from confide.lab.risk.bayesian.one_level import marginal_risk
-from confide.lab.risk.testing.protection import expected_posterior, protection
+from confide.lab.risk.testing.curve_answer import expected_posterior, protection
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.tables.programme import TablesSpec, build_tables, plan_programme
 from confide.mechanisms.tables.tuning import TablesTuning

@@ -16,10 +16,10 @@ from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, wri
 from confide.errors import InputError, ParameterError
 from confide.estimation import Study
 from confide.inference.areas import read_totals
+from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.measurements.layout import public_words, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_tree
 from confide.mechanisms.topdown.released_problem import released_plan
-from confide.mechanisms.topdown.whole_tree import planned_tree
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,13 @@ from confide import api
 from confide.cli.main import app
 from confide.confidential import Confidential
 from confide.errors import ConfideError, RunError
+from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, measure_fully
 from confide.mechanisms.topdown.measurements.layout import FileLayout, level_folder, plain, query_layout, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
 from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.strategy import groups_of, normal_name, resolve
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.noise import DiscreteGaussian, ReleaseKey, derive_stream
 from confide.releases.folder import MANIFEST
 from confide.releases.ledger import Ledger

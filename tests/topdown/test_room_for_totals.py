@@ -16,7 +16,7 @@ from confide.errors import RunError
 from confide.mechanisms.topdown import descent
 from confide.mechanisms.topdown.constraints import NO_LIMIT, narrowed
 from confide.releases.ledger import Ledger
-from confide.releases.progress import Progress
+from confide.releases.workspace import Progress
 
 # Blocks that are all households, or all quarters: prisons and dormitories.
 PURE = [[25, 0], [0, 30], [25, 0], [0, 40], [12, 0], [0, 3], [0, 60], [25, 0]]

@@ -18,12 +18,11 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.privacy import ZCDP
 from confide.releases.check import check
 from confide.releases.ledger import Ledger
-from confide.releases.progress import Silent
 from confide.releases.replay import compare
 from confide.releases.run import RunResult
 from confide.releases.spec import load_spec
 from confide.releases.verify import verify
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 
 
 @pytest.mark.parametrize("spine", ["optimised", "plain"])

@@ -20,7 +20,7 @@ from tests.kits.forged import rehash
 from tests.kits.own_country import KEY, MUNICIPALITIES, open_ledger, people, topdown_spec, write_country
 
 import confide
-from confide.mechanisms.topdown.output import crossed
+from confide.mechanisms.topdown.output import tabulation
 
 LABELS = {
     "kjonn": {"K": "woman", "M": "man"},
@@ -342,7 +342,7 @@ def test_a_level_with_too_many_rows_is_left_out_and_readme_says_so(tmp_path: Pat
 
 
 def test_zeros_are_not_listed_where_a_level_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crossed, "ROWS_WITH_ZEROS", 30)
+    monkeypatch.setattr(tabulation, "ROWS_WITH_ZEROS", 30)
     folder = sealed(tmp_path / "country", 'formats = ["parquet"]\n')
     assert confide.verify(folder).ok
     rows = rows_of(folder, "alder-by-tro")

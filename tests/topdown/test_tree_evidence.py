@@ -27,7 +27,7 @@ from confide.geography import AreaSet
 from confide.mechanisms.topdown import from_below, node
 from confide.mechanisms.topdown.descent import estimates_folder
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
-from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, worth_of_blocks
+from confide.mechanisms.topdown.from_below import FOLDER, law_passes, levels_used, planned_tree, worth_of_blocks
 from confide.mechanisms.topdown.measurements.layout import words_of
 from confide.mechanisms.topdown.measurements.measured_tree import read_tree
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown
@@ -39,12 +39,10 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import bypass_only_children
 from confide.mechanisms.topdown.strategy import Pass
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.noise import ReleaseKey, draw_at
 from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.progress import Silent
 from confide.releases.spec import load_spec
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 
 TREE = 'definition = "zcdp"\nevidence = "tree"'
 MEASURED = "[output]\nmeasurements = true\n"

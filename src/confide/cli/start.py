@@ -100,13 +100,13 @@ def studio(
 
     The address that is printed lets one browser in, once.
     """
-    from confide.studio import serving
+    from confide.studio import application
 
-    serving.require_extra()
+    application.require_extra()
     if folder == Path(DEMO) and not (folder.is_dir() and any(folder.iterdir())):
         named(DEMONSTRATION)(folder, progress=Display())
     with suppress(KeyboardInterrupt):  # how it is stopped
-        serving.serve(folder, port=port, open_browser=browser, announce=_announce)
+        application.serve(folder, port=port, open_browser=browser, announce=_announce)
     out.print("\nStopped.")
 
 

@@ -13,7 +13,7 @@ from confide.exact import up
 from confide.registry import REGION, named
 
 if TYPE_CHECKING:
-    from confide.inference.tuning_answer import ExpectedChange, NeededBudget, TopDownTuning
+    from confide.inference.tuning import ExpectedChange, NeededBudget, TopDownTuning
     from confide.mechanisms.tables.tuning import TablesFromTargets
     from confide.releases.boards import BoardEntry
     from confide.trade_offs import OpenedBoard

@@ -8,11 +8,11 @@ from confide.estimation.node_problem import ChildSums as ChildSums
 from confide.estimation.node_problem import GroupBounds as GroupBounds
 from confide.estimation.node_problem import MeasuredQuery as MeasuredQuery
 from confide.estimation.node_problem import NodeProblem as NodeProblem
+from confide.estimation.rounding import Partition as Partition
 from confide.estimation.rounding import Rounding as Rounding
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
+from confide.estimation.rounding import RoundingProblem as RoundingProblem
 from confide.estimation.rounding import round_counts as round_counts
-from confide.estimation.rounding_problem import Partition as Partition
-from confide.estimation.rounding_problem import RoundingProblem as RoundingProblem
 from confide.estimation.sectors import CellVectors as CellVectors
 from confide.estimation.sectors import Grouping as Grouping
 from confide.estimation.sectors import SectorCount as SectorCount

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.arrays import Booleans, Integers
-from confide.estimation.rounding_problem import HALF, RoundingRemainder
+from confide.estimation.rounding import HALF, RoundingRemainder
 
 Index = npt.NDArray[np.int32]
 UNLIMITED = 2**30

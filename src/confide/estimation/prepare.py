@@ -22,7 +22,7 @@ from confide.estimation.cell_law import CellLaw
 from confide.estimation.node_problem import GroupBounds, MeasuredQuery, NodeProblem, group_sums
 
 if TYPE_CHECKING:
-    from confide.estimation.group_sums import GroupSums
+    from confide.estimation.node_problem import GroupSums
 
 # The sum of squares as a linear operator: H x without forming H where that is dearer.
 #
@@ -98,7 +98,7 @@ class Hessian:
 
 def build_hessian(problem: NodeProblem) -> Hessian:
     """The operator of a node problem."""
-    from confide.estimation.group_sums import add_alike, add_cells  # compiled code: loaded when something is solved
+    from confide.estimation.node_problem import add_alike, add_cells  # compiled code: loaded when something is solved
 
     diagonal, weighted, constant = np.zeros(problem.allowed.shape), np.zeros(problem.allowed.shape), 0.0
     singles: list[tuple[MeasuredQuery, Integers]] = []
@@ -184,7 +184,7 @@ def _sparse_stack(queries: tuple[tuple[bytes, int], ...], cells: int) -> _Stack:
 
 def _ones(pairs: list[tuple[Integers, Integers]], height: int, width: int) -> tuple[GroupSums, GroupSums]:
     """The 0/1 matrix with ones at the pairs, and its transpose."""
-    from confide.estimation.group_sums import GroupSums
+    from confide.estimation.node_problem import GroupSums
 
     empty = np.zeros(0, np.int64)
     rows = np.concatenate([empty, *(pair[0] for pair in pairs)])

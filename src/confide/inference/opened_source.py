@@ -28,6 +28,7 @@ from confide.inference.areas import MOST_PIECES, Area, outside, read_totals
 from confide.inference.asked import AskedQuery, Vocabulary, read_study, shipped_tables
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.mechanisms import SPECS
+from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.measurements.folder import find_product, product_words
 from confide.mechanisms.topdown.measurements.layout import FOLDER, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_tree
@@ -35,7 +36,6 @@ from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.released_problem import NEEDED, ReleasedPlan, released_plan
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.mechanisms.topdown.whole_tree import planned_tree
 from confide.releases.folder import MANIFEST, SealedRelease, release_of
 from confide.releases.spec import load_spec
 

@@ -42,10 +42,9 @@ from confide.mechanisms.topdown.released_problem import ReleasedPlan, released_p
 from confide.noise import SAMPLER, ReleaseKey
 from confide.releases.folder import MANIFEST, release_of, sha256_of
 from confide.releases.mechanism import NoiseSource
-from confide.releases.progress import Progress, Silent
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.verify import verify
-from confide.releases.workspace import STAMP, Workspace, no_room_is_an_error, one_process
+from confide.releases.workspace import STAMP, Progress, Silent, Workspace, no_room_is_an_error, one_process
 
 REPLICATES, CALIBRATION = 25, 5
 MOST = 1_000

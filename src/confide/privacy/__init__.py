@@ -11,15 +11,13 @@ DiscreteGaussian('10')
 >>> round(epsilons(loss.rho, "1e-10")["canonne_kamath_steinke"], 3)
 5.182
 
-* :mod:`~confide.privacy.definitions`: neighbours, and losses in three definitions;
-* :mod:`~confide.privacy.definitions`: from noise to loss and back; :mod:`~confide.privacy.conversion`: from ρ to ε at
-  δ;
-* :mod:`~confide.privacy.accountant`, :mod:`~confide.privacy.accountant`: what is done with the records, and its price;
-* :mod:`~confide.privacy.pld`, :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
+* :mod:`~confide.privacy.definitions`: neighbours, losses in three definitions, from noise to loss and back, and real
+  numbers between two decimals;
+* :mod:`~confide.privacy.accountant`: what is done with the records, and its price;
+* :mod:`~confide.privacy.loss_distribution`: the privacy loss distribution, bracketed;
+* :mod:`~confide.privacy.conversion`: from ρ to ε at δ, and the loss of permutation swapping, subject to its invariants;
 * :mod:`~confide.privacy.statements`: the guarantee in sentences; :mod:`~confide.privacy.invariants`: what figures
-  without noise do to it;
-* :mod:`~confide.privacy.conversion`: the loss of permutation swapping, subject to its invariants;
-* :mod:`~confide.privacy.definitions`: real numbers between two decimals.
+  without noise do to it.
 
 Derivation: ``docs/proofs/accounting.md``. For users: ``docs/concepts/privacy.md``.
 """
@@ -64,12 +62,12 @@ from confide.privacy.definitions import geometric_loss as geometric_loss
 from confide.privacy.definitions import geometric_zcdp_loss as geometric_zcdp_loss
 from confide.privacy.definitions import loss_from_dict as loss_from_dict
 from confide.privacy.definitions import partition_marginal as partition_marginal
-from confide.privacy.pld import Bracket as Bracket
-from confide.privacy.pld import NoisyCells as NoisyCells
-from confide.privacy.pld import delta_bracket as delta_bracket
-from confide.privacy.pld import epsilon_bracket as epsilon_bracket
-from confide.privacy.pld import event_epsilon_bracket as event_epsilon_bracket
-from confide.privacy.pld import noisy_cells as noisy_cells
+from confide.privacy.loss_distribution import Bracket as Bracket
+from confide.privacy.loss_distribution import NoisyCells as NoisyCells
+from confide.privacy.loss_distribution import delta_bracket as delta_bracket
+from confide.privacy.loss_distribution import epsilon_bracket as epsilon_bracket
+from confide.privacy.loss_distribution import event_epsilon_bracket as event_epsilon_bracket
+from confide.privacy.loss_distribution import noisy_cells as noisy_cells
 from confide.privacy.statements import Statement as Statement
 from confide.privacy.statements import factor as factor
 from confide.privacy.statements import rounded_up as rounded_up

@@ -6,7 +6,7 @@
   for every ρ-zCDP mechanism. Every α gives a valid ε, so an inexact minimiser costs tightness only.
 * The Gaussian limit: the exact curve of the Gaussian mechanism with this ρ (Balle & Wang 2018, Theorem 8). A release of
   many discrete Gaussian measurements comes close to it, but it is **not** a bound for every ρ-zCDP mechanism: it is
-  for comparison. For a bound of a given list of measurements see :mod:`confide.privacy.pld`.
+  for comparison. For a bound of a given list of measurements see :mod:`confide.privacy.loss_distribution`.
 
 Everything is evaluated in directed decimal arithmetic; a returned float is never below the real value of the formula
 (``cks_rho``: the fraction is never above) and within one part in 10¹². Derivation: ``docs/proofs/accounting.md``, 4.

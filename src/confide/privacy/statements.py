@@ -19,7 +19,7 @@ from confide.messages import Messages, messages
 from confide.privacy.accountant import Loss
 from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon, gaussian_limit_epsilon
 from confide.privacy.definitions import ZCDP, ApproxDP, Enclosure, Neighbours, PureDP, tighten
-from confide.privacy.pld import Bracket
+from confide.privacy.loss_distribution import Bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def statements(
         neighbours: What the guarantee compares.
         delta: For zCDP: δ, exact.
         unit: What one record describes.
-        bracket: A result of :func:`confide.privacy.pld.epsilon_bracket` at the same ``delta``, if there is one.
+        bracket: What :func:`~confide.privacy.loss_distribution.epsilon_bracket` gives at this ``delta``, where known.
         invariants: Whether the release has figures without noise; None where that is not known.
         not_covered: The parts of a record that invariants give away, or leave less of, in words.
         text: The messages of a language; English where none are given.

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from confide.inputs.proposals import OfficeFiles
     from confide.releases.boards import Board
     from confide.releases.draft import Draft
-    from confide.releases.evaluate import Residuals
     from confide.releases.published import Published
+    from confide.releases.replay import Residuals
     from confide.report.dossier import Evaluated, Evaluating
 
 P = TypeVar("P")

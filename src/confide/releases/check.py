@@ -28,9 +28,9 @@ from confide.releases.ledger import Account, Ledger, Sighting, read_witness
 from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
-from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import (
+    Progress,
     RunIdentity,
     Workspace,
     memory_forecast,

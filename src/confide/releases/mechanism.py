@@ -26,9 +26,8 @@ from confide.errors import Finding
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
 from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
 from confide.releases.plan import Explanation, Plan
-from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec, Spec
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Progress, Workspace
 
 P = TypeVar("P")
 """What a mechanism prepares: its problem, everything but the records."""

@@ -32,11 +32,11 @@ from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.progress import Progress
 from confide.releases.spec import LoadedSpec
 from confide.releases.verify import verify_staged
 from confide.releases.workspace import (
     STAMP,
+    Progress,
     RunIdentity,
     Workspace,
     keep_key,

@@ -17,11 +17,12 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from confide.engines import Advance
 from confide.engines.protocol import MAPPED, private_folder, private_umask, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError, Severity
 from confide.file_system import DISK_FULL, destroy_file, lock_now, open_to_others
@@ -400,3 +401,26 @@ def _key_in(content: bytes) -> ReleaseKey | None:
         return ReleaseKey(bytes.fromhex(digits), chosen=kind == "chosen") if kind in {"chosen", "system"} else None
     except ValueError:
         return None
+
+
+# What a long run tells the person who waits for it: the stage, how much of it is done. Faces draw it.
+
+
+class Progress(Protocol):
+    """A display of stages."""
+
+    def stage(self, title: str, steps: int) -> AbstractContextManager[Advance]:
+        """Begins a stage of ``steps`` steps; the function given reports steps done."""
+
+    def note(self, text: str) -> None:
+        """One line worth reading."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, title: str, steps: int) -> AbstractContextManager[Advance]:  # noqa: ARG002
+        return nullcontext(lambda _: None)
+
+    def note(self, text: str) -> None:
+        pass

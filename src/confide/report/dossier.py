@@ -17,8 +17,7 @@ from confide.engines.protocol import private_folder, write_text
 from confide.errors import Finding, ParameterError, Place
 from confide.releases.folder import REHEARSAL
 from confide.releases.plan import Plan
-from confide.releases.progress import Progress
-from confide.releases.workspace import STAMP, Workspace
+from confide.releases.workspace import STAMP, Progress, Workspace
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
 PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"

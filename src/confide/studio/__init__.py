@@ -2,7 +2,7 @@
 
 - :mod:`.door`: who may come in, and what no answer goes without: token, session, Host and Origin, headers;
 - :mod:`.opened_folder`: the folder that was opened, and nothing outside it;
-- :mod:`.pages`: how a page is made; :mod:`.application` puts pages and interface together; :mod:`.serving` serves them;
+- :mod:`.pages`: how a page is made; :mod:`.application` puts pages and interface together and serves them;
 - :mod:`.table_view`, :mod:`.view_figures`, :mod:`.explorer`: the release explorer;
 - :mod:`.explore_file`: the same for one release, as a file that needs no server;
 - :mod:`.board`, :mod:`.shields`, :mod:`.board_pages`: the trade-off board;

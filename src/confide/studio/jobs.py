@@ -169,7 +169,7 @@ class Noting:
 
     @contextmanager
     def stage(self, title: str, steps: int) -> Iterator[Advance]:
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
         stage: dict[str, Any] = {"title": title, "steps": steps, "done": 0, "begun": time.time(), "ended": None}
         self.values["stages"].append(stage)
         self.write()
@@ -184,7 +184,7 @@ class Noting:
         self.write()
 
     def note(self, text: str) -> None:
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
         self.values["notes"].append(text)
         self.write()
 

@@ -36,8 +36,8 @@ from confide.lab.comparison.figures import AreaFigures, ComparedAreas, level_cod
 from confide.lab.comparison.programme_file import AGE, POPULATION, ProgrammeGeographyPart
 from confide.lab.comparison.programme_file import BLOCK as FINEST
 from confide.lab.population import simulate
-from confide.releases.progress import Progress
 from confide.releases.spec import find_sources
+from confide.releases.workspace import Progress
 from confide.schema import Attribute, Recode
 
 # The people and the blocks of a comparison, read from Parquet or CSV and checked before anything is made of them.

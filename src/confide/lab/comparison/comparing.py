@@ -33,8 +33,7 @@ from confide.lab.comparison.comparison_spec import AnyProtection, LoadedComparis
 from confide.lab.comparison.page import ComparedView, compared_view, words_of, write_page
 from confide.lab.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.registry import COMPARISON_FILES
-from confide.releases.progress import Progress, Silent
-from confide.releases.workspace import no_room_is_an_error, one_process
+from confide.releases.workspace import Progress, Silent, no_room_is_an_error, one_process
 from confide.version import __version__
 
 (NUMBERS, ASKED), PAGE = COMPARISON_FILES, "comparison.html"

@@ -36,10 +36,10 @@ from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon
 from confide.releases.figure_noise import AdditiveLaw, PTableLaw
 from confide.releases.ledger import Ledger
-from confide.releases.progress import Progress
 from confide.releases.published import NoiseBound, Published
 from confide.releases.run import DEFAULT_MEMORY, choose_engine, run
 from confide.releases.spec import load_spec
+from confide.releases.workspace import Progress
 
 SPEC, LEDGER, RUN, STRATEGY = "spec.toml", "comparison.ledger", "run", "strategy.toml"
 KEYED, KEY_COLUMN = "keyed.parquet", "record_key"

@@ -34,7 +34,7 @@ from confide.lab.comparison.programme_file import BLOCK
 from confide.mechanisms.suppression.problem import threshold
 from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
 from confide.mechanisms.suppression.suppress import pose, solve
-from confide.releases.progress import Progress
+from confide.releases.workspace import Progress
 from confide.schema import TOTAL_CODE, Recode
 
 # The tables of one area as linked tables, and the pattern that protects them.

@@ -38,7 +38,7 @@ from confide.lab.population.households import (
 from confide.lab.population.landscape import Unit, make_land
 from confide.lab.population.neighbourhoods import County, make_county
 from confide.lab.population.settings import GENERATOR, Ints, PopulationSettings, load_settings
-from confide.releases.progress import Progress
+from confide.releases.workspace import Progress
 
 FEWEST, MOST = 100, 400_000_000
 LARGEST_SEED = 2**64 - 1

@@ -26,7 +26,7 @@ from confide.lab.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, Deta
 from confide.lab.population.generate import Population, cannot_write
 from confide.lab.population.household_members import HOUSEHOLDER
 from confide.lab.population.origins import SUBSETS, Config, code_files
-from confide.releases.progress import Progress
+from confide.releases.workspace import Progress
 
 Format = Literal["text", "parquet"]
 

@@ -33,11 +33,11 @@ from confide.lab.risk.release_risk import ReleaseRisk as ReleaseRisk
 from confide.lab.risk.release_risk import release_risk as release
 from confide.lab.risk.testing.curve_answer import CurveAnswer as CurveAnswer
 from confide.lab.risk.testing.curve_answer import EpsilonCurveAnswer as EpsilonCurveAnswer
+from confide.lab.risk.testing.curve_answer import StatedProtection as StatedProtection
 from confide.lab.risk.testing.curve_answer import curve as curve
 from confide.lab.risk.testing.curve_answer import curve_of_epsilon as curve_of_epsilon
-from confide.lab.risk.testing.protection import StatedProtection as StatedProtection
-from confide.lab.risk.testing.protection import expected_posterior as expected_posterior
-from confide.lab.risk.testing.protection import protection as protection
+from confide.lab.risk.testing.curve_answer import expected_posterior as expected_posterior
+from confide.lab.risk.testing.curve_answer import protection as protection
 
 __all__ = [
     "AreasAnswer",

@@ -21,8 +21,15 @@ from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_nam
 from confide.errors import ParameterError
 from confide.exact import Exact, integer, positive
 from confide.privacy.invariants import language
-from confide.privacy.invariants.group_statements import DELTA, RecordLoss, explain, numbers
-from confide.privacy.invariants.indistinguishable import Mode, RecordGroup, record_groups
+from confide.privacy.invariants.group_statements import (
+    DELTA,
+    Mode,
+    RecordGroup,
+    RecordLoss,
+    explain,
+    numbers,
+    record_groups,
+)
 from confide.privacy.invariants.single_record import Answer, single_record
 
 KIND = "invariants"

@@ -252,6 +252,6 @@ class _StagesAlone:
         self.stage = progress.stage
 
     def note(self, text: str) -> None:
-        """See :class:`confide.releases.progress.Progress`."""
+        """See :class:`confide.releases.workspace.Progress`."""
         if text.startswith("Protection "):
             self._progress.note(text)

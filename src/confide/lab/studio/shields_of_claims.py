@@ -1,6 +1,6 @@
 """What a loss and what bounded noise protect from, as a side of the board.
 
-- A loss: epsilon in words, the best test, a belief, and what others spent (:mod:`confide.lab.risk.testing.protection`).
+- A loss: epsilon in words, the best test, a belief, and what others spent (:mod:`~.lab.risk.testing.curve_answer`).
 - Bounded noise: which bounds and variances withstand averaging and keep the bound for tables like these, as Bach's
   Figure 6 has it (:mod:`confide.lab.risk.bounded_noise.withstanding`).
 """
@@ -15,7 +15,7 @@ from confide.lab.risk.bounded_noise.bound import bound_risk
 from confide.lab.risk.bounded_noise.noise_rows import success_probability
 from confide.lab.risk.bounded_noise.static_programme import Breakdown, StaticProgramme
 from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
-from confide.lab.risk.testing.protection import StatedProtection, protection
+from confide.lab.risk.testing.curve_answer import StatedProtection, protection
 from confide.releases.boards import BoundedNoiseClaim, ClaimFigure, LossClaim
 from confide.report.certificate import short_probability
 from confide.shields import RegionColumn, RegionPicture, Shield, ShieldYardstick, chosen_by_others

@@ -25,10 +25,9 @@ from confide.mechanisms.cellkey.keyed_records import KEY
 from confide.mechanisms.cellkey.keys import expected_errors
 from confide.mechanisms.cellkey.output import code_records, released_tables
 from confide.mechanisms.cellkey.programme import CellKeyProblem
-from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
 from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.progress import Progress
-from confide.releases.workspace import Workspace
+from confide.releases.replay import OutcomeLaw, Residuals, require_records
+from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier

@@ -48,9 +48,9 @@ from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
 from confide.mechanisms.safetab.settings import CHOICE, GRIDS, OLDEST, SEXES, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_survivors, rank_to_place
 from confide.releases.abilities import SILENT, MadeUpRecords, TrialAudit, TrialCounts
-from confide.releases.evaluate import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw, require_sealed
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.replay import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw, require_sealed
 from confide.schema import Attribute, Level
 
 MEASURED, DRAWN_AGAIN = "measured", "drawn again"

@@ -31,7 +31,7 @@ from confide.mechanisms.safetab.tuning.question import law_of, margin_of
 from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP
 from confide.releases import boards
-from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
+from confide.releases.boards import BudgetBoard, RowFacts, RowName, first_that_fits
 from confide.releases.spec import LoadedSpec
 
 SIZE, STAGE_1, SUPPRESSION, THRESHOLDS = "size", "stage_1_fraction", "zero_suppression", "thresholds"

@@ -14,7 +14,7 @@ from confide.confidential import Confidential
 from confide.mechanisms.safetab.evaluate import evaluate
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
 from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
-from confide.releases.evaluate import require_sealed
+from confide.releases.replay import require_sealed
 from confide.report import charts, dossier
 from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
 from confide.report.geometry import AreaSums, area_maps, require_levels

@@ -24,7 +24,6 @@ from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
-from confide.mechanisms.safetab.tabulate import counts_file
 from confide.mechanisms.safetab.tallies import (
     COVERAGE,
     SIZES,
@@ -33,12 +32,13 @@ from confide.mechanisms.safetab.tallies import (
     LevelTally,
     SafeTabEvaluation,
     SuppressionCurve,
+    counts_file,
     intervals,
     sum_intervals,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
-from confide.releases.evaluate import no_truth
 from confide.releases.folder import read_manifest
+from confide.releases.replay import no_truth
 from confide.releases.workspace import Workspace
 from confide.report.certificate import LoneFigures
 from confide.report.geometry import AreaSums

@@ -29,10 +29,9 @@ from confide.mechanisms.suppression.programme import HierarchicalTable, Suppress
 from confide.mechanisms.suppression.spec import in_unit
 from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.variables import Variable
-from confide.releases.evaluate import require_records
-from confide.releases.progress import Progress
+from confide.releases.replay import require_records
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier

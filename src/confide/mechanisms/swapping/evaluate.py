@@ -37,11 +37,10 @@ from confide.mechanisms.swapping.output import FIGURES, AreaCounts, count_table
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.spec import ADULTS, SIZE, SwapSettings
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, People, Streams, Swap, choices, exponentials, risk_levels
-from confide.releases.evaluate import OutcomeLaw, Residuals, require_records
 from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.progress import Progress
+from confide.releases.replay import OutcomeLaw, Residuals, require_records
 from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier

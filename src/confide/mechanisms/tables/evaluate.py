@@ -27,9 +27,9 @@ from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
 from confide.privacy import Neighbours
 from confide.releases.abilities import MadeUpRecords, TrialAudit, TrialCounts
-from confide.releases.evaluate import Residuals, no_truth, require_sealed
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.replay import Residuals, no_truth, require_sealed
 from confide.releases.tabular import COUNT
 from confide.releases.workspace import Workspace
 from confide.report import charts

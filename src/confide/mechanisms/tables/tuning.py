@@ -2,7 +2,7 @@
 
 A *row* is a table on one of its levels. It has a part of the budget, b, of which each of the m margins of the table
 takes b/m; so the noise of its cells, and their noise margin, follow from b alone (pooled, from the parts of all tables
-that contain the cross-classification). What follows from what: :mod:`confide.releases.budget_board`. In the spec the
+that contain the cross-classification). What follows from what: :mod:`confide.releases.boards`. In the spec the
 parts are the weights of tables and of their levels.
 
 **Targets in words** (``confide tune SPEC --target``) say which noise margin the counts of a table have on a level:
@@ -31,8 +31,15 @@ from confide.mechanisms.tables.programme import LAWS, MeasuredTable, TablesProbl
 from confide.noise import ReleaseNoise
 from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
-from confide.releases.boards import LossClaim, TunedValues, prepared_without_records
-from confide.releases.budget_board import BudgetBoard, RowFacts, RowName, first_that_fits
+from confide.releases.boards import (
+    BudgetBoard,
+    LossClaim,
+    RowFacts,
+    RowName,
+    TunedValues,
+    first_that_fits,
+    prepared_without_records,
+)
 from confide.releases.draft import relocated_values, toml_text
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import Query

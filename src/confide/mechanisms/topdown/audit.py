@@ -24,8 +24,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_record
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.releases.abilities import TrialAudit, TrialCounts
-from confide.releases.evaluate import Residuals, no_truth, require_sealed
 from confide.releases.mechanism import Job, NoiseSource
+from confide.releases.replay import Residuals, no_truth, require_sealed
 from confide.releases.workspace import Workspace
 
 

@@ -26,8 +26,20 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import law_of, plan_of
 from confide.mechanisms.topdown.targets import text_beside
 from confide.privacy import ZCDP
-from confide.releases.boards import BoardEntry, BoardRow, LossClaim, Moving, TunedValues
-from confide.releases.budget_board import MARGIN, PART, BudgetBoard, RowFacts, RowName, share_text, too_little
+from confide.releases.boards import (
+    MARGIN,
+    PART,
+    BoardEntry,
+    BoardRow,
+    BudgetBoard,
+    LossClaim,
+    Moving,
+    RowFacts,
+    RowName,
+    TunedValues,
+    share_text,
+    too_little,
+)
 from confide.releases.spec import LoadedSpec
 from confide.schema import TOTAL
 

@@ -18,7 +18,7 @@ from confide.confidential import Confidential
 from confide.exact import fixed, signed
 from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
 from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvaluation, TruthComparison, evaluate
-from confide.releases.evaluate import require_sealed
+from confide.releases.replay import require_sealed
 from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
 from confide.report.charts import VERY_FEW

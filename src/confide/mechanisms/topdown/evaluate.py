@@ -47,10 +47,10 @@ from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import TREE
 from confide.noise import ReleaseKey
-from confide.releases.evaluate import no_truth, require_sealed
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan
+from confide.releases.replay import no_truth, require_sealed
 from confide.releases.workspace import Workspace
 from confide.report.certificate import LoneFigures
 from confide.schema import DETAILED

@@ -47,10 +47,10 @@ from confide.estimation.sectors import Grouping, Sectors, grouping_key
 from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
 from confide.estimation.tree_gls import SectorCells
 from confide.geography import OUTSIDE, AreaSet
+from confide.mechanisms.topdown.from_below import known_levels, planned_tree, sectors_of
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
-from confide.mechanisms.topdown.whole_tree import known_levels, planned_tree, sectors_of
 from confide.noise import NoiseDistribution
 from confide.schema import NO_GROUP, TOTAL
 

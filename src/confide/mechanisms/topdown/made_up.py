@@ -38,9 +38,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.releases.abilities import MadeUpRecords
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.progress import Silent
 from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Silent, Workspace
 
 
 def record_form(problem: TopDownProblem) -> RecordForm:

@@ -40,11 +40,11 @@ from confide.estimation.sectors import SectorCount, Sectors
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
+from confide.mechanisms.topdown.from_below import PlannedTree, planned_tree
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import BY_QUERY, OWN, TREE, LevelStrategy, Strategy, unit_shares
 from confide.mechanisms.topdown.strategy_file import STRATEGY, StrategyFile
-from confide.mechanisms.topdown.whole_tree import PlannedTree, planned_tree
 from confide.releases.draft import toml_value
 from confide.releases.spec import LoadedSpec
 from confide.schema import DETAILED, TOTAL

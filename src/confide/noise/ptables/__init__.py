@@ -13,7 +13,7 @@ array([0, 2, 2])
   (:mod:`confide.noise.max_entropy`);
 * :mod:`~confide.noise.ptables.ptable`: the table in whole numbers, the lookup, what can be wrong with one, and the same
   distribution in another layout;
-* :mod:`~confide.noise.ptables.formats`, :mod:`~confide.noise.ptables.parse`: text forms of other programs;
+* :mod:`~confide.noise.ptables.formats`, :mod:`~confide.noise.ptables.formats`: text forms of other programs;
 * :mod:`~confide.noise.ptables.ptable_answer`: two neighbouring counts, told apart.
 
 Derivation: ``docs/proofs/ptables.md``. For users: ``docs/concepts/ptables.md``.

@@ -1,21 +1,21 @@
 """What figures that are published without noise do to the promise of noisy ones (Ashmead et al. 2019)."""
 
 from confide.privacy.invariants.group_statements import GroupConcentration as GroupConcentration
+from confide.privacy.invariants.group_statements import Mode as Mode
 from confide.privacy.invariants.group_statements import QueryMeasurement as QueryMeasurement
 from confide.privacy.invariants.group_statements import Record as Record
+from confide.privacy.invariants.group_statements import RecordGroup as RecordGroup
 from confide.privacy.invariants.group_statements import RecordLoss as RecordLoss
+from confide.privacy.invariants.group_statements import Situation as Situation
 from confide.privacy.invariants.group_statements import distinct_rho as distinct_rho
 from confide.privacy.invariants.group_statements import exchange_rho as exchange_rho
 from confide.privacy.invariants.group_statements import explain as explain
 from confide.privacy.invariants.group_statements import group_concentration as group_concentration
+from confide.privacy.invariants.group_statements import group_size as group_size
 from confide.privacy.invariants.group_statements import measurements_of as measurements_of
+from confide.privacy.invariants.group_statements import record_groups as record_groups
 from confide.privacy.invariants.group_statements import rho_of_modification as rho_of_modification
 from confide.privacy.invariants.group_statements import worst_rho as worst_rho
-from confide.privacy.invariants.indistinguishable import Mode as Mode
-from confide.privacy.invariants.indistinguishable import RecordGroup as RecordGroup
-from confide.privacy.invariants.indistinguishable import Situation as Situation
-from confide.privacy.invariants.indistinguishable import group_size as group_size
-from confide.privacy.invariants.indistinguishable import record_groups as record_groups
 from confide.privacy.invariants.language import ANY as ANY
 from confide.privacy.invariants.language import InvariantAttribute as InvariantAttribute
 from confide.privacy.invariants.language import InvariantBound as InvariantBound

@@ -48,7 +48,7 @@ class InvariantAttribute:
     levels: Mapping[str, int]
     groups: Mapping[str, frozenset[str]]
     residence: bool = False
-    """Whether it says where somebody lives, as the block does (:mod:`confide.privacy.invariants.indistinguishable`)."""
+    """Whether it says where somebody lives, as the block does (:mod:`confide.privacy.invariants.group_statements`)."""
 
     def named(self, name: str) -> frozenset[str]:
         """The levels that the name of a level or of a group stands for."""

@@ -4,8 +4,8 @@ One SQLite file per data set, opened once with the data set's whole budget. It i
 everything else is computed from that list. Read from the inside outwards:
 
 - :mod:`.entries`: the six kinds of entries, how one is written down, and the hash chain that binds each to all before;
+  the SQLite file, its locks and its durability;
 - :mod:`.account`: the state, as a pure fold over the entries, and its rules;
-- :mod:`.store`: the SQLite file, its locks and its durability;
 - :mod:`.book`: the verbs, :class:`Ledger`, and the ledger compared with the run folders.
 
 For curators: ``docs/concepts/ledger.md``.

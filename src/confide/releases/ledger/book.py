@@ -20,7 +20,7 @@ from typing import Any
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
 from confide.file_system import open_to_others
-from confide.releases.ledger import store
+from confide.releases.ledger import entries
 from confide.releases.ledger.account import Account, Reservation, RunState, already, apply, fold
 from confide.releases.ledger.entries import (
     CLOCK_TOLERANCE,
@@ -293,7 +293,7 @@ class Ledger:
             note=note,
             delta=exact(delta, "delta"),
         )
-        store.create(Path(path), following(None, event, moment_after(None, clock())))
+        entries.create(Path(path), following(None, event, moment_after(None, clock())))
         return cls(path, clock=clock)
 
     def reserve(
@@ -410,7 +410,7 @@ class Ledger:
 
     def unwritable(self) -> tuple[Finding, ...]:
         """A finding if the ledger can be read, and nothing can be charged to it."""
-        finding = store.unwritable(self.path)
+        finding = entries.unwritable(self.path)
         return () if finding is None else (finding,)
 
     def unseen(self, records_fingerprint: str) -> tuple[Finding, ...]:
@@ -434,19 +434,19 @@ class Ledger:
 
     def back_up(self, target: Path | str) -> None:
         """Copy the ledger, verified, to a file that does not exist yet; safe while runs use the ledger."""
-        store.copy(self.path, Path(target), self._timeout)
+        entries.copy(self.path, Path(target), self._timeout)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
     def _read(self) -> tuple[Entry, ...]:
-        with store.reading(self.path, self._timeout) as transaction:
+        with entries.reading(self.path, self._timeout) as transaction:
             self._recognise(transaction.entries)
             fold(transaction.entries)
         return transaction.entries
 
     def _record(self, event: RunEvent, *, accept_records: bool = False) -> Reservation:
-        with store.writing(self.path, self._timeout) as transaction:
+        with entries.writing(self.path, self._timeout) as transaction:
             self._recognise(transaction.entries)
             account = fold(transaction.entries)
             if (standing := already(account, event)) is not None:

@@ -19,7 +19,6 @@ import numpy as np
 
 from confide.answers import OK, AuditPower, TypedAnswer
 from confide.arrays import Floats
-from confide.releases.evaluate import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.releases.mechanism import Check
 from confide.releases.noise_audit.draws_compared import DrawComparison
 from confide.releases.noise_audit.laws import (
@@ -42,6 +41,7 @@ from confide.releases.noise_audit.laws import (
     value_evidence,
 )
 from confide.releases.plan import Plan
+from confide.releases.replay import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.report import charts
 from confide.report.dossier import BANNER
 from confide.report.render import render

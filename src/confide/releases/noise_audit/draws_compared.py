@@ -16,9 +16,9 @@ import numpy as np
 import scipy.fft
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.releases.evaluate import ResidualLaw
 from confide.releases.mechanism import Check
 from confide.releases.noise_audit.laws import ALARM, KINDS, SeenMeasurement, likelier_sign, likeliest, listed
+from confide.releases.replay import ResidualLaw
 
 MOST_COMPARED = 1 << 21
 """Of a measurement so many draws are compared with each other."""

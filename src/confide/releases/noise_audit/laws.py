@@ -29,7 +29,7 @@ from confide.noise import (
     TruncatedGeometric,
     TwoSidedGeometric,
 )
-from confide.releases.evaluate import HIDDEN, ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
+from confide.releases.replay import HIDDEN, ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 
 WIDE = 3_000
 """From this standard deviation on a Gaussian is taken for a continuous one, which changes less than 1e-8; from a tenth

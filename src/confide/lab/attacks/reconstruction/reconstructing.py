@@ -28,9 +28,9 @@ from confide.lab.attacks.reconstruction.integer_program import NoSolution, Reduc
 from confide.lab.attacks.reconstruction.result import Reconstruction, write_records
 from confide.lab.attacks.reconstruction.sources import read_source
 from confide.lab.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
-from confide.releases.progress import Progress, Silent
 from confide.releases.published import Published
 from confide.releases.published_release import KnownAreas
+from confide.releases.workspace import Progress, Silent
 
 # Which tables contradict one another: those that even the closest counts do not meet.
 

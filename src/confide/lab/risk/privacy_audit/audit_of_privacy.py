@@ -33,8 +33,8 @@ from confide.noise import ReleaseNoise
 from confide.releases.check import throwaway_workspace
 from confide.releases.mechanism import Mechanism
 from confide.releases.noise_audit import NoiseAudit
-from confide.releases.progress import Progress, Silent
 from confide.releases.spec import LoadedSpec, load_spec
+from confide.releases.workspace import Progress, Silent
 
 MOST_TWINS = 1_000_000
 WITHIN = 3

@@ -27,13 +27,12 @@ from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, s
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
 from confide.releases.abilities import AUDIT, TrialAudit
-from confide.releases.evaluate import Residuals
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.plan import Plan
-from confide.releases.progress import Progress, Silent
+from confide.releases.replay import Residuals
 from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.workspace import Workspace
+from confide.releases.workspace import Progress, Silent, Workspace
 
 MOST_DRAWS = 50_000
 """So many draws of a measurement are held against its law, from one trial."""

@@ -32,8 +32,15 @@ from confide.exact import Exact, exact, nonnegative, positive, probability
 from confide.lab.risk.testing.level_power import gaussian_power, level_of, normal_probability, pure_power
 from confide.privacy.accountant import Event
 from confide.privacy.definitions import Enclosure, Neighbours, float_down, float_up, tighten
-from confide.privacy.loss_distribution import LossDistribution, circle, discretise, lattice_distribution
-from confide.privacy.pld import Bracket, NoisyCells, noisy_cells
+from confide.privacy.loss_distribution import (
+    Bracket,
+    LossDistribution,
+    NoisyCells,
+    circle,
+    discretise,
+    lattice_distribution,
+    noisy_cells,
+)
 
 Array = npt.NDArray[np.float64]
 

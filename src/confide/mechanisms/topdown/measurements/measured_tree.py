@@ -34,6 +34,7 @@ from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sec
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
 from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
 from confide.mechanisms.topdown.figure_noise import variance_of
+from confide.mechanisms.topdown.from_below import with_level_between
 from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
@@ -46,7 +47,6 @@ from confide.mechanisms.topdown.measurements.folder import (
     product_words,
     unit_codes,
 )
-from confide.mechanisms.topdown.whole_tree import with_level_between
 from confide.noise import DiscreteGaussian
 
 NUMBERS_AT_ONCE = 1 << 23

@@ -22,9 +22,16 @@ from confide.geography import Geolevel, Spine
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.measurements.writing import publish_measurements
 from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_page, described_files, publish_accuracy
-from confide.mechanisms.topdown.output.crossed import FIGURES, ROWS_WITH_ZEROS, CrossedTables
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
-from confide.mechanisms.topdown.output.tabulation import Tabulator, estimated, histograms, table_schema
+from confide.mechanisms.topdown.output.tabulation import (
+    FIGURES,
+    ROWS_WITH_ZEROS,
+    CrossedTables,
+    Tabulator,
+    estimated,
+    histograms,
+    table_schema,
+)
 from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
 from confide.releases import published_release
 from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable

@@ -21,8 +21,17 @@ from confide.documents import FileKind, load_named
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Spine
 from confide.inputs.frame import Frame
-from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTables, plan_crossed
-from confide.mechanisms.topdown.output.tabulation import RESERVED, Axes, TabulatedTable, TabulationFile, axes_of, expand
+from confide.mechanisms.topdown.output.tabulation import (
+    FIGURES,
+    RESERVED,
+    Axes,
+    CrossedTables,
+    TabulatedTable,
+    TabulationFile,
+    axes_of,
+    expand,
+    plan_crossed,
+)
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import ALIKE, Strategy
 from confide.releases.companions.labelled import absent

@@ -26,8 +26,8 @@ from confide.mechanisms.topdown.constraints import Side
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.output import tabulation
 from confide.mechanisms.topdown.output.accuracy import described_files, verify_accuracy
-from confide.mechanisms.topdown.output.crossed import FIGURES, CrossedTable
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
+from confide.mechanisms.topdown.output.tabulation import FIGURES, CrossedTable
 from confide.mechanisms.topdown.problem import counts_fingerprint
 from confide.releases.companions.labelled import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS, SealedRelease
