@@ -173,8 +173,12 @@ def test_the_text_of_a_finding_and_a_pair_of_sides_may_have_their_names(text: st
     assert vague_names({"rows.py": ast.parse(text)}) == set()
 
 
-def test_there_are_few_modules() -> None:
-    assert len(MODULES) <= 421
+def test_there_are_few_modules_and_none_is_long() -> None:
+    assert len(MODULES) <= 406
+    lines = {
+        path: sum(bool(line.strip()) for line in path.read_text(encoding="utf-8").splitlines()) for path in MODULES
+    }
+    assert [str(path) for path, number in lines.items() if number > 600] == []
 
 
 def _importable(module: str, name: str) -> bool:

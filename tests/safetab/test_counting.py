@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from confide.mechanisms.safetab.measure import DENSE, OccupiedGroups, noise_at
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL
 from confide.mechanisms.safetab.settings import AGE_23, GRIDS, Grid
-from confide.mechanisms.safetab.tallies import key_expressions, unpack
+from confide.mechanisms.safetab.tabulate import key_expressions, unpack
 from confide.noise import DiscreteGaussian, NoiseStream, draw_at
 
 CODES = st.integers(1000, 9999).map(str)

@@ -24,6 +24,7 @@ from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, GRIDS, REGION_TYPES, SEXES, TOTAL_TABLE
+from confide.mechanisms.safetab.tabulate import counts_file
 from confide.mechanisms.safetab.tallies import (
     COVERAGE,
     SIZES,
@@ -32,7 +33,6 @@ from confide.mechanisms.safetab.tallies import (
     LevelTally,
     SafeTabEvaluation,
     SuppressionCurve,
-    counts_file,
     intervals,
     sum_intervals,
 )

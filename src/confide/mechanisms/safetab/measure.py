@@ -46,7 +46,7 @@ class OccupiedGroups:
 
     @classmethod
     def read(cls, rows: pa.Table) -> Self:
-        """Rows of :mod:`confide.mechanisms.safetab.tallies`, sorted by group and cell."""
+        """Rows of :mod:`confide.mechanisms.safetab.tabulate`, sorted by group and cell."""
         of_row, cell, n = (np.asarray(rows.column(name).to_numpy(), np.int64) for name in ("group", "cell", "n"))
         first = np.flatnonzero(np.diff(of_row, prepend=-1))
         return cls(of_row[first], np.append(first, len(of_row)), cell, n)

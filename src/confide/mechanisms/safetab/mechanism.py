@@ -30,7 +30,7 @@ from confide.mechanisms.safetab.problem import (
 from confide.mechanisms.safetab.settings import CHOICE, TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.spec import SafeTabSpec
 from confide.mechanisms.safetab.statement import SafeTabExplained
-from confide.mechanisms.safetab.tallies import counts_file, tabulate
+from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan

@@ -464,3 +464,55 @@ def levels_of_product(folders: Mapping[str, Path], words: layout.Words, path: Pa
 def bad_file(file: str, what: str, found: str, expected: str) -> Finding:
     """What is wrong with a file of measurements."""
     return Finding.of("measurements/give", where=Place(file=file), found=found, what=what, expected=expected)
+
+
+def known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[Integers, int]]:
+    """The known totals of a level: units that are known together, and their number. A strategy that fixes a number in
+    two ways has it in two rows."""
+    number_of: dict[tuple[int, ...], int] = {}
+    place: dict[str, int] = {}
+    for file, batch in folder.batches(level.name, layout.CONSTRAINT, ["geocode", "query_name", "value"], 1 << 16):
+        where = Place(file=f"{layout.level_folder(level.name)}/{layout.CONSTRAINT}/…/{file.name}")
+        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), layout.KNOWN_TOTAL))
+        if rows.num_rows and not place:
+            place = {str(id_): number for number, id_ in enumerate(level.ids)}
+        for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
+            members = tuple(sorted(place.get(id_, -1) for id_ in geocode.split(layout.TOGETHER)))
+            if members[0] < 0 or value is None or len(value) != 1 or value[0] is None or value[0] < 0:
+                raise InputError("measurements/total", where=where, value=value, geocode=geocode)
+            number = number_of.setdefault(members, int(value[0]))
+            if number != value[0]:
+                raise InputError("measurements/differ", where=where, number=number, value=value[0], geocode=geocode)
+    # The parts of a sum may have numbers of their own; whether these add up to it is checked with all other sums.
+    together = [unit for members in number_of if len(members) > 1 for unit in members]
+    if len(set(together)) < len(together):
+        place_of_both = Place(file=f"{layout.level_folder(level.name)}/{layout.CONSTRAINT}")
+        raise InputError("measurements/two", where=place_of_both, known_total=layout.KNOWN_TOTAL)
+    return [(np.array(members, np.int64), number) for members, number in number_of.items()]
+
+
+def add_given_totals(
+    known_sums: list[list[tuple[Integers, int]]], units: Sequence[UnitsOfLevel], given: Mapping[str, int]
+) -> None:
+    """Totals by code: of the first level that has a unit with the code."""
+    unknown = []
+    code_of: dict[tuple[int, int], str] = {}
+    for code, number in given.items():
+        for position, level in enumerate(units):
+            members = np.flatnonzero((level.ids == code) | (unit_codes(level) == code))
+            if len(members):
+                known_sums[position] = [one for one in known_sums[position] if not np.isin(one[0], members).any()]
+                known_sums[position].append((members, number))
+                others = {code_of.setdefault((position, unit), code) for unit in members.tolist()} - {code}
+                if others:
+                    raise InputError("bad-total/two", where=Place(file="totals"), others=min(others), its_code=code)
+                break
+        else:
+            unknown.append(code)
+    if unknown:
+        raise InputError(
+            "no-such-unit",
+            where=Place(file="totals"),
+            found=", ".join(repr(code) for code in unknown[:3]),
+            unknown=len(unknown),
+        )
