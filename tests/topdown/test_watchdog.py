@@ -241,7 +241,7 @@ def test_a_release_with_measurements_is_compared_by_verify(sealed: Path) -> None
     np.add.at(counts, ([places[code] for code in records.column(0).to_pylist()], cells), 1)
 
     def wrong(changed: Any) -> list[str]:
-        checked = verify_measurements(sealed, manifest, csr_matrix(changed))
+        checked = verify_measurements(sealed, manifest, problem, csr_matrix(changed))
         return [check.name.partition(":")[0] for check in checked if not check.ok]
 
     assert wrong(counts) == []

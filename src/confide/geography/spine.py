@@ -128,13 +128,10 @@ def build_spine(
 
 def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geolevel:
     # Only distinct codes are sorted: there are few on most levels, and millions of blocks.
-    met: dict[str, int] = {}
-    numbers = (OUTSIDE if code is None else met.setdefault(code, len(met)) for code in codes)
-    number_of_block = np.fromiter(numbers, np.int64, len(codes))
-    distinct = tuple(sorted(met))
-    unit = np.full(len(met) + 1, OUTSIDE, np.int64)
-    unit[[met[code] for code in distinct]] = np.arange(len(met))
-    return Geolevel(name, distinct, unit[number_of_block], on_spine)
+    distinct = tuple(sorted({code for code in codes if code is not None}))
+    number: dict[str | None, int] = {None: OUTSIDE, **{code: place for place, code in enumerate(distinct)}}
+    unit_of_block = np.fromiter(map(number.__getitem__, codes), np.int64, len(codes))
+    return Geolevel(name, distinct, unit_of_block, on_spine)
 
 
 def _codes_alike(level: Geolevel, file: str | None) -> Iterator[Finding]:

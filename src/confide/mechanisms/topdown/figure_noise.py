@@ -93,6 +93,7 @@ class TopDownNoise:
             except ParameterError:
                 self._on_the_tree = False
         self._parts: dict[tuple[AreaSet, bool], AreaParts] = {}
+        self._contributed: dict[AreaParts, Floats] = {}
         self._placed: dict[AreaSet, PlacedAreas] = {}
         self._within: dict[Hashable, Floats] = {}
         self._known, self._together = known_levels(problem.strategy, problem.spine)
@@ -103,7 +104,7 @@ class TopDownNoise:
         other = copy(self)
         problem = self.problem.with_parts(parts)
         levels = self._measured(problem)
-        vars(other).update(problem=problem, _levels=levels, _within={})
+        vars(other).update(problem=problem, _levels=levels, _within={}, _contributed={})
         for result in ("_answers", "_smallest", "_model"):
             vars(other).pop(result, None)
         if not self._on_the_tree:
@@ -155,7 +156,7 @@ class TopDownNoise:
             # What is left of a known figure is a rounding error.
             return np.where(values < KNOWN * self._smallest, 0.0, values), kind
         parts = self.parts(areas, total=not query)
-        return _combined(parts.contributions(self._scales), self.within(query)), parts.kind
+        return _combined(self._contributions(parts), self.within(query)), parts.kind
 
     def mean_variance(self, query: Grouping, areas: AreaSet) -> float:
         """The mean of :meth:`variances` over areas and cells."""
@@ -163,7 +164,7 @@ class TopDownNoise:
             values, kind = self.by_kind(query, areas)
             return float(np.bincount(kind, minlength=len(values)) @ values.mean(axis=1) / areas.areas)
         parts = self.parts(areas, total=not query)
-        contributions = np.bincount(parts.kind)[None] / areas.areas @ parts.contributions(self._scales)
+        contributions = np.bincount(parts.kind)[None] / areas.areas @ self._contributions(parts)
         return float(_combined(contributions, self.within(query).mean(axis=1)[:, None])[0, 0])
 
     def of_functions(self, vectors: Floats, areas: AreaSet, area: Integers, *, total: bool) -> Floats:
@@ -207,7 +208,7 @@ class TopDownNoise:
         """How much of each level's noise areas have, whatever the estimator in use is: areas x levels. Of totals, sums
         that are known for several units together have none."""
         parts = self.parts(areas, total=total)
-        return np.asarray(parts.contributions(self._scales)[parts.kind], np.float64)
+        return np.asarray(self._contributions(parts)[parts.kind], np.float64)
 
     def parts(self, areas: AreaSet, *, total: bool) -> AreaParts:
         """What areas are made of, level by level."""
@@ -227,9 +228,11 @@ class TopDownNoise:
             self._placed[areas] = PlacedAreas.on(areas, self.problem.spine.block_of_row, units)
         return self._placed[areas]
 
-    @property
-    def _scales(self) -> list[Floats]:
-        return [level.scales for level in self._levels]
+    def _contributions(self, parts: AreaParts) -> Floats:
+        """How much of each level's noise each kind of area has: worked out once, whatever figures are asked for."""
+        if parts not in self._contributed:
+            self._contributed[parts] = parts.contributions([level.scales for level in self._levels])
+        return self._contributed[parts]
 
     def _measured(self, problem: TopDownProblem) -> list[_MeasuredLevel]:
         known = [place < self._known for place in range(len(problem.spine.levels))]

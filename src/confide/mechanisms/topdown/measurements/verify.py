@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from confide.arrays import Integers
 from confide.mechanisms.topdown.measurements.layout import (
@@ -32,30 +31,33 @@ from confide.mechanisms.topdown.measurements.layout import (
     FileLayout,
     level_folder,
 )
-from confide.mechanisms.topdown.measurements.watchdog import Watchdog
+from confide.mechanisms.topdown.measurements.watchdog import LevelReader, Watchdog
 from confide.mechanisms.topdown.output.settings import RECORDS
-from confide.mechanisms.topdown.released_problem import released_problem
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.privacy import ZCDP
-from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.plan import PlannedMeasurement, read_plan
 from confide.schema import DETAILED
 
 ROWS_AT_ONCE = 1 << 14
+LAW = ("sigma2", "plb")
+"""The columns with parameter of the law and loss: the same few texts in all rows."""
 FURTHEST = 6
 """How many standard deviations a sum may be away: one in a thousand million true ones is further."""
 
 
-def verify_measurements(folder: Path, manifest: dict[str, Any], counts: Any) -> Iterator[Check]:
+def verify_measurements(
+    folder: Path, manifest: dict[str, Any], problem: TopDownProblem, counts: Any
+) -> Iterator[Check]:
     """The measurements of every level against the plan and the records.
 
     Args:
         folder: That of the release.
         manifest: Its manifest.
+        problem: What it describes.
         counts: The histograms of the records: blocks in the order of their codes x cells.
     """
     plan = read_plan(manifest["plan"])
-    problem = released_problem(SealedRelease(folder, manifest))
     watchdog = Watchdog(problem, counts[problem.spine.rows])
     codes, layout = plan.question["output"]["codes"], FileLayout.read(plan.question["measurements"])
     records = next(f["rows"] for f in manifest["files"] if f["path"].startswith(f"tables/{RECORDS}."))
@@ -102,26 +104,27 @@ class _Level:
         self.rows = 0
         self.integers = self.shaped = self.once = True
         self.sums: dict[str, int] = {}
-        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._met = np.zeros(len(self.names), bool)
+        self._shapes = np.zeros((len(self.names), len(sizes)), np.int64)
         self._last = ""
         self._ids: list[str] = []
 
     def read(self, file: Path) -> None:
         """All rows of a file."""
         expected = pa.array([self._layout.spelled(name) + MEASURED_SUFFIX for name in self.names])
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(file, read_dictionary=["query_name", *LAW, *self._sizes]) as opened:
             for batch in opened.iter_batches(ROWS_AT_ONCE):
-                table = pa.table(batch)
-                query = pc.fill_null(pc.index_in(table.column("query_name"), value_set=expected), -1).to_numpy()
-                if (query < 0).any():
+                found = pc.fill_null(pc.index_in(batch.column("query_name"), value_set=expected), -1)
+                query = found.to_numpy(zero_copy_only=False).astype(np.int64)
+                if (query < 0).any() or batch.column("geocode").null_count:
                     self.once = False
                     return
-                self._read_order(query, table.column("geocode").combine_chunks())
-                self._read_shapes(query.astype(np.int64), table)
-                self._read_noise(query, table)
-                self.rows += table.num_rows
+                self._read_order(query, batch.column("geocode"))
+                self._read_values(query, batch)
+                self._read_noise(query, batch)
+                self.rows += batch.num_rows
 
-    def _read_order(self, query: NDArray[Any], ids: pa.Array) -> None:
+    def _read_order(self, query: Integers, ids: pa.Array) -> None:
         """Units rise, and each has all queries in the order of the plan."""
         self.once &= bool((query == (self.rows + np.arange(len(query))) % len(self.names)).all())
         before = pa.concat_arrays([pa.array([self._last], ids.type), ids.slice(0, len(ids) - 1)])
@@ -130,15 +133,15 @@ class _Level:
         self._last = ids[-1].as_py()
         self._ids += ids.filter(first).to_pylist()
 
-    def _read_noise(self, query: NDArray[Any], table: pa.Table) -> None:
+    def _read_noise(self, query: Integers, batch: pa.RecordBatch) -> None:
         """How often each query has each law and loss."""
-        laws = ["sigma2", "plb", "variance"]
-        counted = table.select(laws).append_column("query", pa.array(query)).group_by(["query", *laws])
-        for row in counted.aggregate([([], "count_all")]).to_pylist():
+        counted = pa.table(batch.select([*LAW, "variance"])).append_column("query", pa.array(query))
+        for row in counted.group_by(["query", *LAW, "variance"]).aggregate([([], "count_all")]).to_pylist():
             self._found[row["query"], row["sigma2"], row["plb"], row["variance"]] += row["count_all"]
 
-    def _read_shapes(self, query: Integers, table: pa.Table) -> None:
-        values, shapes = (table.column(name).combine_chunks() for name in ("value", "query_shape"))
+    def _read_values(self, query: Integers, batch: pa.RecordBatch) -> None:
+        """Whole numbers, as many as the shape of the query says, which is the same in all units."""
+        values, shapes = batch.column("value"), batch.column("query_shape")
         flat = values.flatten()
         self.integers &= pa.types.is_int64(flat.type) and not flat.null_count and not values.null_count
         lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy()
@@ -147,24 +150,32 @@ class _Level:
         self.shaped &= bool((widths == len(self._sizes)).all())
         if not self.shaped or not self.integers:
             return
-        starts = np.cumsum(lengths) - lengths
-        sums = np.add.reduceat(flat.to_numpy(), starts)
         of_attributes = shapes.flatten().to_numpy().reshape(len(query), -1)
-        for number in np.unique(query).tolist():
-            rows = np.flatnonzero(query == number)
-            if number not in self._shapes:
-                self._shapes[number] = tuple(of_attributes[rows[0]].tolist())
-                self.sums[self.names[number]] = int(sums[rows[0]])
-                self.shaped &= self._fits(number, table.slice(int(rows[0]), 1).to_pylist()[0])
-            self.shaped &= bool((of_attributes[rows] == self._shapes[number]).all())
-            if self.shaped and self._watched is not None:
-                values = flat.to_numpy()[starts[rows][:, None] + np.arange(self._cells[number])]
-                ids, variance = (table.column(name).to_numpy()[rows] for name in ("geocode", "variance"))
-                self._watched(self.names[number], ids.astype(str), values, np.sqrt(variance.astype(np.float64)))
+        starts = np.cumsum(lengths) - lengths
+        for number in np.flatnonzero(~self._met & np.isin(np.arange(len(self.names)), query)).tolist():
+            row = int(np.argmax(query == number))
+            self._met[number], self._shapes[number] = True, of_attributes[row]
+            self.sums[self.names[number]] = int(flat.to_numpy()[starts[row] : starts[row] + lengths[row]].sum())
+            self.shaped &= self._fits(number, batch.slice(row, 1).to_pylist()[0])
+        self.shaped &= bool((of_attributes == self._shapes[query]).all())
+        if self.shaped and self._watched is not None:
+            self._watch(self._watched, query, batch, flat.to_numpy(), starts)
+
+    def _watch(
+        self, watched: LevelReader, query: Integers, batch: pa.RecordBatch, flat: Integers, starts: Integers
+    ) -> None:
+        """What the watchdog compares."""
+        units = watched.units(batch.column("geocode"))
+        noise = np.sqrt(batch.column("variance").to_numpy(zero_copy_only=False), dtype=np.float64)
+        for number, name in enumerate(self.names):
+            if name in watched.queries:
+                rows = np.flatnonzero(query == number)
+                values = flat[starts[rows][:, None] + np.arange(self._cells[number])]
+                watched.look(name, units[rows], values, noise[rows])
 
     def _fits(self, number: int, row: dict[str, Any]) -> bool:
         """Whether the shape of a query is what its columns say."""
-        shape = self._shapes[number]
+        shape = self._shapes[number].tolist()
         said = {SUMMED_OUT: dict.fromkeys(self._sizes, 1), DETAILED: self._sizes}
         said |= {name: {name: size} for name, size in self._sizes.items()}
         fits = all(

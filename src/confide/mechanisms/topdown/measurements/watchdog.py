@@ -14,6 +14,7 @@ from math import log, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -121,6 +122,7 @@ class Watchdog:
         zero = problem.strategy.constraints.zero_cells(problem.strategy.schema)
         self._possible = np.flatnonzero(~zero)
         self._looked: dict[tuple[str, str], list[_Residuals]] = {}
+        self._figures_of: dict[tuple[str, str], Any] = {}
         self._narrowed = dict(self._compared())
         measured = {level.name: int(level.measured.sum()) for level in problem.spine.levels}
         self._figures = sum(measured[name] * strategy.cells for name, strategy in self._narrowed.items())
@@ -131,20 +133,12 @@ class Watchdog:
             if level.name in self._narrowed:
                 yield self._narrowed[level.name], level
 
-    def reader(self, name: str) -> Callable[[str, NDArray[np.str_], Integers, Floats], None] | None:
-        """What takes the measurements of a level as a file has them, by the ids of units; none where the level is not
-        compared."""
+    def reader(self, name: str) -> LevelReader | None:
+        """What takes the measurements of a level as a file has them; none where the level is not compared."""
         if name not in self._narrowed:
             return None
-        level, ids = self._problem.spine.level(name), self._problem.spine.ids(name)
-        asked = {share.name for share in self._narrowed[name].queries}
-
-        def read(query: str, of: NDArray[np.str_], values: Integers, noise: Floats) -> None:
-            units = np.minimum(np.searchsorted(ids, of), len(ids) - 1)
-            if query in asked and (ids[units] == of).all():  # units off the spine are another check's
-                self.look(level, query, units, values, noise)
-
-        return read
+        queries = frozenset(share.name for share in self._narrowed[name].queries)
+        return LevelReader(self, self._problem.spine.level(name), self._problem.spine.ids(name), queries)
 
     def look(self, level: TopDownLevel, query: str, units: Integers, values: Integers, noise: Floats) -> None:
         """Takes in the measurements of one query in some units.
@@ -156,34 +150,34 @@ class Watchdog:
             values: What was measured: units x cells of the query.
             noise: The standard deviation of each unit's noise.
         """
-        members = self._members(query)
-        released = (self._of_level(self._problem.spine.names.index(level.name))[units] @ members).toarray()
+        released = self._released(level.name, query)[units].toarray()
         self._looked.setdefault((level.name, query), []).append(_Residuals(units, values - released, noise))
 
     @cached_property
     def distances(self) -> dict[tuple[str, str], Distance]:
         """How the released figures lie to all measurements that were looked at, by level and query."""
-        distances, forced = {}, np.zeros(1)
-        for place, level in enumerate(self._problem.spine.levels):
+        distances, forced, problem = {}, np.zeros(1), self._problem
+        for place, level in enumerate(problem.spine.levels):
             forced = self.forced(place, forced)
+            codes = tuple(str(unit) for unit in range(level.units))
+            areas = AreaSet(level.name, codes, problem.spine.rows, problem.spine.unit_of_block(level.name))
             for query in (name for of, name in self._looked if of == level.name):
                 distance = distances[level.name, query] = Distance()
-                allowed = self._allowed(place, query)
+                allowed = self._allowed(place, query, areas)
                 for units, off, noise in self._looked[level.name, query]:
                     distance.add(np.abs(off), allowed(noise[:, None], units) + forced[units][:, None])
         return distances
 
-    def _members(self, query: str) -> Any:
-        """Which cells of the histogram a query adds up: cells x groups."""
-        groups = self._problem.groups(query)
-        return _adding_up(groups, int(groups.max()) + 1)
+    def _released(self, name: str, query: str) -> Any:
+        """The released figures of a query in all units of a level: units x cells, sparse."""
+        if (name, query) not in self._figures_of:
+            groups, place = self._problem.groups(query), self._problem.spine.names.index(name)
+            self._figures_of[name, query] = self._of_level(place) @ _adding_up(groups, int(groups.max()) + 1)
+        return self._figures_of[name, query]
 
-    def _allowed(self, place: int, query: str) -> Callable[[Floats, Integers], Floats]:
-        """What is allowed for a query in some units of a level, with noise of these sizes."""
+    def _allowed(self, place: int, query: str, areas: AreaSet) -> Callable[[Floats, Integers], Floats]:
+        """What is allowed for a query in some units of a level, which are the areas, with noise of these sizes."""
         problem, groups = self._problem, self._problem.groups(query)
-        level = problem.spine.levels[place]
-        codes = [str(unit) for unit in range(level.units)]
-        areas = AreaSet(level.name, tuple(codes), problem.spine.rows, problem.spine.unit_of_block(level.name))
         estimate = np.sqrt(self._noise.variances(problem.strategy.grouping(query), areas)) + self._held(place)
         zeros, rounding = self._zeros_of(place)[:, None], self._rounding(place, query, groups)
 
@@ -294,11 +288,13 @@ class Watchdog:
         """For each cell of a query the group that it is a part of, or ``size`` where it is a part of none; None where
         it is a part of two, or no cell is a part of any."""
         own = self._problem.groups(query)
-        pairs = np.unique(np.stack([own, np.where(groups == NO_GROUP, size, groups)]), axis=1)
-        if len(np.unique(pairs[0])) < pairs.shape[1] or (pairs[1] == size).all():
+        # A pair of groups as one number, which is far quicker to sort; NO_GROUP is the least of the query's.
+        pairs = np.unique((own - NO_GROUP) * (size + 1) + np.where(groups == NO_GROUP, size, groups))
+        cell, group = pairs // (size + 1) + NO_GROUP, pairs % (size + 1)
+        if (cell[1:] == cell[:-1]).any() or (group == size).all():
             return None
         group_of = np.full(int(own.max()) + 1, size)
-        group_of[pairs[0]] = pairs[1]
+        group_of[cell] = group
         return group_of
 
     def checks(self) -> Iterator[Check]:
@@ -366,6 +362,29 @@ class Watchdog:
         above = self._problem.levels()[: place + 1]
         size = int(np.bincount(groups[self._possible]).max(initial=1))
         return sum(1.0 if query in strategy.estimation.chain else rounding_of_sum(size) for strategy, _ in above)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelReader:
+    """Takes the measurements of a level for the watchdog as a file has them, by the ids of units."""
+
+    watchdog: Watchdog
+    level: TopDownLevel
+    ids: NDArray[np.str_]
+    queries: frozenset[str]
+    """Those that are compared."""
+
+    def units(self, ids: pa.Array) -> Integers:
+        """The numbers of the units with these ids, -1 off the spine."""
+        coded = ids.dictionary_encode()  # each unit has many queries
+        of = np.array(coded.dictionary.to_pylist(), np.str_)
+        units = np.minimum(np.searchsorted(self.ids, of), len(self.ids) - 1)
+        return np.asarray(np.where(self.ids[units] == of, units, -1)[coded.indices.to_numpy()], np.int64)
+
+    def look(self, query: str, units: Integers, values: Integers, noise: Floats) -> None:
+        """Takes in one query in some units; those off the spine are another check's."""
+        if (units >= 0).all():
+            self.watchdog.look(self.level, query, units, values, noise)
 
 
 def require_near(problem: TopDownProblem, job: Job, evidence: Evidence) -> None:

@@ -8,7 +8,7 @@ expected error is that of max(0, n + E), E normal with the variance of the figur
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 from pathlib import Path
@@ -127,8 +127,9 @@ def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.
     columns: dict[str, list[Any]] = {name: [] for name in ACCURACY_COLUMNS.names}
     known: dict[tuple[str, bool, Hashable], dict[str, list[Any]]] = {}
     for asked in accuracy_lines(problem, output):
+        alike = noise.alike(asked.groups)
         for name, areas in kinds.items():
-            key = (name, not asked.groups, noise.alike(asked.groups))
+            key = (name, not asked.groups, alike)
             if key not in known:
                 variance, kind = noise.by_kind(asked.groups, areas)
                 share = np.bincount(kind, minlength=len(variance))[:, None] / (areas.areas * variance.shape[1])
@@ -240,13 +241,14 @@ def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
         yield DescribedFile(SPINE, "The units that were measured: the spine, as the measurements have it", units)
 
 
-def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
-    """The table made again from plan and public files, and compared in every format."""
+def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Generator[Check, None, TopDownProblem | None]:
+    """The table made again from plan and public files, and compared in every format. Returns the problem that plan and
+    files describe, if they do."""
     try:
         problem = released_problem(SealedRelease(folder, manifest))
     except (ConfideError, ValueError, LookupError, OSError):
         yield Check("accuracy: follows from the plan", False, "schema, frame or spine are not those of the plan")
-        return
+        return None
     method = TopDownNoise(problem).method
     yield Check("accuracy: the method is named", manifest[ACCURACY]["method"] == method, method)
     expected = accuracy_table(problem, problem.output)
@@ -256,6 +258,7 @@ def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check
         wrong = ["the files are missing"]
     detail = ", ".join(wrong) or f"{expected.num_rows:,} rows, made again"
     yield Check("accuracy: follows from the plan", not wrong, detail)
+    return problem
 
 
 def accuracy_rows(folder: Path, manifest: Mapping[str, Any]) -> pa.Table:

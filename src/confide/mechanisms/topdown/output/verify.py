@@ -313,9 +313,9 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
     everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
     yield from verify_explained(folder, manifest, output, everywhere)
-    yield from verify_accuracy(folder, manifest)
-    if facts["measurements"]:
-        yield from verify_measurements(folder, manifest, counts)
+    problem = yield from verify_accuracy(folder, manifest)
+    if facts["measurements"] and problem is not None:
+        yield from verify_measurements(folder, manifest, problem, counts)
 
 
 def _open(
