@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from confide.errors import ReleaseError
 from confide.releases import tabular
@@ -25,6 +27,7 @@ from confide.releases.tabular import (
     UnlikePlanError,
     projected,
 )
+from confide.releases.tabular.dictionaries import DICTIONARY, same_rows
 
 SEX = CodedVariable("sex", ("1", "2"), ("male", "female"), "sex")
 AGE = CodedVariable("age:broad", ("a", "b", "c"), ("young", "middle", "old"), "age")
@@ -32,6 +35,23 @@ MARGINS = (Margin(()), Margin((AGE,)), Margin((SEX,)), Margin((SEX, AGE)))
 PLAIN = Table("people", "People", (SEX, AGE), MARGINS)
 PLACES = Table("people", "People", (SEX, AGE), MARGINS, ("county", "tract"))
 FIGURES = {COUNT: pa.int64()}
+TEXTS = st.lists(st.sampled_from(["", "a", "b", "ab", None]), max_size=8)
+
+
+@given(TEXTS, TEXTS, st.permutations(["", "a", "b", "ab", "of no row"]), st.integers(0, 8))
+def test_rows_are_the_same_whatever_the_dictionaries(
+    one: list[str | None], other: list[str | None], order: list[str], cut: int
+) -> None:
+    """However texts are numbered, however many of them no row has, and however the rows lie in parts."""
+
+    def table(texts: list[str | None], listed: list[str]) -> pa.Table:
+        places = pa.array([None if text is None else listed.index(text) for text in texts], pa.int32())
+        column = pa.DictionaryArray.from_arrays(places, pa.array(listed, pa.string()))
+        rest = pa.array(texts[cut:], pa.string()).dictionary_encode()
+        return pa.table({"text": pa.chunked_array([column.slice(0, cut), rest], DICTIONARY)})
+
+    assert same_rows(table(one, order), table(one, sorted(order)))
+    assert same_rows(table(one, order), table(other, sorted(order))) == (one == other)
 
 
 def written(path: Path, rows: pa.Table) -> Path:

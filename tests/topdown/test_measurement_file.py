@@ -263,6 +263,21 @@ def test_verify_finds_measurements_that_are_not_the_plans(
     assert any(check in found.name for found in api.verify(release).checks if not found.ok)
 
 
+def test_verify_finds_one_unit_that_has_another_shape(measured: RunResult, tmp_path: Path) -> None:
+    """As many cells, and another number of groups of each attribute."""
+    release = tmp_path / "release"
+    shutil.copytree(measured.release, release)
+    (file,) = release.glob("measurements/Tract.parquet/DPQuery/*/*.parquet")
+    rows = f"read_parquet('{file}', hive_partitioning = false)"
+    last = f"geocode = (SELECT max(geocode) FROM {rows})"
+    other = f"CASE WHEN {last} THEN list_reverse(query_shape) ELSE query_shape END"
+    sql(f"COPY (SELECT * REPLACE ({other} AS query_shape) FROM {rows}) TO '{tmp_path}/forged.parquet'")
+    shutil.move(tmp_path / "forged.parquet", file)
+    _seal_again(release)
+    wrong = [check.name for check in api.verify(release).checks if not check.ok]
+    assert "measurements of tract: whole numbers, shapes" in wrong
+
+
 def _seal_again(release: Path) -> None:
     rehash(release)
 

@@ -244,10 +244,10 @@ def failing(folder: Path) -> list[str]:
     return [check.name for check in confide.verify(folder).checks if not check.ok]
 
 
-def changed(release: Path, folder: Path, name: str, change: Any) -> Path:
+def changed(release: Path, folder: Path, name: str, change: Any, place: str = "tables") -> Path:
     """A copy with a table changed, in Parquet and CSV alike."""
     copy = Path(shutil.copytree(release, folder))
-    file = next((copy / "tables").glob(f"{name}.*parquet"))
+    file = next((copy / place).glob(f"{name}.*parquet"))
     table = pq.read_table(file)
     other = change(table.to_pandas())
     rows = pa.Table.from_pandas(other, schema=table.schema, preserve_index=False)
@@ -272,6 +272,27 @@ def test_a_margin_that_is_not_the_sum_of_its_cells_is_found(release: Path, tmp_p
 
     copy = changed(release, tmp_path / "copy", "alder-by-tro", raised)
     assert "alder-by-tro: what the records come to" in failing(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda frame: frame.assign(count=frame["count"] + 1), id="count"),
+        pytest.param(lambda frame: frame.head(-1), id="rows"),
+    ],
+)
+def test_cells_alone_that_are_not_those_of_the_table_are_found(release: Path, tmp_path: Path, change: Any) -> None:
+    assert "tro: cells alone" in failing(changed(release, tmp_path / "copy", "tro", change, "cells"))
+
+
+def test_cells_alone_in_fewer_formats_than_the_table_are_found(release: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(release, tmp_path / "copy"))
+    manifest = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
+    (gone,) = (file for file in manifest["files"] if re.fullmatch(r"cells/tro\.(.*\.)?csv", file["path"]))
+    manifest["files"].remove(gone)
+    (copy / gone["path"]).unlink()
+    rehash(copy, manifest)
+    assert "tro: cells alone" in [check.name for check in confide.verify(copy).checks if not check.ok]
 
 
 def test_rows_of_a_level_that_are_missing_are_found(release: Path, tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from confide.errors import Place, ReleaseError
 from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
-from confide.releases.tabular.coded import AREA, AREA_NAME, LEVEL, AreaNames, UnlikePlanError, cells_alone
+from confide.releases.tabular.coded import AREA, AREA_NAME, LEVEL, MARGIN, AreaNames, UnlikePlanError, cells_alone
 from confide.releases.tabular.described import AREAS, CELLS
+from confide.releases.tabular.dictionaries import DICTIONARY, in_dictionaries, same_rows
 from confide.releases.tabular.rows import SDMX, RowsInOrder, TableRows
 from confide.releases.tabular.table import Table
 
@@ -202,15 +203,40 @@ def cells_check(folder: Path, name: str, files: Collection[str]) -> Check:
         if own not in files:
             problem = problem or f"{own} is missing"
             continue
-        source, cells = text_batches(folder / path), text_batches(folder / own)
+        schema = _columns_of(folder / path)
+        alone = schema.remove(schema.get_field_index(MARGIN))
+        source, cells = _rows_of(folder / path, schema), _rows_of(folder / own, alone)
         while not problem and (part := source.take(ROWS_AT_ONCE)).num_rows:
             wanted = cells_alone(part)
             rows += wanted.num_rows
-            if not cells.take(wanted.num_rows).equals(wanted):
+            if not same_rows(_exact(cells.take(wanted.num_rows)), _exact(wanted)):
                 problem = f"{format_}: other rows than the cells of the table"
         if not problem and cells.take(1).num_rows:
             problem = f"{format_}: more rows than the table has cells"
     return Check(f"{name}: cells alone", not problem, problem or f"{rows // max(1, len(tables)):,} cells")
+
+
+def _columns_of(path: Path) -> pa.Schema:
+    """The columns of a file; those of a CSV file are read as texts, which is enough to compare it with another."""
+    if path.suffix == ".parquet":
+        return pq.read_schema(path)
+    return pa.schema([pa.field(name, pa.string()) for name in pyarrow.csv.open_csv(path).schema.names])
+
+
+def _rows_of(path: Path, schema: pa.Schema) -> RowsInOrder:
+    """The rows of a file; none if it has other columns."""
+    return RowsInOrder(_open(path, schema, None) or iter(()), in_dictionaries(schema).empty_table())
+
+
+def _exact(rows: pa.Table) -> pa.Table:
+    """The same rows with the bits of numbers that are not whole, of which one may be no number, and equal to none."""
+    bits = {4: pa.int32(), 8: pa.int64()}
+    for place, column in enumerate(rows.columns):
+        if pa.types.is_floating(column.type):
+            kind = bits[column.type.byte_width]
+            chunks = [chunk.view(kind) for chunk in column.chunks]
+            rows = rows.set_column(place, rows.column_names[place], pa.chunked_array(chunks, kind))
+    return rows
 
 
 def areas_check(
@@ -287,12 +313,15 @@ def unlike_plan(file: str, problem: Exception) -> ReleaseError:
 
 
 _BATCH_BYTES = 1 << 24
-ROWS_AT_ONCE = 1 << 16
+VALUES_AT_ONCE = 1 << 21
 
 
 @dataclass
 class TableCopies:
-    """The files of one table, one for each format, read together some rows at a time, and compared as they are read."""
+    """The files of one table, one for each format, read together some rows at a time, and compared as they are read.
+
+    Texts are in dictionaries (:func:`~confide.releases.tabular.rows.in_dictionaries`).
+    """
 
     files: tuple[RowsInOrder, ...]
     fits: bool
@@ -310,17 +339,17 @@ class TableCopies:
             schema: Its columns.
             delimiter: Of text without quotes, where it is not a comma.
         """
-        plain = pa.schema([pa.field(field.name, field.type) for field in schema])
         paths = sorted(map(Path, release.paths(f"{place}.")), key=lambda path: (path.suffix != ".parquet", path))
-        opened = [_open(release.folder / path, plain, delimiter) for path in paths]
-        rows = tuple(RowsInOrder(iter(batches or ()), plain.empty_table()) for batches in opened)
+        opened = [_open(release.folder / path, schema, delimiter) for path in paths]
+        empty = in_dictionaries(schema).empty_table()
+        rows = tuple(RowsInOrder(iter(batches or ()), empty) for batches in opened)
         fits = bool(opened) and all(batches is not None for batches in opened)
         return cls(rows, fits, ", ".join(path.suffix[1:] for path in paths))
 
     def take(self, rows: int) -> pa.Table:
         """The next rows of the first file. The others are read along."""
         first, *others = (file.take(rows) for file in self.files)
-        self.same = self.same and all(other.equals(first) for other in others)
+        self.same = self.same and all(same_rows(other, first) for other in others)
         return first
 
     def batches(self, rows: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
@@ -334,13 +363,17 @@ class TableCopies:
 
 
 def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> Iterator[pa.Table] | None:
-    """The rows of a file; none if it has other columns than it should have."""
+    """The rows of a file, with texts in dictionaries; none if it has other columns than it should have."""
+    wanted = in_dictionaries(schema)
+    types: dict[str, Any] = {field.name: field.type for field in wanted}
     if path.suffix == ".parquet":
-        file = pq.ParquetFile(path)
-        plain = pa.schema([pa.field(field.name, field.type) for field in file.schema_arrow])
-        fits = plain.equals(schema)
-        return (pa.table(batch).cast(plain) for batch in file.iter_batches(ROWS_AT_ONCE)) if fits else None
-    types: dict[str, Any] = {field.name: field.type for field in schema}
+        found = pq.read_schema(path)
+        if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+            return None
+        file = pq.ParquetFile(path, read_dictionary=[name for name, kind in types.items() if kind == DICTIONARY])
+        # One column after the other: the memory of several threads costs more than they save.
+        batches = file.iter_batches(max(1, VALUES_AT_ONCE // len(schema)), use_threads=False)
+        return (pa.table(batch).cast(wanted) for batch in batches)
     reader = pyarrow.csv.open_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from confide.arrays import Integers
 from confide.errors import ConfideError
+from confide.releases.tabular.dictionaries import in_dictionary, of_schema, of_type
 from confide.schema import TOTAL, TOTAL_CODE
 
 LEVEL, AREA, COUNT = "level", "area", "count"
@@ -179,17 +180,18 @@ class CodedColumns:
         return pa.schema([*(text_column(name, described[name]) for name in self.names), *figures])
 
     def coded(self, rows: pa.RecordBatch, names: AreaNames | None, schema: pa.Schema) -> pa.RecordBatch:
-        """Rows with labels as rows of a file; ``schema`` is what :meth:`schema` gives."""
+        """Rows with labels as rows of a file; ``schema`` is what :meth:`schema` gives, or the same with texts in
+        dictionaries."""
         places = [_places(rows.column(each.name), each.known_by, each.name) for each in self.variables]
         columns: dict[str, pa.Array] = {MARGIN: self._margins(places, rows.num_rows)}
         if self.named:
             assert names is not None
             columns[AREA_NAME] = names.column(rows.column(LEVEL), rows.column(AREA))
         for variable, place in zip(self.variables, places, strict=True):
-            columns[variable.name] = pa.array([TOTAL_CODE, *variable.codes], pa.string()).take(pa.array(place))
-            columns[variable.label_column] = _labels(variable).take(pa.array(place))
+            columns[variable.name] = in_dictionary([TOTAL_CODE, *variable.codes], place)
+            columns[variable.label_column] = in_dictionary(_labels(variable), place)
         arrays = [columns[name] if name in columns else rows.column(name) for name in schema.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return of_schema(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema)
 
     def labelled(self, rows: pa.Table) -> pa.Table:
         """Rows of a file as mechanisms speak of them: keys with labels, then figures.
@@ -203,7 +205,8 @@ class CodedColumns:
             if not rows.column(variable.label_column).combine_chunks().equals(_labels(variable).take(pa.array(place))):
                 raise UnlikePlanError(f"codes and labels of {variable.name} do not belong together")
             places.append(place)
-        if rows.column(MARGIN).combine_chunks().to_pylist() != self._margins(places, rows.num_rows).to_pylist():
+        margins = of_type(self._margins(places, rows.num_rows), pa.string())
+        if not rows.column(MARGIN).combine_chunks().equals(margins):
             raise UnlikePlanError("a margin is not that of its row")
         own = {
             variable.name: pa.array([TOTAL_CODE, *variable.known_by], pa.string()).take(pa.array(place))
@@ -225,8 +228,7 @@ class CodedColumns:
         number = np.zeros(rows, np.int64)
         for variable, place in zip(self.variables, places, strict=True):
             number = number * (len(variable.kinds) + 1) + variable.kind_of_place[place]
-        texts = pa.array([text for _, text in self.margin_texts()], pa.string())
-        return texts.take(pa.array(number))
+        return in_dictionary([text for _, text in self.margin_texts()], number)
 
 
 def _labels(variable: CodedVariable) -> pa.Array:
@@ -236,7 +238,11 @@ def _labels(variable: CodedVariable) -> pa.Array:
 
 def _places(column: pa.Array | pa.ChunkedArray, texts: Sequence[str], name: str) -> Integers:
     """For each text its place among the groups, from 1, or 0 for the total."""
-    place = pc.index_in(column, pa.array([TOTAL_CODE, *texts], pa.string()))
+    listed = pa.array([TOTAL_CODE, *texts], pa.string())
+    if isinstance(column, pa.DictionaryArray):
+        place = pc.index_in(column.dictionary, listed).take(column.indices)
+    else:
+        place = pc.index_in(column, listed)
     if place.null_count:
         raise UnlikePlanError(f"{name} has a code or a label that the plan lacks")
     return np.asarray(

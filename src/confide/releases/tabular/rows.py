@@ -233,4 +233,4 @@ class RowsInOrder:
         table = pa.concat_tables(self._held) if self._held else self._empty
         taken, remaining = table.slice(0, rows), table.slice(rows)
         self._held, self._rows = [remaining], remaining.num_rows
-        return taken.combine_chunks()
+        return taken

@@ -39,7 +39,7 @@ from confide.releases.mechanism import Check
 from confide.releases.plan import PlannedMeasurement, read_plan
 from confide.schema import DETAILED
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 12
 LAW = ("sigma2", "plb")
 """The columns with parameter of the law and loss: the same few texts in all rows."""
 FURTHEST = 6
@@ -113,7 +113,7 @@ class _Level:
         """All rows of a file."""
         expected = pa.array([self._layout.spelled(name) + MEASURED_SUFFIX for name in self.names])
         with pq.ParquetFile(file, read_dictionary=["query_name", *LAW, *self._sizes]) as opened:
-            for batch in opened.iter_batches(ROWS_AT_ONCE):
+            for batch in opened.iter_batches(ROWS_AT_ONCE, use_threads=False):
                 found = pc.fill_null(pc.index_in(batch.column("query_name"), value_set=expected), -1)
                 query = found.to_numpy(zero_copy_only=False).astype(np.int64)
                 if (query < 0).any() or batch.column("geocode").null_count:

@@ -44,6 +44,7 @@ from confide.releases.published_release import (
     RECORDS as RECORDS_FILES,
 )
 from confide.releases.tabular import publish_areas
+from confide.releases.tabular.dictionaries import of_schema
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
 
@@ -179,13 +180,13 @@ def _in_layout(
 ) -> Iterator[pa.RecordBatch]:
     first = 1
     for batch in records:
-        yield layout.encode(batch, problem.spec.geography.block, first)
+        yield of_schema(layout.encode(batch, problem.spec.geography.block, first), layout.schema)
         first += batch.num_rows
     if layout.file.appended is not None:
         units = units_table(problem)
         blocks = units.column(problem.spec.geography.block).combine_chunks()
         times = np.sum([units.column(name).to_numpy() for name in layout.file.appended.frame], axis=0)
-        yield from layout.appended(blocks, times, first)
+        yield from (of_schema(batch, layout.schema) for batch in layout.appended(blocks, times, first))
 
 
 def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, release: ReleaseWriter) -> None:

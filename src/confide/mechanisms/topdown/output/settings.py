@@ -43,6 +43,7 @@ from confide.releases.tabular import (
     check_area_codes,
     placed,
 )
+from confide.releases.tabular.dictionaries import in_dictionaries, in_dictionary
 from confide.schema import Schema
 
 # Layouts of microdata: the records with the columns and codes that another system gives them, such as the MDF.
@@ -150,7 +151,8 @@ class MicrodataLayout:
         )
 
     def encode(self, records: pa.RecordBatch | pa.Table, block: str, first: int) -> pa.RecordBatch:
-        """The same rows in this layout; ``first`` is the number of the first. Codes must be those of the attributes."""
+        """The same rows in this layout, with texts in dictionaries; ``first`` is the number of the first. Codes must be
+        those of the attributes."""
         table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
         blocks = table.column(block).combine_chunks().dictionary_encode()
         if isinstance(blocks, pa.ChunkedArray):
@@ -160,8 +162,8 @@ class MicrodataLayout:
             if column.attribute is not None:
                 codes = self.axes[column.attribute]
                 index = pc.index_in(table.column(column.attribute), value_set=pa.array(codes))
-                values = pa.array(column.texts(codes), pa.string()).take(index.combine_chunks())
-                texts[column.name] = values
+                listed = pa.array(column.texts(codes), pa.string())
+                texts[column.name] = pa.DictionaryArray.from_arrays(index.combine_chunks(), listed)
         return self._batch(blocks, texts, first, len(table))
 
     def appended(self, blocks: pa.Array, times: NDArray[np.int64], first: int) -> Iterator[pa.RecordBatch]:
@@ -185,14 +187,14 @@ class MicrodataLayout:
             elif column.block is not None:
                 start, length = column.block
                 part = pc.utf8_slice_codeunits(blocks.dictionary, start - 1, start - 1 + length)
-                columns.append(part.take(blocks.indices))
+                columns.append(pa.DictionaryArray.from_arrays(blocks.indices, part))
             else:
                 columns.append(texts[column.name])
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=in_dictionaries(self.schema))
 
 
 def _constant(text: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), rows)
+    return in_dictionary([text], np.zeros(rows))
 
 
 def _attribute(path: tuple[str | int, ...], column: ColumnPart, axes: Axes) -> Iterator[Problem]:

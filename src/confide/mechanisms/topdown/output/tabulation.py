@@ -36,8 +36,8 @@ from confide.releases.tabular import (
     Table,
     figure_column,
     plain_schema,
-    repeated,
 )
+from confide.releases.tabular.dictionaries import in_dictionaries, in_dictionary
 from confide.schema import Code, Query, Recode, Schema
 
 RESERVED = ("records", "units", "mdf")
@@ -277,25 +277,21 @@ class Tabulator:
             self._summed[level.name] = members @ self.counts
         return self._summed[level.name]
 
-    def lines(self, level: Geolevel, table: TabulatedTable, first: int) -> Integers:
-        """The lines of a table for a slice of units: units x lines."""
-        dense: Integers = (self.histograms(level)[first : first + UNITS_AT_ONCE] @ table.matrix).toarray()
-        return dense
+    def lines(self, table: TabulatedTable, level: Geolevel) -> Iterator[tuple[Sequence[str], Integers]]:
+        """The lines of a table, units x lines, and the codes of the units, some units of a level at a time. Units with
+        nobody in them are there too."""
+        for first in range(0, level.units, UNITS_AT_ONCE):
+            some = slice(first, first + UNITS_AT_ONCE)
+            yield level.codes[some], (self.histograms(level)[some] @ table.matrix).toarray()
 
     def batches(self, table: TabulatedTable) -> Iterator[pa.RecordBatch]:
-        """The rows of a table, level by level."""
-        for level in self.levels:
-            yield from self.level_batches(table, level)
-
-    def level_batches(self, table: TabulatedTable, level: Geolevel) -> Iterator[pa.RecordBatch]:
-        """The rows of one level in the order of the codes. Units with nobody in them are there too."""
+        """The rows of a table, level by level in the order of the codes."""
         schema = table_schema(table)
-        for first in range(0, level.units, UNITS_AT_ONCE):
-            lines = self.lines(level, table, first)
-            codes = pa.array(level.codes[first : first + len(lines)], pa.string())
-            names = pa.repeat(pa.scalar(level.name, pa.string()), len(lines))
-            counts = [pa.array(np.ascontiguousarray(column)) for column in lines.T]
-            yield pa.RecordBatch.from_arrays([names, codes, *counts], schema=schema)
+        for level in self.levels:
+            for codes, lines in self.lines(table, level):
+                names = pa.repeat(pa.scalar(level.name, pa.string()), len(lines))
+                counts = [pa.array(np.ascontiguousarray(column)) for column in lines.T]
+                yield pa.RecordBatch.from_arrays([names, pa.array(codes, pa.string()), *counts], schema=schema)
 
 
 def table_schema(table: TabulatedTable) -> pa.Schema:
@@ -349,45 +345,38 @@ class CrossedTable:
         return self.layout.coded
 
     def matrix(self, axes: Axes) -> Any:
-        """Sparse, histogram cells x cells of the table: one where the first is part of the second."""
+        """Sparse, histogram cells x rows of an area, margins first: one where the first is part of the second."""
         shape = tuple(len(codes) for codes in axes.values())
         indices = dict(zip(axes, np.indices(shape, np.int32, sparse=True), strict=True))
         cell: Integers = np.zeros(shape, np.int64)
         for attribute, groups in self.groups:
             cell = cell * (max(groups) + 1) + np.array(groups, np.int64)[indices[attribute]]
-        ones, starts = np.ones(cell.size, np.int64), np.arange(cell.size + 1)
-        return sp.csr_matrix((ones, cell.ravel(), starts), shape=(cell.size, self.layout.inner.cells))
-
-    def with_margins(self, cells: Integers) -> Integers:
-        """Cells of units (units x cells) with the margins before them, in the order in which rows are written."""
-        shaped = cells.reshape(len(cells), *self.layout.inner.shape)
-        parts = []
-        for margin in self.layout.margins:
-            summed = tuple(
-                axis for axis, variable in enumerate(self.layout.variables, 1) if variable not in margin.variables
-            )
-            parts.append(shaped.sum(axis=summed).reshape(len(cells), -1))
-        return np.concatenate(parts, axis=1)
+        margins, cells = self.layout.margins, np.arange(self.layout.inner.cells)
+        first = np.cumsum([0, *(margin.cells for margin in margins)])
+        parts = zip(first[:-1], margins, strict=True)
+        rows = np.stack([number + self.layout.projected(margin, cells) for number, margin in parts], axis=1)
+        starts = np.arange(cell.size + 1) * len(margins)
+        ones = np.ones(cell.size * len(margins), np.int64)
+        return sp.csr_matrix((ones, rows[cell.ravel()].ravel(), starts), shape=(cell.size, int(first[-1])))
 
     def batches(self, tabulator: Tabulator, axes: Axes) -> Iterator[pa.RecordBatch]:
-        """All rows with labels, level by level, in the order of the codes of areas."""
+        """All rows with labels, in dictionaries, level by level, in the order of the codes of areas."""
         matrix = self.matrix(axes)
         for level in tabulator.levels:
             if level.name in self.layout.levels:
                 yield from self._level(tabulator.histograms(level), level, matrix)
 
     def _level(self, histograms: Any, level: Geolevel, matrix: Any) -> Iterator[pa.RecordBatch]:
-        schema, rows = plain_schema(self.layout, *FIGURES), self.layout.cells
+        schema, rows = in_dictionaries(plain_schema(self.layout, *FIGURES)), self.layout.cells
         codes = pa.array(level.codes, pa.string())
         at_once = max(1, VALUES_AT_ONCE // rows)
         for first in range(0, level.units, at_once):
-            counts = self.with_margins((histograms[first : first + at_once] @ matrix).toarray())
-            listed = np.ones(counts.shape, bool) if level.name in self.with_zeros else counts != 0
-            listed[:, 0] = True  # the total of an area, which the first margin is
-            unit, row = np.nonzero(listed)
-            labels = self.layout.labels([places[row] for places in self.layout.unit_places])
-            geography = [repeated(level.name, len(unit)), codes.take(pa.array(first + unit))]
-            yield pa.RecordBatch.from_arrays([*geography, *labels, pa.array(counts[unit, row])], schema=schema)
+            counts = histograms[first : first + at_once] @ matrix
+            unit, row, count = _all(counts) if level.name in self.with_zeros else _with_totals(counts)
+            places = zip(self.layout.variables, self.layout.unit_places, strict=True)
+            labels = [in_dictionary(self.layout.label_texts(variable), place[row]) for variable, place in places]
+            geography = [in_dictionary([level.name], np.zeros_like(unit)), in_dictionary(codes, first + unit)]
+            yield pa.RecordBatch.from_arrays([*geography, *labels, pa.array(count)], schema=schema)
 
     def as_dict(self) -> dict[str, Any]:
         """The table in a plan."""
@@ -401,6 +390,24 @@ class CrossedTable:
         """The table that a plan describes."""
         groups = tuple((part["attribute"], tuple(part["of_code"])) for part in values["groups"])
         return cls(Table.read(values), groups, tuple(values["with_zeros"]))
+
+
+def _all(counts: Any) -> tuple[Integers, Integers, Integers]:
+    """Area, row and count of all rows."""
+    area, row = np.indices(counts.shape).reshape(2, -1)
+    return area, row, counts.toarray().ravel()
+
+
+def _with_totals(counts: Any) -> tuple[Integers, Integers, Integers]:
+    """The same of rows with a count that is not zero, and of the first row of each area, its total."""
+    counts.eliminate_zeros()
+    counts.sort_indices()
+    listed = np.diff(counts.indptr)
+    times = np.maximum(listed, 1)  # an area without people has its total alone
+    there = np.repeat(listed > 0, times)
+    row, count = np.zeros((2, len(there)), np.int64)
+    row[there], count[there] = counts.indices, counts.data
+    return np.repeat(np.arange(len(times)), times), row, count
 
 
 @dataclass(frozen=True)

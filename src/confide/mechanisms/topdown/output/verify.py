@@ -35,16 +35,19 @@ from confide.releases.mechanism import Check
 from confide.releases.tabular import (
     AREAS,
     CELLS,
+    MARGIN,
     SDMX,
     AreaNames,
     RowsInOrder,
     as_text,
+    cells_alone,
     labels_tell_apart,
     sdmx_batches,
     sdmx_columns,
     text_batches,
 )
-from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, TableCopies, areas_check, cells_check
+from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, TableCopies, areas_check
+from confide.releases.tabular.dictionaries import in_dictionaries, of_schema, of_type, same_rows, written_out
 from confide.report.certificate import CERTIFICATE
 
 # Released tables against the records: made again, and added up from children to parents, from the written rows.
@@ -101,13 +104,13 @@ def _pass(
         nests = level.name in spine
         sums = _SumsOfChildren(level, *above) if nests and above is not None else None
         expected_rows = []
-        for expected in tabulator.level_batches(table, level):
-            released = copies.take(expected.num_rows)
+        for codes, expected in tabulator.lines(table, level):
+            released = copies.take(len(codes))
             seen.rows += released.num_rows
-            seen.equal &= released.equals(pa.Table.from_batches([expected]).cast(released.schema))
-            if released.num_rows < expected.num_rows:
-                return seen
             lines = np.stack([released.column(column).to_numpy() for column in table.columns], axis=1)
+            seen.equal &= _of_units(released, level.name, codes) and np.array_equal(lines, expected)
+            if released.num_rows < len(codes):
+                return seen
             seen.negative += int((lines < 0).sum())
             if sums is not None:
                 sums.add(lines)
@@ -119,6 +122,13 @@ def _pass(
         if expected_rows:
             above = level, np.concatenate(expected_rows)
     return seen
+
+
+def _of_units(released: pa.Table, level: str, codes: Sequence[str]) -> bool:
+    """Whether the rows of a table are those of these units of a level."""
+    level_column, code_column = (of_type(released.column(place), pa.string()) for place in (0, 1))
+    units = pa.chunked_array([pa.array(codes, pa.string())])
+    return bool(code_column.equals(units)) and level_column.unique().to_pylist() == [level]
 
 
 class _SumsOfChildren:
@@ -169,23 +179,23 @@ def verify_explained(
             detail = f"files: {copies.formats or 'none'}; not with the columns of the plan"
             yield Check(f"{table.layout.name}: there", False, detail)
             continue
-        observed = _Observed.open(folder, files, table, explained)
-        rows, equal = 0, True
+        observed, cells = _Observed.open(folder, files, table, explained), _CellsAlone.open(folder, manifest, table)
+        rows, equal, schema = 0, True, in_dictionaries(table.columns.schema(FIGURES))
         for batch in table.batches(tabulator, output.axes):
-            expected = table.columns.coded(batch, names, table.columns.schema(FIGURES))
+            expected = table.columns.coded(batch, names, schema)
             released = copies.take(expected.num_rows)
             rows += released.num_rows
-            equal &= released.equals(pa.Table.from_batches([expected]).cast(released.schema))
+            equal &= same_rows(released, pa.Table.from_batches([expected]))
             observed.compare(batch, names)
+            cells.compare(released)
             if released.num_rows < expected.num_rows:
                 break
         name = table.layout.name
         complete = copies.at_end()
         yield Check(f"{name}: the same in every format", copies.same and observed.same, copies.formats)
         yield Check(f"{name}: what the records come to", equal and complete, f"{rows:,} rows")
+        yield cells.check(copies.formats)
     yield from _labelled(folder, manifest, output, explained)
-    for table in explained.crossed.tables:
-        yield cells_check(folder, table.layout.name, files)
     # That tables have these areas and no other was seen above, row by row.
     yield from areas_check(folder, [], files, explained.units, explained.area_names)
     others = sorted(set(files) - _expected_files(files, output, manifest))
@@ -209,7 +219,8 @@ def _labelled(folder: Path, manifest: dict[str, Any], output: Output, explained:
             yield Check(f"{RECORDS}: there for {format_}", False, "the file is missing")
             continue
         described = [pa.field(name, kind, False, {"description": files[path].get(name, "")}) for name, kind in kinds]
-        records = pa.concat_tables([pa.schema(kinds).empty_table(), *batches]).cast(pa.schema(described))
+        empty = in_dictionaries(pa.schema(kinds)).empty_table()
+        records = pa.concat_tables([empty, *batches]).cast(pa.schema(described))
         yield labelled_check(folder / path, records, explained.by_name, format_, RECORDS)
 
 
@@ -272,6 +283,37 @@ class _Observed:
         self.same &= self.rows.take(batch.num_rows).equals(wanted)
 
 
+@dataclass
+class _CellsAlone:
+    """The file of a table's cells alone, in every format, read along."""
+
+    name: str
+    copies: TableCopies
+    same: bool
+    rows: int = 0
+
+    @classmethod
+    def open(cls, folder: Path, manifest: dict[str, Any], table: CrossedTable) -> _CellsAlone:
+        """The files of a table."""
+        name, schema = table.layout.name, table.columns.schema(FIGURES)
+        alone = schema.remove(schema.get_field_index(MARGIN))
+        copies = TableCopies.open(SealedRelease(folder, manifest), f"{CELLS}/{name}", alone)
+        return cls(name, copies, copies.fits)
+
+    def compare(self, rows: pa.Table) -> None:
+        """The next rows of the table."""
+        if self.same:
+            wanted = cells_alone(rows)
+            self.rows += wanted.num_rows
+            self.same = same_rows(self.copies.take(wanted.num_rows), wanted)
+
+    def check(self, formats: str) -> Check:
+        """Whether the files have just the rows that are cells, in all formats of the table."""
+        whole = self.same and self.copies.same and self.copies.at_end() and self.copies.formats == formats
+        detail = f"{self.rows:,} cells" if whole else "other files or rows than the cells of the table"
+        return Check(f"{self.name}: cells alone", whole, detail)
+
+
 ROWS_AT_ONCE = 1 << 18
 
 
@@ -287,7 +329,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
             yield Check(f"{name}: there", False, f"files: {copies.formats or 'none'}; not with the columns they had")
     if not all(copies.fits for copies in opened.values()):
         return
-    units = pa.concat_tables(opened[UNITS].batches(ROWS_AT_ONCE)).combine_chunks()
+    units = written_out(pa.concat_tables(opened[UNITS].batches(ROWS_AT_ONCE))).combine_chunks()
     yield _same(UNITS, opened[UNITS])
     codes = units.column(block).to_numpy(zero_copy_only=False).astype(str)
     rising = bool((codes[1:] > codes[:-1]).all())
@@ -377,8 +419,8 @@ class _Records:
         used = coded.dictionary.to_numpy(zero_copy_only=False).astype(str)
         position = np.minimum(np.searchsorted(self.codes, used), len(self.codes) - 1)
         position = np.where(self.codes[position] == used, position, -1)
-        self.in_frame &= bool((position >= 0).all())
         place: Integers = position[coded.indices.to_numpy()]
+        self.in_frame &= bool((place >= 0).all())
         return place
 
     def _cell(self, batch: pa.Table) -> Integers:
@@ -407,9 +449,9 @@ class _Records:
         self.agree &= other.at_end()
 
     def _expect(self, batch: pa.RecordBatch, other: TableCopies) -> None:
-        position = other.take(batch.num_rows)
-        self.agree &= position.equals(pa.Table.from_batches([batch]).cast(position.schema))
-        self.lines += position.num_rows
+        released = other.take(batch.num_rows)
+        self.agree &= same_rows(released, pa.Table.from_batches([of_schema(batch, released.schema)]))
+        self.lines += released.num_rows
 
 
 def _constraints(facts: dict[str, Any], output: Output, counts: Any, units: pa.Table) -> Iterator[Check]:
