@@ -312,7 +312,7 @@ def unlike_plan(file: str, problem: Exception) -> ReleaseError:
     )
 
 
-_BATCH_BYTES = 1 << 24
+_BATCH_BYTES = 1 << 22
 VALUES_AT_ONCE = 1 << 21
 
 
@@ -376,7 +376,7 @@ def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> Iterator[pa.T
         return (pa.table(batch).cast(wanted) for batch in batches)
     reader = pyarrow.csv.open_csv(
         path,
-        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES),
+        read_options=pyarrow.csv.ReadOptions(block_size=_BATCH_BYTES, use_threads=False),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter or ",", quote_char=False if delimiter else '"'),
         convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
     )
