@@ -15,9 +15,19 @@ import pyarrow.parquet as pq
 from confide.errors import Place, ReleaseError
 from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
-from confide.releases.tabular.coded import AREA, AREA_NAME, LEVEL, MARGIN, AreaNames, UnlikePlanError, cells_alone
+from confide.releases.tabular.coded import (
+    AREA,
+    AREA_NAME,
+    DICTIONARY,
+    LEVEL,
+    MARGIN,
+    AreaNames,
+    UnlikePlanError,
+    cells_alone,
+    in_dictionaries,
+    same_rows,
+)
 from confide.releases.tabular.described import AREAS, CELLS
-from confide.releases.tabular.dictionaries import DICTIONARY, in_dictionaries, same_rows
 from confide.releases.tabular.rows import SDMX, RowsInOrder, TableRows
 from confide.releases.tabular.table import Table
 
@@ -320,7 +330,7 @@ VALUES_AT_ONCE = 1 << 21
 class TableCopies:
     """The files of one table, one for each format, read together some rows at a time, and compared as they are read.
 
-    Texts are in dictionaries (:func:`~confide.releases.tabular.rows.in_dictionaries`).
+    Texts are in dictionaries (:func:`~confide.releases.tabular.coded.in_dictionaries`).
     """
 
     files: tuple[RowsInOrder, ...]
@@ -367,8 +377,8 @@ def _open(path: Path, schema: pa.Schema, delimiter: str | None) -> Iterator[pa.T
     wanted = in_dictionaries(schema)
     types: dict[str, Any] = {field.name: field.type for field in wanted}
     if path.suffix == ".parquet":
-        found = pq.read_schema(path)
-        if [(field.name, field.type) for field in found] != [(field.name, field.type) for field in schema]:
+        own = pq.read_schema(path)
+        if [(field.name, field.type) for field in own] != [(field.name, field.type) for field in schema]:
             return None
         file = pq.ParquetFile(path, read_dictionary=[name for name, kind in types.items() if kind == DICTIONARY])
         # One column after the other: the memory of several threads costs more than they save.

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from confide.errors import ConfideError
 from confide.releases.tabular import coded
-from confide.releases.tabular.dictionaries import of_type
 from confide.releases.tabular.rows import OBSERVATION, read_columns, repeated
 from confide.schema import TOTAL, TOTAL_CODE
 
@@ -100,7 +99,7 @@ def sdmx_batches(
         texts = [KIND, f"{agency}:{flow_name(table)}(1.0)", INFORMATION]
         arrays = [repeated(text, batch.num_rows) for text in texts]
         if columns.areas:
-            level, area = (of_type(batch.column(name), pa.string()) for name in (coded.LEVEL, coded.AREA))
+            level, area = (coded.of_type(batch.column(name), pa.string()) for name in (coded.LEVEL, coded.AREA))
             named = area if names is None else names.column(level, area)
             named = pc.if_else(pc.equal(named, ""), area, named)
             arrays += [_both(level, level), _both(area, named)]

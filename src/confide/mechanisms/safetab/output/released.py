@@ -32,7 +32,7 @@ from confide.releases.tabular import (
     table_files,
 )
 from confide.releases.tabular.checks import TableCopies, text_batches
-from confide.releases.tabular.dictionaries import in_dictionaries, same_rows
+from confide.releases.tabular.coded import in_dictionaries, same_rows
 
 LEFT_OUT = -1
 

@@ -31,7 +31,7 @@ from confide.mechanisms.topdown.measurements.layout import (
     FileLayout,
     level_folder,
 )
-from confide.mechanisms.topdown.measurements.watchdog import LevelReader, Watchdog
+from confide.mechanisms.topdown.measurements.watchdog import Watchdog, WatchedLevel
 from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.privacy import ZCDP
@@ -114,8 +114,8 @@ class _Level:
         expected = pa.array([self._layout.spelled(name) + MEASURED_SUFFIX for name in self.names])
         with pq.ParquetFile(file, read_dictionary=["query_name", *LAW, *self._sizes]) as opened:
             for batch in opened.iter_batches(ROWS_AT_ONCE, use_threads=False):
-                found = pc.fill_null(pc.index_in(batch.column("query_name"), value_set=expected), -1)
-                query = found.to_numpy(zero_copy_only=False).astype(np.int64)
+                place = pc.fill_null(pc.index_in(batch.column("query_name"), value_set=expected), -1)
+                query = place.to_numpy(zero_copy_only=False).astype(np.int64)
                 if (query < 0).any() or batch.column("geocode").null_count:
                     self.once = False
                     return
@@ -162,7 +162,7 @@ class _Level:
             self._watch(self._watched, query, batch, flat.to_numpy(), starts)
 
     def _watch(
-        self, watched: LevelReader, query: Integers, batch: pa.RecordBatch, flat: Integers, starts: Integers
+        self, watched: WatchedLevel, query: Integers, batch: pa.RecordBatch, flat: Integers, starts: Integers
     ) -> None:
         """What the watchdog compares."""
         units = watched.units(batch.column("geocode"))

@@ -133,12 +133,12 @@ class Watchdog:
             if level.name in self._narrowed:
                 yield self._narrowed[level.name], level
 
-    def reader(self, name: str) -> LevelReader | None:
+    def reader(self, name: str) -> WatchedLevel | None:
         """What takes the measurements of a level as a file has them; none where the level is not compared."""
         if name not in self._narrowed:
             return None
         queries = frozenset(share.name for share in self._narrowed[name].queries)
-        return LevelReader(self, self._problem.spine.level(name), self._problem.spine.ids(name), queries)
+        return WatchedLevel(self, self._problem.spine.level(name), self._problem.spine.ids(name), queries)
 
     def look(self, level: TopDownLevel, query: str, units: Integers, values: Integers, noise: Floats) -> None:
         """Takes in the measurements of one query in some units.
@@ -365,7 +365,7 @@ class Watchdog:
 
 
 @dataclass(frozen=True, eq=False)
-class LevelReader:
+class WatchedLevel:
     """Takes the measurements of a level for the watchdog as a file has them, by the ids of units."""
 
     watchdog: Watchdog

@@ -44,7 +44,7 @@ from confide.releases.published_release import (
     RECORDS as RECORDS_FILES,
 )
 from confide.releases.tabular import publish_areas
-from confide.releases.tabular.dictionaries import of_schema
+from confide.releases.tabular.coded import of_schema
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
 

@@ -43,7 +43,7 @@ from confide.releases.tabular import (
     check_area_codes,
     placed,
 )
-from confide.releases.tabular.dictionaries import in_dictionaries, in_dictionary
+from confide.releases.tabular.coded import in_dictionaries, in_dictionary
 from confide.schema import Schema
 
 # Layouts of microdata: the records with the columns and codes that another system gives them, such as the MDF.
@@ -194,7 +194,7 @@ class MicrodataLayout:
 
 
 def _constant(text: str, rows: int) -> pa.Array:
-    return in_dictionary([text], np.zeros(rows))
+    return in_dictionary([text], np.zeros(rows, np.int64))
 
 
 def _attribute(path: tuple[str | int, ...], column: ColumnPart, axes: Axes) -> Iterator[Problem]:

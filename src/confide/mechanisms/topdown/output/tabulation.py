@@ -37,7 +37,7 @@ from confide.releases.tabular import (
     figure_column,
     plain_schema,
 )
-from confide.releases.tabular.dictionaries import in_dictionaries, in_dictionary
+from confide.releases.tabular.coded import in_dictionaries, in_dictionary
 from confide.schema import Code, Query, Recode, Schema
 
 RESERVED = ("records", "units", "mdf")

@@ -47,7 +47,7 @@ from confide.releases.tabular import (
     text_batches,
 )
 from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, TableCopies, areas_check
-from confide.releases.tabular.dictionaries import in_dictionaries, of_schema, of_type, same_rows, written_out
+from confide.releases.tabular.coded import in_dictionaries, of_schema, of_type, same_rows, written_out
 from confide.report.certificate import CERTIFICATE
 
 # Released tables against the records: made again, and added up from children to parents, from the written rows.
@@ -309,9 +309,9 @@ class _CellsAlone:
 
     def check(self, formats: str) -> Check:
         """Whether the files have just the rows that are cells, in all formats of the table."""
-        whole = self.same and self.copies.same and self.copies.at_end() and self.copies.formats == formats
-        detail = f"{self.rows:,} cells" if whole else "other files or rows than the cells of the table"
-        return Check(f"{self.name}: cells alone", whole, detail)
+        right = self.same and self.copies.same and self.copies.at_end() and self.copies.formats == formats
+        detail = f"{self.rows:,} cells" if right else "other files or rows than the cells of the table"
+        return Check(f"{self.name}: cells alone", right, detail)
 
 
 ROWS_AT_ONCE = 1 << 18
