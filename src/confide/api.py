@@ -68,7 +68,7 @@ def check(
         spark_master: The master of a Spark cluster.
         accept_ledger: See :func:`run`.
         show_values: Whether the answer also has, as confidential, the values that break a rule.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The plan, its price, what is left in the ledger, and every finding.
@@ -119,7 +119,7 @@ def run(
             such as the file before a correction: a decision of the office, which is noted.
         confirm: Is shown the checked plan and its price before anything is charged, and raises to stop; a program that
             gives none is not asked.
-        progress: Is told of stages and warnings; nobody by default.
+        progress: Receives stages and warnings; none by default.
 
     Returns:
         Where the release is, its plan, and the account of the ledger after the run.
@@ -189,7 +189,7 @@ def evaluate(
         geometry: By level a GeoJSON file, for maps in the dossier; by default those that the spec names.
         processes: How many processes to use; by default one for each core.
         memory: The most memory to use, such as ``4GiB``.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The accuracy, which is confidential, and where the dossier is.
@@ -239,7 +239,7 @@ def audit_noise(
             in common.
         processes: How many processes to use; by default one for each core.
         memory: The most memory to use, such as ``4GiB``.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         Every check, which measurement has which noise, and where the page is. Confidential.
@@ -290,7 +290,7 @@ def perturb_cells(
     """Perturbs a table that was counted elsewhere by its cell keys, and seals it: a release of the mechanism cellkey.
 
     The same count and cell key get the noise that a release from records would give them. Figures that come out as zero
-    are not listed, and rows stand in the order of their labels. Nothing is published of the file but its labels.
+    are not listed, and rows are in the order of their labels. Nothing is published of the file but its labels.
 
     Args:
         table: The cells, CSV or Parquet: columns of labels, the true count and the cell key of each. Confidential.
@@ -314,7 +314,7 @@ def perturb_cells(
         name: What the table is called; by default as its file.
         title: A title for people.
         delimiter: The delimiter of a CSV.
-        progress: Is told of stages and warnings; nobody by default.
+        progress: Receives stages and warnings; none by default.
 
     Returns:
         The spec, and the sealed release.
@@ -358,7 +358,7 @@ def run_residuals(
         loaded: The spec of the run.
         workspace: Its folders.
         open_engine: Opens the engine that reads.
-        progress: Is told of stages.
+        progress: Receives stages.
 
     Returns:
         The plan, and the arrays of noise. Confidential.
@@ -407,7 +407,7 @@ def replay(
         run_folder: The spec file, or the folder of its run.
         processes: How many processes to use; by default one for each core.
         memory: The most memory to use, such as ``4GiB``.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         How many files there are, and which of them differ.

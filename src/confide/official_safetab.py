@@ -119,7 +119,7 @@ def validate(
         data: The Bureau's folder of data: person-records and GRF-C.
         processes: How many processes read the records; all cores without it.
         memory: How much memory to use, such as ``4GB``.
-        progress: What is told how far it got.
+        progress: Receives how far it got.
 
     Returns:
         All findings, warnings among them.
@@ -156,7 +156,7 @@ def execute(
             charged for other records: these are the same people.
         processes: How many processes count; all cores without it.
         memory: How much memory to use, such as ``4GB``.
-        progress: What is told how far it got.
+        progress: Receives how far it got.
 
     Returns:
         The folder of tables, the run behind it, and the warnings.
@@ -248,7 +248,7 @@ def _check(
 
 
 def _spec_of(folder: Path, official: OfficialFolder, config: OfficialConfig, ledger: Path | None) -> str:
-    """The text of the spec that would stand in ``folder``."""
+    """The text of the spec that would be in ``folder``."""
     files = {key: os.path.relpath(path.resolve(), folder.resolve()) for key, path in official.files.items()}
     named = LEDGER if ledger is None else os.path.relpath(ledger.resolve(), folder.resolve())
     title = "Detailed race and ethnicity groups"

@@ -149,7 +149,7 @@ def rehearse(
         seed: The same seed gives the same people and the same noise.
         processes: How many processes to use; by default one for each core.
         memory: The most memory to use, such as ``4GiB``.
-        progress: Is told of stages and warnings; nobody by default.
+        progress: Receives stages and warnings; none by default.
 
     Returns:
         Where the stamped release and its dossier are, and how long everything took.

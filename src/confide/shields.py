@@ -66,7 +66,7 @@ class Shield:
     compared: tuple[tuple[str, str], ...] = ()
     """What alternatives are compared by: a title and a figure."""
     own: str = ""
-    """What stands beside the yardsticks."""
+    """What is beside the yardsticks."""
     measure: str = ""
     yardsticks: tuple[ShieldYardstick, ...] = ()
     note: str = ""

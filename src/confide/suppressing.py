@@ -110,7 +110,7 @@ def suppress(
         formats: What is written: ``parquet``, ``csv``, ``sdmx-csv``, ``xlsx``, ``csvw``, ``registry``, ``argus``. By
             default ``parquet`` and ``csv``, and ``argus`` too where the table is one of tau-ARGUS.
         ignore: Columns that are used for nothing; any other is one of what is protected.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The release, verified from its files.

@@ -33,12 +33,12 @@ PRIOR = Fraction(1, 100)
 PINS = ("A", "B", "C")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}\.toml")
 BETWEEN = ";"
-"""What stands between two choices in an address."""
+"""What is between two choices in an address."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedBoard(TypedAnswer):
-    """A board with what a person has chosen besides."""
+    """A board, and what else a person has chosen."""
 
     loaded: LoadedSpec
     start: Board
@@ -50,7 +50,7 @@ class OpenedBoard(TypedAnswer):
     written: Path | None = None
     """The spec with these choices, where it was written."""
     in_address: Callable[[str], str] = str
-    """What stands in an address for choices: themselves, or a name that tells nothing where they are secret."""
+    """What is in an address for choices: themselves, or a name that tells nothing where they are secret."""
 
     @property
     def shield(self) -> Shield:
@@ -153,7 +153,7 @@ def tune(
         prior: What somebody who knows everybody else believes beforehand; 0.01 by default.
         out: A new file for what was found: the spec with these choices, beside the first; for targets of TopDown, the
             strategy.
-        **asked: What can be asked of targets besides, as the mechanism has it
+        **asked: What else can be asked of targets, as the mechanism has it
             (:func:`confide.inference.tuning.tune_topdown`, :func:`confide.mechanisms.tables.tuning.tune_tables`).
 
     Returns:

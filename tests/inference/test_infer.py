@@ -285,10 +285,10 @@ def test_small_counts_that_are_shown_catch_the_eye(source: InferenceSource) -> N
     marked = [row for row in rows if row["catches_the_eye"]]
     assert marked
     assert all(row["method"] == "gls" and 0 < row["released"] < 3 * row["gls_sd"] for row in marked)
-    assert any("catch the eye" in warning for warning in answer.warnings)
+    assert any("often noise" in warning for warning in answer.warnings)
     exact = infer(source, ["total"], ["state"])
     exact.table("state")
-    assert not any("catch the eye" in warning for warning in exact.warnings)
+    assert not any("often noise" in warning for warning in exact.warnings)
 
 
 def test_figures_that_catch_the_eye_are_counted_whole_and_named_in_a_line(source: InferenceSource) -> None:
@@ -302,7 +302,7 @@ def test_figures_that_catch_the_eye_are_counted_whole_and_named_in_a_line(source
             marked[kind.kind, query.name] = sum(r["catches_the_eye"] for r in rows if r["query"] == query.name)
         next(answer.batches(kind), None)
     assert answer.eyes == marked
-    (said,) = (warning for warning in answer.warnings if "catch the eye" in warning)
+    (said,) = (warning for warning in answer.warnings if "often noise" in warning)
     most = sorted(marked.values(), reverse=True)
     assert most[MOST_EYES] > 0
     assert f"{most[0]:,} of " in said

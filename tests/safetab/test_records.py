@@ -155,7 +155,7 @@ def test_no_code_after_a_null(check: Checker) -> None:
             filled = {f"QRACE{number}": "1010" for number in range(2, gap)}
             rows += [GOOD, changed(GOOD, **filled, **{f"QRACE{later}": "1010"})]
             bad.append(len(rows))
-    assert told(check(*rows)) == {("QRACE2", "a race code stands after a 'Null'"): as_told(bad)}
+    assert told(check(*rows)) == {("QRACE2", "a race code follows a 'Null'"): as_told(bad)}
 
 
 def test_codes_of_wrong_widths_cannot_make_up_a_block(check: Checker) -> None:

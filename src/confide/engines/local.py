@@ -57,7 +57,7 @@ _MESSAGES = {
         "take the delimiter {delimiter!r} out of values, and from the ends of lines",
     ),
     RETURN: (
-        "a carriage return stands inside a line",
+        "a carriage return is inside a line",
         "lines that end in LF or in CRLF",
         "write the file with one of these line ends",
     ),
@@ -352,7 +352,7 @@ def _in_our_words(answer: Callable[[], T], sources: Iterable[Source | Path]) -> 
 
 
 def _line(error: duckdb.Error) -> int | None:
-    # Of DuckDB's words only the number of the line is taken, which stands before anything quoted. The match, which
+    # Of DuckDB's words only the number of the line is taken, which is before anything quoted. The match, which
     # holds all of them, must not outlive this.
     match = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
     return int(match.group(1)) if match else None

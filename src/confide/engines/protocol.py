@@ -45,7 +45,7 @@ class Source:
     """A Parquet, CSV, Excel or tau-ARGUS file, and our names for its columns (``columns`` maps ours to theirs).
 
     A CSV is read as text, every column: a code keeps its leading zeros, and what is a number is said by the schema.
-    So is a ``sheet`` of a workbook, the only one if none is named, and an .asc file, whose values stand where the .rda
+    So is a ``sheet`` of a workbook, the only one if none is named, and an .asc file, whose values are where the .rda
     file beside it says. Another ``encoding`` becomes UTF-8 first.
     Where it is not ``quoted`` there is no way to quote: a quotation mark is a character like any other, and a value
     holds neither delimiter nor line end.

@@ -116,12 +116,12 @@ def _beyond(source: Source, width: int) -> Finding:
 
 
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
-"""What stands between values, with its name in the plural; commas last, since they stand in texts and numbers too."""
+"""What is between values, with its name in the plural; commas last, since they are in texts and numbers too."""
 
 _LONGEST_LINE = 1 << 20
 _CHUNK = 1 << 20
 _LINES_ABOVE = 10
-"""So many lines of titles may stand above the names of columns to be noticed as such."""
+"""So many lines of titles may be above the names of columns to be noticed as such."""
 _NO_NAME = re.compile(r"^[^\W\d_]?$|^[^a-z]*\d")
 """Texts that are hardly the name of a column: a single letter, or what has a digit before any letter."""
 _KINDS = {

@@ -14,7 +14,7 @@ that least squares on a tree does stay within sectors. For the redistricting his
 and there are 4 sectors.
 
 In *sector coordinates* a vector of cells has one column for each orthonormal direction of the free axes: on each the
-mean, √n times, and n − 1 contrasts. Columns of one sector stand together.
+mean, √n times, and n − 1 contrasts. Columns of one sector are together.
 
 A histogram that is too large is looked at through a :class:`Study`, a coarser one: a query then tells the sums over
 the least groups that are unions of its own cells and of the study's. Sums of n cells have n times the noise.

@@ -8,7 +8,7 @@ P⁺ a pseudo-inverse, and V(u⁻) the covariance from u and all below it, in ev
     downward:  A(c) = V(c⁻) P⁺;   V(c) = V(c⁻) − A(c)(P − V(u))A(c)ᵀ.
 
 The covariances follow from the plan and the shape of the tree, so units that are alike are computed once. Upwards two
-units are alike if they are measured alike and have as many children of each kind; downwards, if besides that their
+units are alike if they are measured alike and have as many children of each kind; downwards, if, in addition, their
 parents are alike. Hundreds of thousands of blocks are a few kinds.
 
 A unit that nothing tells, neither a measurement nor all of its children, is *open*. The open child of a unit without
@@ -257,7 +257,7 @@ class TreeCovariances:
 
         It is the inverse of V(u⁻), before a total of the unit itself is known. In a direction in which all that is
         below is known exactly, as the total where those of all children are, J is that of the other directions: who
-        uses J keeps what is known besides. Of a unit with an open child nothing is told from below.
+        uses J keeps what is known as well. Of a unit with an open child nothing is told from below.
         """
         own, here = self.upward[level], self.levels[level]
         result = np.zeros_like(own.covariance)

@@ -346,7 +346,7 @@ class GoodnessOfFit:
 # Queries of any grouping on a histogram in sectors: their answers, and the variances of their cells.
 #
 # A query of :mod:`~confide.estimation.sectors` keeps a free axis or sums it out, as what is measured does. What is
-# asked may group the levels of a free axis besides. A cell is then a set of core cells g times, on each free axis of
+# asked may group the levels of a free axis as well. A cell is then a set of core cells g times, on each free axis of
 # n levels, a set of k levels, and its variance is the sum over sectors of
 #
 #     gᵀ V g  x  the product over free axes of  (k²/n for the mean, k − k²/n for deviations; n and 0 where summed out).

@@ -1,4 +1,4 @@
-"""What is said of areas besides their figures, by least squares: shares, differences, quantiles, ranks, covariances.
+"""What is said of areas apart from their figures, by least squares: shares, differences, quantiles, ranks, covariances.
 
 All of it needs the covariance of counts, of one area or of two. That of two areas of a kind follows from variances:
 with a + b the two together, 2 Cov(a, b) = Var(a + b) − Var(a) − Var(b).

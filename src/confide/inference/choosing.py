@@ -1,8 +1,8 @@
 """Which margin a figure gets: a rule that is fixed before any figure is looked at.
 
 There are two estimates of every count of an area. Least squares is unbiased and its margin is exact; the released
-records use besides that nobody is counted less than zero times, which helps most where people are few. The rule, in
-this order, for a *kind* of area, a query, and a class of released figures:
+records also use the fact that no count is negative, which helps most where people are few. The rule, in this order,
+for a *kind* of area, a query, and a class of released figures:
 
     1. what is known exactly is said to be exact;
     2. the total of units of the spine above blocks, and of areas that the spine follows: least squares;
@@ -35,7 +35,7 @@ from confide.schema import TOTAL
 Method = Literal["auto", "gls", "release"]
 EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE = "exact", "gls", "release+amc", "release+plan", "release"
 EYE = 3.0
-"""Released figures above zero and below so many standard deviations of least squares catch the eye."""
+"""Released figures above zero and below so many standard deviations of least squares are small: noise made many of them."""
 METHODS = {
     EXACT: "known without error",
     LEAST_SQUARES: "least squares over all noisy measurements; the margin is exact before anybody looks at figures",
@@ -177,6 +177,6 @@ def _one(
         return True, "there are no replicates, which would say how far off the records are"
     if gls_sd is not None and gls_sd <= rmse:
         if least < EYE * gls_sd:
-            return False, "figures of this size catch the eye"
+            return False, "small positive counts are often noise"
         return True, "least squares is expected to be at least as near"
     return False, "the records are expected to be nearer"

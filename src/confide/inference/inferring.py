@@ -3,7 +3,7 @@
 For each kind of area and query the rule of :mod:`~confide.inference.choosing` is fixed first. Then areas are answered
 some at a time: both estimates, both standard deviations, and the interval of the one that the rule takes. What goes
 with every answer: how the measurements fit the estimates (a wrong strategy, spine or word is seen at once), how many
-figures catch the eye, for which margins of least squares are too small, and what no margin covers.
+small positive counts there are, for which margins of least squares are too narrow, and what no margin covers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LEVELS = (0.9,)
 MOST_TYPICAL = 2_000
 """From so many areas the standard deviation of a kind of area is taken."""
 MOST_EYES = 5
-"""So many kinds of area and queries with figures that catch the eye are named, those with most of them."""
+"""So many kinds of area and queries with small positive counts are named, those with most of them."""
 NOT_COVERED = (
     "Margins are about the noise that protects people. They do not cover errors of the census itself: people who were "
     "missed, counted twice or in the wrong place, and answers that were wrong or imputed."
@@ -86,7 +86,7 @@ class Inference(TypedAnswer):
     shares: tuple[tuple[str, str], ...] = ()
     quantiles: tuple[tuple[str, float], ...] = ()
     eyes: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many figures with margins of least squares catch the eye, by kind of area and query: of the kinds of which
+    """How many small positive counts have margins of least squares, by kind of area and query: of the kinds of which
     all rows were made."""
     far: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many released figures are further from least squares than noise and estimation explain, likewise."""
@@ -247,7 +247,7 @@ class Inference(TypedAnswer):
         high[rows] = np.ceil(released + half).astype(np.int64)
 
     def _eye(self, figures: Figures, taken: Booleans) -> Booleans:
-        """Which figures catch the eye and have a margin of least squares: it is too small for them, on average."""
+        """Which small positive counts have a margin of least squares: it is too narrow for them, on average."""
         if figures.released is None:
             return np.zeros(taken.shape, bool)
         small = figures.released < choosing.EYE * np.nan_to_num(figures.gls_sd)
@@ -449,9 +449,9 @@ class Inference(TypedAnswer):
         if rest := counted[MOST_EYES:]:
             listed.append(f"{sum(number for number, _ in rest):,} elsewhere")
         return [
-            f"Some figures catch the eye: the release shows a small count above zero there ({'; '.join(listed)}). The "
-            "margin of least squares is right for all figures together and too small for these: they are looked at "
-            "because noise had moved them up. The column catches_the_eye marks them."
+            f"Small positive counts are often noise ({'; '.join(listed)}). The margin of least squares is right for "
+            "all figures together and too narrow for these, which noise has moved up more often than down. The column "
+            "catches_the_eye marks them."
         ]
 
     def _total_warnings(self) -> list[str]:

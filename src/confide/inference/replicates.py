@@ -78,7 +78,7 @@ def replicate(
             leaves the factor at 1.
         processes: How many processes to use; by default one for each core. The replicates are the same for any.
         memory: The most memory to use, such as ``4GiB``.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The replicates, their pooled errors and the factors.

@@ -99,7 +99,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         folder: A new folder for everything that is made; if there is something in it, the next free one (``demo-2``).
         persons: How many made-up persons.
         seed: The same seed gives the same people; the noise is new every time.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The releases, each with its verification and its evaluation.
@@ -211,7 +211,7 @@ EU_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     },
     "suppression": {"suppression": {"threshold": 3}},
 }
-"""What the specs for the European country have besides data, geography and tables."""
+"""What the specs for the European country have apart from data, geography and tables."""
 
 
 def _one_release(
@@ -350,7 +350,7 @@ def demo_studio(
         folder: A new folder.
         persons: How many made-up persons.
         seed: The same seed gives the same people; the noise is new every time.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The release that was made.

@@ -117,7 +117,7 @@ def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
     """The distribution that ``as_dict`` wrote, with or without a bound.
 
     Args:
-        values: Such as ``{"law": "discrete-gaussian", "sigma2": "289"}``; a truncated one has a ``bound`` besides.
+        values: Such as ``{"law": "discrete-gaussian", "sigma2": "289"}``; a truncated one has a ``bound`` as well.
 
     >>> distribution_from_dict({"law": "truncated-discrete-gaussian", "sigma2": "2", "bound": "5"})
     TruncatedGaussian('2', 5)

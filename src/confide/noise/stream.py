@@ -50,7 +50,7 @@ COORDINATES = 1 << 63
 """Coordinates are ``0 <= c < 2**63``."""
 
 SAMPLER = "confide/v1"
-"""The version of everything that decides which noise a key gives; it stands in the manifest of a release."""
+"""The version of everything that decides which noise a key gives; it is in the manifest of a release."""
 
 _LABEL = SAMPLER.encode()
 _STUDY = b"confide/study/v1"

@@ -4,7 +4,7 @@ A mechanism declares its board by the ability ``board`` (:mod:`confide.releases.
 value: whatever somebody types gives another board, and nothing is read from records or spent. It has
 
 - **rows**, such as a table on a level, with entries in columns; most rows can be locked;
-- **settings** and **dials**, entries of the whole release: dials stand beside the protection, such as the budget;
+- **settings** and **dials**, entries of the whole release: dials are beside the protection, such as the budget;
 - a **claim**: what the choices promise, from which the faces work out what an adversary could learn;
 - **choices**: everything that was chosen, by name and exactly. They are the board's address, and ``--set`` of
   ``confide tune``.
@@ -73,7 +73,7 @@ class BoardColumn:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """What stands in one line: entries by the names of columns."""
+    """What is in one line: entries by the names of columns."""
 
     name: str
     group: str
@@ -136,9 +136,9 @@ class StatedClaim:
     words: tuple[str, ...]
     figures: tuple[ClaimFigure, ...] = ()
     yardsticks: str = ""
-    """Whose choices stand beside it: a kind of ``data/yardsticks/choices.toml``."""
+    """Whose choices are beside it: a kind of ``data/yardsticks/choices.toml``."""
     own: str = ""
-    """What stands beside theirs."""
+    """What is beside theirs."""
 
 
 BoardClaim = LossClaim | BoundedNoiseClaim | StatedClaim
@@ -174,13 +174,13 @@ class Board(TypedAnswer):
 
     @property
     def secret(self) -> bool:
-        """Whether the release keeps its settings secret: then they stand in no address."""
+        """Whether the release keeps its settings secret: then they are in no address."""
         return False
 
     @property
     @abstractmethod
     def rows(self) -> tuple[BoardRow, ...]:
-        """What stands on the side of accuracy."""
+        """What is on the side of accuracy."""
 
     @property
     def settings(self) -> tuple[BoardEntry, ...]:

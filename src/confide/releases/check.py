@@ -112,7 +112,7 @@ def check(
         mechanism: The mechanism that it names.
         engine: What reads and counts.
         workspace: The folder of the run, with a place for spilled rows.
-        progress: Is told of the stage.
+        progress: Receives the stage.
         key: The kind of key of the run that is to follow; none where nothing is spent and no run goes on. The ledger is
             compared with what lies beside the records and in other run folders, but for trials with a chosen key, whose
             ledgers are no data set's.

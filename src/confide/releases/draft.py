@@ -228,7 +228,7 @@ def _key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A value as it stands in a TOML file, in one line."""
+    """A value as it is in a TOML file, in one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | Decimal):
@@ -259,7 +259,7 @@ def relocated_values(loaded: LoadedSpec, folder: Path) -> dict[str, Any]:
     """
     values = copy.deepcopy(dict(loaded.values))
     for path, text in named_files(loaded.spec):
-        # Only what stands in the file: a default of the model stays one. A name that ships has no ending; a file with
+        # Only what is in the file: a default of the model stays one. A name that ships has no ending; a file with
         # one may be there later, as the records are not where shares are tuned.
         if _at(values, path) == text and (loaded.resolve(text).is_file() or Path(text).suffix):
             place = Path(os.path.relpath(loaded.resolve(text).resolve(), folder.resolve())).as_posix()

@@ -218,7 +218,7 @@ class FigureNoise(Protocol):
 
 @dataclass(frozen=True)
 class NoiseOfSum:
-    """The noise of a sum with coefficients: how often each law stands in it, by its coefficient."""
+    """The noise of a sum with coefficients: how often each law is in it, by its coefficient."""
 
     draws: Mapping[tuple[ReleaseNoise, Fraction], int]
 

@@ -65,7 +65,7 @@ def deployments() -> tuple[Deployment, ...]:
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What one deployment spent, and its epsilon at the delta of the price that it stands beside."""
+    """What one deployment spent, and its epsilon at the delta of the price that it is beside."""
 
     deployment: Deployment
     epsilon: float

@@ -1,6 +1,6 @@
 """A mechanism: one way from confidential records to a release.
 
-A mechanism is one object. Its verbs stand below in the order in which a run and a reader call them; nothing outside its
+A mechanism is one object. Its verbs are below in the order in which a run and a reader call them; nothing outside its
 folder asks for its name. What else it may be able to do, for users, curators and audits, has a signature in
 :mod:`confide.releases.abilities`. ``docs/architecture.md`` shows how to add a mechanism: a package with an entry point,
 by which :data:`confide.mechanisms.MECHANISMS` finds it.
@@ -135,7 +135,7 @@ class Mechanism(ABC, Generic[P]):
 
     @abstractmethod
     def plan(self, problem: P) -> Plan:
-        """Every measurement and its price; what else decides the output stands in ``Plan.question``."""
+        """Every measurement and its price; what else decides the output is in ``Plan.question``."""
 
     @abstractmethod
     def bytes_needed(self, problem: P, plan: Plan) -> int:

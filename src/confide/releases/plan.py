@@ -58,7 +58,7 @@ class PlannedMeasurement:
     law: ReleaseNoise
     loss: PrivacyLoss
     attributes: tuple[str, ...] = ()
-    """The attributes of a record that the query looks at, besides where it is."""
+    """The attributes of a record that the query looks at, apart from where it is."""
 
     @property
     def event(self) -> Measurement | TruncatedMeasurement:
@@ -139,9 +139,9 @@ class Plan:
     def __post_init__(self) -> None:
         """Refuses a plan two of whose measurements would have one noise stream for the same records.
 
-        A stream belongs to a level and a query. Where classes of units have laws of their own, a query stands in the
+        A stream belongs to a level and a query. Where classes of units have laws of their own, a query is in the
         plan once for each; no record is in two of them, and a coordinate of the stream is a unit and a cell. So on
-        each path names differ; and where a name stands on several, the coordinates are counted alike.
+        each path names differ; and where a name is on several, the coordinates are counted alike.
         """
         named = [(measure.level, measure.query) for measure in self.measures]
         cells = dict(zip(named, (measure.cells for measure in self.measures), strict=True))
@@ -156,7 +156,7 @@ class Plan:
     def without_loss(cls, mechanism: str, question: Mapping[str, Any], spine: tuple[str, ...] = ()) -> Plan:
         """The plan of a release that measures nothing for a price: it has a question, and no loss to state.
 
-        Definition and neighbours stand in every plan; without a loss they say nothing, and are the default ones.
+        Definition and neighbours are in every plan; without a loss they say nothing, and are the default ones.
         """
         return cls(mechanism, Neighbours.CHANGE_ONE, Definition.ZCDP, (), spine, question, has_loss=False)
 
@@ -177,7 +177,7 @@ class Plan:
         return Parallel(on_paths) if self.paths else on_paths[0]
 
     def _on_path(self, path: frozenset[int], chosen: Callable[[PlannedMeasurement], bool]) -> Iterator[Event]:
-        """The chosen measurements of one kind of place, in the order of the plan; a family stands where it begins."""
+        """The chosen measurements of one kind of place, in the order of the plan; a family is where it begins."""
         taken = {number for number in path if chosen(self.measures[number])}
         family_of = {number: family for family in self.families for number in family.measures}
         begun: set[int] = set()
@@ -271,7 +271,7 @@ class Plan:
 
 
 def _drop(values: Any, path: list[str]) -> None:
-    """Takes what stands at a path out of plain values, wherever it stands."""
+    """Takes what is at a path out of plain values, wherever it stands."""
     name, *rest = path
     parts = values if name == "*" else [values[name]] if name in values else []
     if not rest:
@@ -281,7 +281,7 @@ def _drop(values: Any, path: list[str]) -> None:
 
 
 def hash_of_plan(values: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of a plan's values, as they stand in a manifest.
+    """SHA-256 of the canonical JSON of a plan's values, as they are in a manifest.
 
     Args:
         values: What :meth:`Plan.as_dict` gives, or what was read back of it.

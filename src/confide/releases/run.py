@@ -96,7 +96,7 @@ def run(
         loaded: The spec.
         mechanism: The mechanism that it names.
         open_engine: Opens the engine that counts and maps.
-        progress: Is told of stages and warnings.
+        progress: Receives stages and warnings.
         chosen_key: A key for trials, where the mechanism is keyed: everything made with it is stamped.
         accept_ledger: Whether the ledger is charged although witnesses show an older copy or another ledger, or it was
             charged for other records alone.

@@ -433,7 +433,7 @@ class LoadedSpec(Loaded[Spec]):
 
 
 def named_files(part: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Every text of a spec that names a file, at its path of keys, as they stand in the file.
+    """Every text of a spec that names a file, at its path of keys, as they are in the file.
 
     Args:
         part: A spec, or a part of one.
@@ -455,7 +455,7 @@ def named_files(part: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, 
 
 
 def _marked(annotation: Any, metadata: Iterable[Any]) -> bool:
-    """Whether a key is marked itself, or the text that it may have besides nothing."""
+    """Whether a key is marked itself, or the text that it may have."""
     inner = (each for member in get_args(annotation) for each in getattr(member, "__metadata__", ()))
     return any(isinstance(mark, NamesFile) for mark in (*metadata, *inner))
 

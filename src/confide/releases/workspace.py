@@ -331,7 +331,7 @@ def memory_forecast(folder: Path, blocks: int = 0, more: int = 0) -> list[Findin
     Args:
         folder: That of the run.
         blocks: How many of the smallest areas there are.
-        more: Bytes that records take besides.
+        more: Further bytes that records take.
     """
     needed = {"memory": (RESIDENT, RESIDENT_AT_LEAST), "addresses": (ADDRESSES, ADDRESSES_AT_LEAST)}
     for kind, limit in memory_limits().items():

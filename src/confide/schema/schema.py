@@ -26,7 +26,7 @@ from confide.errors import SpecError
 
 
 Code: TypeAlias = int | str
-"""What stands in the records: an integer or a text."""
+"""What is in the records: an integer or a text."""
 
 BLANKS = " \t\n\r\x0b\x0c\u00a0\u2002\u2003\u2007\u2009\u200b\u202f\u3000\ufeff"
 """What counts as a blank at either end of a text: also those that cannot be broken, and marks without width."""
@@ -116,9 +116,9 @@ AS_WRITTEN = Spelling()
 TOTAL, DETAILED = "total", "detailed"
 """The names of the query without variables, which counts everybody, and of that which keeps every attribute."""
 ALL, TOTAL_CODE = "all", "_T"
-"""What stands in the column of a variable that a row sums over: in tables of a geography, and in SDMX and others."""
+"""What is in the column of a variable that a row sums over: in tables of a geography, and in SDMX and others."""
 SEPARATORS = "*:/"
-"""What stands between the names of variables in the name of a query, an attribute and its recode, a table and a query.
+"""What is between the names of variables in the name of a query, an attribute and its recode, a table and a query.
 No name has one of them, so that each of these texts can be taken apart in one way only."""
 
 
@@ -316,7 +316,7 @@ class Attribute:
 
 
 _CODES_NAMED = 8
-"""So many codes stand in a message."""
+"""So many codes are in a message."""
 
 
 # Recodes: groupings of an attribute's levels. ``age`` in single years becomes ``age:five-year``.

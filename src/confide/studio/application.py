@@ -66,7 +66,7 @@ def application(folder: OpenedFolder, door: Door) -> FastAPI:
         door: Gives addresses for more browsers.
 
     Returns:
-        The application; :class:`confide.studio.door.Guard` stands before it.
+        The application; :class:`confide.studio.door.Guard` is before it.
     """
     app = FastAPI(
         title="Confide studio",
@@ -225,7 +225,7 @@ def serve(folder: Path, *, port: int, open_browser: bool, announce: Callable[[st
         folder: The folder that is opened.
         port: The port on 127.0.0.1; 0 for one that is free.
         open_browser: Whether to open it in a browser.
-        announce: Is told the address, once the studio listens.
+        announce: Receives the address, once the studio listens.
     """
     server = StudioServer(folder, port)
     announce(server.address)

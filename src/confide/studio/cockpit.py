@@ -1,6 +1,6 @@
 """The release cockpit: from a spec to a sealed release, with the ledger in sight.
 
-Every button is a verb of the library, run in a process of its own (:mod:`.jobs`). What stands where is read from the
+Every button is a verb of the library, run in a process of its own (:mod:`.jobs`). The state of each is read from the
 run folder and the ledger, so that a page that is reloaded, a second person, or a terminal all see the same.
 """
 

@@ -5,7 +5,7 @@ pages in the same browser, which may send requests to 127.0.0.1 as well. So a re
 
 - its ``Host`` is the studio's own: a page of another name that was made to lead to 127.0.0.1 (DNS rebinding) is not;
 - its ``Origin``, where there is one, is the studio's own, and there is one on everything that changes something;
-- it carries the session that a token was exchanged for. A token stands in the address that ``confide studio`` prints,
+- it carries the session that a token was exchanged for. A token is in the address that ``confide studio`` prints,
   serves once, and is forgotten when the studio stops.
 
 Every answer forbids scripts that are not the studio's own, other hosts, frames, and copies in a cache.
@@ -117,7 +117,7 @@ class Guard:
     Args:
         application: What is guarded.
         door: Who may come in.
-        tell: Is told of mistakes of ours: the kind and the place, no value.
+        tell: Receives mistakes of ours: the kind and the place, no value.
     """
 
     def __init__(self, application: Application, door: Door, tell: Callable[[str], None]):
@@ -197,7 +197,7 @@ def _headers(scope: Message) -> dict[str, str]:
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         if key in headers and key in ("host", "origin", "content-length"):
-            raise RefusedError(400, "A header of the request stands there twice.", "Send it once.")
+            raise RefusedError(400, "A header of the request is there twice.", "Send it once.")
         joined = "; ".join((headers[key], value.decode("latin-1"))) if key in headers else value.decode("latin-1")
         headers[key] = joined
     return headers

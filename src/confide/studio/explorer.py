@@ -81,7 +81,7 @@ class EstimateAnswer(BaseModel):
 
 
 class EstimatesAnswer(BaseModel):
-    """Sum of the cells ``a``; with ``b`` their sum, the difference and the ratio besides."""
+    """Sum of the cells ``a``; with ``b`` their sum, the difference and the ratio as well."""
 
     a: EstimateAnswer
     b: EstimateAnswer | None = None

@@ -80,7 +80,7 @@ class Jobs:
         Args:
             action: What to do: a key of :data:`ACTIONS`.
             spec: The spec.
-            given: What the action needs besides, such as the name that was typed.
+            given: What else the action needs, such as the name that was typed.
         """
         folder = private_folder(private_folder(self._root / OWN) / _key(self._root, spec))
         if self._busy(folder):

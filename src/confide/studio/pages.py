@@ -57,7 +57,7 @@ def page(template: str, title: str, *, crumbs: Crumbs = (), status: int = 200, *
         title: What it is called.
         crumbs: The way to it, after the first page.
         status: The status of the answer.
-        values: What the template has besides.
+        values: What else the template has.
     """
     own = environment().get_template(template)
     text = own.render(

@@ -5,7 +5,7 @@
     share of the largest hispanic*cenrace group <= 5pp in block_group, place >= 500 @95%
 
 Blanks are optional. ``≤``, ``<`` and ``within`` stand for ``<=``, and ``±5`` for ``5``; several kinds of area have
-commas or ``and`` between them; the probability may stand before ``in`` or at the end. Names are found in other cases
+commas or ``and`` between them; the probability may be before ``in`` or at the end. Names are found in other cases
 and in the plural, too (:func:`meant`).
 """
 

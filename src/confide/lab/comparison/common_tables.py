@@ -110,7 +110,7 @@ class CommonTables:
 
     @property
     def more(self) -> dict[str, tuple[Attribute, list[Recode]]]:
-        """Attributes of the records that swapping looks at besides the published ones, each with its recodes."""
+        """Attributes of the records that swapping looks at apart from the published ones, each with its recodes."""
         age = [] if self.part.age is None else [self.part.age.attribute]
         attributes = [self.records.variable(name).attribute for name in (*self.part.in_households, *age)]
         recodes = self.records.recodes

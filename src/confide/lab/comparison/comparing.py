@@ -88,7 +88,7 @@ def compare(
     Args:
         spec: The spec of a comparison: a TOML file (``docs/concepts/comparison.md``).
         folder: A new folder. If you run it again, finished parts are kept.
-        also: Protections besides those of the spec, such as ``topdown=1/2``: the mechanism and its rho.
+        also: Protections apart from those of the spec, such as ``topdown=1/2``: the mechanism and its rho.
         processes: How many processes; all cores by default.
         progress: A display, if one is wanted.
 
@@ -139,7 +139,7 @@ def read_comparison(folder: str | Path) -> ProtectionComparison:
 
 
 def asked_before(folder: str | Path) -> tuple[Path | None, tuple[str, ...]]:
-    """What a comparison was last asked for: its spec, where it is known, and the protections besides.
+    """What a comparison was last asked for: its spec, where it is known, and the protections as well.
 
     Args:
         folder: The folder of the comparison, finished or not.
@@ -184,7 +184,7 @@ def _result(
         processes=processes,
         progress=progress,
     )
-    (folder / RESULT).unlink(missing_ok=True)  # of another attack: it must not stand beside the files of this one
+    (folder / RESULT).unlink(missing_ok=True)  # of another attack: it must not be beside the files of this one
     with whole_file(folder / RECONSTRUCTED) as temporary:
         pq.write_table(outcome.records, temporary, compression="zstd")
     write_text(folder / VARIABILITY, json.dumps(outcome.variability))
@@ -237,7 +237,7 @@ def _numbers(loaded: LoadedComparison, population: ComparedPopulation, results: 
 
 
 def _programme(loaded: LoadedComparison) -> list[Any]:
-    """What decides the tables besides the people, where it is not the programme of a state that ships."""
+    """What decides the tables apart from the people, where it is not the programme of a state that ships."""
     tables = loaded.tables
     own = tables.part.id != common_tables().part.id
     return [tables.part.model_dump(mode="json"), loaded.areas.model_dump(mode="json")] if own else []

@@ -38,7 +38,7 @@ from confide.releases.spec import DataPart, ExactNumber, Name
 from confide.report.render import render
 
 RESERVED = ("data", "comparison")
-"""Names of folders and files that a comparison has besides those of protections."""
+"""Names of folders and files that a comparison has apart from those of protections."""
 NONE = "none"
 
 
@@ -334,7 +334,7 @@ def _problems(spec: ComparisonSpec) -> Iterator[Problem]:
 
 
 def also_protected(asked: Sequence[str], named: Iterable[ProtectionPart]) -> tuple[AnyProtection, ...]:
-    """Protections that are asked for besides those of a spec, such as ``topdown=1/2``: the mechanism and its rho.
+    """Protections that are asked for apart from those of a spec, such as ``topdown=1/2``: the mechanism and its rho.
 
     Args:
         asked: What was asked for; a protection that is there already is not asked for again.

@@ -6,7 +6,7 @@ spec, or a file of its own; ``data/comparison/`` has those that ship.
     [programme]
     schema = "schema.toml"
     attributes = ["sex", "age:five-year", "citizenship"]   # at the finest detail that anything is published in
-    known = ["sex", "age"]                                 # what the outsider knows of people, besides where they live
+    known = ["sex", "age"]                                 # what the outsider knows, apart from the address
     learnt = ["citizenship"]                               # what is sensitive
     levels = ["region"]                                    # tables are published for these, and for the smallest areas
 
@@ -102,7 +102,7 @@ class ComparedProgrammePart(Part):
     known: list[str] = Field(min_length=1, description="The attributes that the outsider knows of people.")
     learnt: list[str] = Field(min_length=1, description="The attributes that the outsider wants to learn.")
     levels: list[str] = Field(
-        default_factory=list, description="The levels that tables are published for, besides the smallest areas."
+        default_factory=list, description="The levels that tables are published for, apart from the smallest areas."
     )
     age: ProgrammeAgePart | None = Field(None, description="An age in whole years, published in groups.")
     household: str | None = Field(None, description="The column with the household's id; default: each person alone.")

@@ -81,7 +81,7 @@ def import_pl94(
         out_folder: The folder to write to.
         limit: How many disagreements of one kind are listed.
         overwrite: Whether other files of the same names are replaced.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         What was read, written and tabulated again.

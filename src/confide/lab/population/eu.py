@@ -357,7 +357,7 @@ def municipality_codes(number: int, seed: int) -> list[str]:
     forms = rng.integers(0, 6, number)
     letters = rng.integers(0, 26, number)
     shapes = ("{n:03d}", "{n}", "{a}{n:02d}", "{n:03d}{a}", "{a}-{n}", "0{n}{a}")
-    # A number stands in one code alone, so that no two are equal in whatever form.
+    # A number is in one code alone, so that no two are equal in whatever form.
     return [
         shapes[form].format(n=int(n), a=chr(65 + int(letter)))
         for n, form, letter in zip(numbers, forms, letters, strict=True)

@@ -126,7 +126,7 @@ def _deal(group: Ints, blocks: BlockFrame, groups: int) -> Ints:
 # Group quarters: facilities put into blocks, and the people who live in them.
 #
 # Ages follow the type: nobody under 18 in a nursing or correctional facility, only minors in a juvenile one, students
-# and soldiers from 17. Large facilities (prisons, student housing, barracks) stand in blocks without housing, the
+# and soldiers from 17. Large facilities (prisons, student housing, barracks) are in blocks without housing, the
 # others among homes. The settings give the ages; the structural zeros follow from them.
 
 
@@ -380,7 +380,7 @@ def make_blocks(
 
 
 def _scatter(rng: np.random.Generator, corner: Floats, rank: Ints, count: Ints) -> Floats:
-    """A point in each block: the blocks of a group stand on a jittered grid in its rectangle."""
+    """A point in each block: the blocks of a group are on a jittered grid in its rectangle."""
     columns = np.ceil(np.sqrt(count))
     rows = np.ceil(count / columns)
     jitter = 0.15 + 0.7 * rng.random((len(rank), 2))

@@ -215,7 +215,7 @@ def _strips(rectangle: Floats, lower: Floats, upper: Floats) -> Floats:
 
 
 def _sites(rng: np.random.Generator, types: Ints, block_groups: int, settings: PopulationSettings) -> Ints:
-    """The block group of each facility: facilities of one site (a campus, a base) stand in the same one."""
+    """The block group of each facility: facilities of one site (a campus, a base) are in the same one."""
     result = np.empty(len(types), dtype=np.int64)
     for number, quarters in enumerate(settings.group_quarters, start=1):
         mine = np.flatnonzero(types == number)

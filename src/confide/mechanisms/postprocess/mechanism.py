@@ -399,7 +399,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
         return findings + _unknown_totals(problem)
 
     def count(self, problem: PostprocessProblem, job: Job) -> None:
-        """The measurements in order: they stand where other mechanisms have true counts."""
+        """The measurements in order: they are where other mechanisms have true counts."""
         with job.progress.stage("Reading measurements", len(problem.readers)) as advance:
             for reader in problem.readers:
                 into = _measurements(job, reader.units.name)

@@ -175,7 +175,7 @@ class PlannedIteration:
 
     code: str
     label: str
-    """Its name, and its code besides where another one has the same name."""
+    """Its name, with its code where another one has the same name."""
     level: int
     total_only: bool
     coarse_only: bool

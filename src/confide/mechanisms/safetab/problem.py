@@ -239,7 +239,7 @@ def _noting(findings: list[Finding], read: Callable[[], T]) -> T | None:
 #
 # Where suppression makes it rare that an empty group is published, only the published ones are drawn
 # (:mod:`confide.noise.sparse`): the law is the same. Which way is taken follows from public settings alone, and
-# stands in the plan.
+# is in the plan.
 
 
 MOST_SURVIVORS = 1 / 16

@@ -151,7 +151,7 @@ def _after_null(column: Mapping[str, str]) -> RecordRule:
         f"({column[a]} = {literal(NULL)} AND {column[b]} <> {literal(NULL)})" for a, b in pairwise(RACE_COLUMNS[1:])
     )
     expected = f"codes without a gap, and {NULL} in every column after the last of them"
-    return RecordRule(RACE_COLUMNS[1], f"a race code stands after a {NULL!r}", expected, f"({broken})")
+    return RecordRule(RACE_COLUMNS[1], f"a race code follows a {NULL!r}", expected, f"({broken})")
 
 
 def _listed(column: str, values: Sequence[str]) -> str:

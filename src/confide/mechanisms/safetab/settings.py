@@ -78,7 +78,7 @@ class LevelSettings(LevelName):
 
 @dataclass(frozen=True, slots=True)
 class SafeTabSettings:
-    """What decides a SafeTab-P release, besides code lists, geography and records.
+    """What decides a SafeTab-P release, apart from code lists, geography and records.
 
     ``zero_suppression`` is the probability with which a true zero below the states is suppressed; 0: nothing is.
     ``states`` are those of the US pass, none if there is no such pass.

@@ -38,7 +38,7 @@ AIM = 0.95
 
 
 def mean_of(value: Any) -> float | None:
-    """A number, or the mean over keys that stands in its place."""
+    """A number, or the mean over keys that is in its place."""
     if isinstance(value, dict):
         return float(value["mean"])
     return None if value is None else float(value)

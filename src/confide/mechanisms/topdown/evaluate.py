@@ -257,7 +257,7 @@ def evaluate(
         engine: What counts records.
         plan: The plan of the release, where a run on made-up people is to say what to expect of records.
         totals_of: Geographies whose totals are kept area by area.
-        lone: Is told of records that are alone with all their attributes in an area of an official level, or of one of
+        lone: Receives records that are alone with all their attributes in an area of an official level, or of one of
             those geographies.
         advance: Called once for each geography.
     """

@@ -61,7 +61,7 @@ class TopDownProblem:
     blocks_file: str
     """The name of the block table, for messages."""
     output: Output = field(default_factory=Output)
-    """What the release contains besides the records."""
+    """What the release contains apart from the records."""
 
     @cached_property
     def file_layout(self) -> FileLayout:
@@ -214,7 +214,7 @@ def counts_fingerprint(counts: Integers) -> str:
 
 
 def facts_of(problem: TopDownProblem) -> dict[str, Any]:
-    """What decides a release besides its measurements, and what a reader needs to check it."""
+    """What decides a release apart from its measurements, and what a reader needs to check it."""
     strategy = problem.strategy
     counts = {name: counts_fingerprint(values) for name, values in counts_by_code(problem).items()}
     below = {"evidence": list(problem.evidence_levels)} if problem.evidence_levels else {}
@@ -364,7 +364,7 @@ MEASURED_COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance",
 
 
 def _column_names(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[Finding]:
-    """Attributes stand beside columns of ours: the block in the records, and those of the measurement file."""
+    """Attributes are beside columns of ours: the block in the records, and those of the measurement file."""
     columns = (spec.geography.block, *(MEASURED_COLUMNS if spec.output.measurements else ()))
     try:
         check_column_names(strategy.schema.attributes, columns)

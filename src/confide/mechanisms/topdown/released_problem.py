@@ -2,7 +2,7 @@
 
 The plan describes the strategy, the table ``units`` what the frame says of every block, and the settings of the spine
 what is made of it. Where the spine was read from measurements, a file of its own has its units. What the plan does not
-have are the groups of recodes: they stand in the manifest, beside the method of the expected errors that they serve.
+have are the groups of recodes: they are in the manifest, beside the method of the expected errors that they serve.
 Nothing of it has to be believed: schema and spine have fingerprints in the plan.
 """
 
@@ -191,7 +191,7 @@ def released_problem(release: SealedRelease) -> TopDownProblem:
 # A release for whoever asks what it says of its own making.
 
 NEEDED = ("strategy", "record", "spine", "spine_settings", "levels", "areas", "frame_columns", "layout", "output")
-"""What a plan has to say besides its measurements: how they hang together, and what was published of them."""
+"""What a plan has to say apart from its measurements: how they hang together, and what was published of them."""
 
 
 @dataclass(frozen=True, eq=False)

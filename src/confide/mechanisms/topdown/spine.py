@@ -146,7 +146,7 @@ def _shares(values: Sequence[Fraction], place: NDArray[np.int64]) -> Shares:
 # - the official code without the official code of the parent, if every code of the level begins with that;
 # - the official code, whole;
 # - the number, as for a made unit, if the codes (or what is left of them) differ in width, or one has the ``+`` that
-#   stands between ids.
+#   is between ids.
 #
 # The level next to the root begins anew: the AIAN flag, if there is one, then the whole code. The ids of a State's
 # units are thus the same whether the State or the nation is the root. With optimised block groups a block has the id

@@ -340,7 +340,7 @@ class _Maker:
         self._check_limited()
 
     def root(self, name: str, part: RootPart) -> Strategy:
-        """The strategy of a root that stands in the file in full."""
+        """The strategy of a root that is in the file in full."""
         path: KeyPath = ("roots", name)
         self._check_levels(path, part)
         count = len(part.levels)

@@ -474,7 +474,7 @@ class ShareDesign:
 class OwnDesign:
     """The variances of what a strategy publishes if every unit is estimated from its own measurements, by its budget.
 
-    It stands where a :class:`ShareDesign` does for a strategy with ``evidence = "own"``, whose figures are not least
+    It takes the place of a :class:`ShareDesign` for a strategy with ``evidence = "own"``, whose figures are not least
     squares on the whole tree: its numbers are those of :class:`~.figure_noise.TopDownNoise`.
 
     Args:

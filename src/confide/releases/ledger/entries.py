@@ -282,7 +282,7 @@ class Entry:
         return self.event.kind
 
     def row(self) -> tuple[int, str, str, str, str, str]:
-        """The entry as it stands in the file."""
+        """The entry as it is in the file."""
         return (self.sequence, stamp(self.time), self.kind, encode(self.event), self.previous, self.hash)
 
 

@@ -107,7 +107,7 @@ def _correlated(one: Floats, other: Floats) -> Floats:
 def shifts_between(measurements: Sequence[SeenMeasurement], most: int) -> Iterator[tuple[Peak, int]]:
     """For each measurement the largest sum of products with all others, at any shift; and how many sums there are.
 
-    The others stand one after the other, so that one transform goes over all of them.
+    The others are one after the other, so that one transform goes over all of them.
     """
     parts = [seen.head(most) for seen in measurements]
     starts = np.cumsum([0, *(len(part) for part in parts)])

@@ -17,7 +17,7 @@
     file = "p12.csv"                         # or .parquet
     queries = ["sex*age:five-year"]
 
-Attributes can stand in the file itself (``[attributes.NAME]``, as in a schema file). The whole format:
+Attributes can be in the file itself (``[attributes.NAME]``, as in a schema file). The whole format:
 ``docs/concepts/reconstruction.md``.
 """
 

@@ -202,7 +202,7 @@ def _rows(plan: ProgramStructure, block: Integers, cell: Integers, figures: Any,
         return ProgramRows(
             sparse.csr_array((0, len(cell))), empty, empty.astype(bool), empty.astype(int), empty.astype(int)
         )
-    # Equal keys become one row; what is said of a row stands beside its first entry.
+    # Equal keys become one row; what is said of a row is beside its first entry.
     _, first, inverse = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
     entries = np.ones(len(inverse))
     matrix = sparse.csr_array((entries, (inverse, np.concatenate(columns))), shape=(len(first), len(cell)))

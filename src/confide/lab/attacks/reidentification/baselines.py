@@ -16,7 +16,7 @@ microdata from published statistics*, PNAS 120 (2023). A record is *true* if the
 age group, race and ethnicity, each person once. The match rate at k is the share of true ones among the first k.
 
 A rate says little by itself: where most people are alike, anybody's first k guesses are right. So two who never saw a
-figure of the block stand beside, and know no more than how many records the attack has there:
+figure of the block are beside, and know no more than how many records the attack has there:
 
 - the *hold-out* knows the people of all **other** blocks. With n records in the block and a share s of a kind
   elsewhere, the j-th person of the kind is there with the chance that a Poisson number of mean n s is at least j; the

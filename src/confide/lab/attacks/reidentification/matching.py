@@ -89,7 +89,7 @@ def combine(*parts: tuple[Integers, int]) -> Integers:
 
 
 def _one_pass(left_keys: Integers, right_keys: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
-    """The pairs of one pass over the rows ``left`` and ``right``, which stand in the order of their side."""
+    """The pairs of one pass over the rows ``left`` and ``right``, which are in the order of their side."""
     left, left_values, left_starts, left_counts = _grouped(left_keys, left)
     right, right_values, right_starts, right_counts = _grouped(right_keys, right)
     _, here, there = np.intersect1d(left_values, right_values, assume_unique=True, return_indices=True)

@@ -50,7 +50,7 @@ class LinkedAttributes:
     """
 
     known: tuple[str, ...] = ("sex",)
-    """Known besides the block and, if ``with_age``, the age in years."""
+    """Known apart from the block and, if ``with_age``, the age in years."""
     learnt: tuple[str, ...] = ("cenrace", "hispanic")
     """Learnt about a match. All of them together are the *group* of a record."""
     with_age: bool = True

@@ -278,7 +278,7 @@ def audit_privacy(
         by_measurement: Whether every measurement is judged by itself too, with as many twins as its noise needs: that
             takes some times as long, and notices one scale that is wrong among many.
         seed: For a trial that can be repeated: a number from which the keys follow. By default they are fresh.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The lower bound beside the stated loss, for the release and for each measurement.
@@ -303,7 +303,7 @@ def audit_canaries(
         spec: The spec file.
         canaries: How many canaries; more give higher bounds, as far as schema and block table have room for them.
         seed: For a trial that can be repeated: a number from which coins and key follow. By default they are fresh.
-        progress: Is told of stages; nobody by default.
+        progress: Receives stages; none by default.
 
     Returns:
         The lower bound beside the stated loss. One run says much less than many: see :func:`audit_privacy`.

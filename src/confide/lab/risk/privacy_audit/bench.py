@@ -310,7 +310,7 @@ class OutsideAudit(TypedAnswer):
         return bound if self.exceeded or self.ok else f"No verdict. {self.power.words}"
 
     def _added(self) -> dict[str, Any]:
-        """What stands in the plain values of both."""
+        """What is in the plain values of both."""
         return {
             "verdict": self.verdict,
             "power": self.power.as_dict(),

@@ -150,7 +150,7 @@ class CodedGroups:
 
 
 def _order(number: int) -> Integers:
-    """From men, men by age, women, women by age to both sexes first: sums stand before what they are sums of."""
+    """From men, men by age, women, women by age to both sexes first: sums come before what they are sums of."""
     ages = settings.GRIDS[number - 1].ages
     sexes = np.arange(len(settings.SEXES)) * (ages + 1)
     return np.concatenate([sexes, (sexes[:, None] + np.arange(1, ages + 1)).reshape(-1)])
@@ -288,7 +288,7 @@ class CodedLayout:
             level = self.levels[place]
             for statistics, of_level in _by_level(number, groups.level[at[rows]], rows):
                 for column in range(counts.shape[1]):
-                    # The total of a group with a table is a sum, also where it stands among the totals.
+                    # The total of a group with a table is a sum, also where it is among the totals.
                     cells = summed[column] if column else settings.CELLS_OF_LEVEL[statistics]
                     low[of_level, column], high[of_level, column] = self.interval(
                         level, counts[of_level, column], cells, statistics, alone=alone

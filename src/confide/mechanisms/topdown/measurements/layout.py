@@ -221,7 +221,7 @@ class FileLayout:
         return " * ".join(self.recodes.get(part.strip(), part.strip()) for part in name.split("*"))
 
     def word(self, query: str, recode: Recode) -> str:
-        """What stands in the column of an attribute that a query keeps."""
+        """What is in the column of an attribute that a query keeps."""
         if recode.name != recode.attribute.name:
             return self.recodes.get(recode.name, recode.name)
         return DETAILED if query == DETAILED else recode.attribute.name
@@ -262,7 +262,7 @@ TOGETHER = "+"
 
 @dataclass(frozen=True, eq=False)
 class QueryLayout:
-    """How a query stands in the file."""
+    """How the file has a query."""
 
     name: str
     """As the strategy calls it."""

@@ -1,7 +1,7 @@
 """A measurement file, ours or public, as a tree of least squares: read as a stream, without sorting or joining.
 
 Of each unit the estimates need its evidence h = SᵀWy and which queries it has with which variances. Evidence adds up in
-any order, so the rows may stand in any order, in any number of files, under any partitions:
+any order, so the rows may be in any order, in any number of files, under any partitions:
 
     first    the ids of Constraint, Unit and DPQuery: units, levels by the width of their ids, parents by prefix
     then     Constraint: known totals; of the blocks what can only be zero; and the words of all queries

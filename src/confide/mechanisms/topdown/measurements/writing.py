@@ -1,7 +1,7 @@
 """The noisy measurement file in a release: measurements, constraints and units of every level, streamed.
 
 All measurements that the plan has priced are published, whether the estimates needed them or not; so the loss of the
-release is the plan's, as it is without the file. What stands under ``Constraint`` is public knowledge or an invariant.
+release is the plan's, as it is without the file. What is under ``Constraint`` is public knowledge or an invariant.
 """
 
 from __future__ import annotations

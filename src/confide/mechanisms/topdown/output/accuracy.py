@@ -227,7 +227,7 @@ def publish_accuracy(problem: TopDownProblem, release: ReleaseWriter, formats: S
 
 
 def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
-    """What the codebook says of the table, and of a spine that stands beside it."""
+    """What the codebook says of the table, and of a spine that is beside it."""
     kinds = {pa.string(): "string", pa.int64(): "integer", pa.float64(): "number"}
     columns = tuple(
         DescribedColumn(column.name, kinds[column.type], "figure", gaps=column.name in GAPS)  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ def page_of(table: pa.Table, manifest: Mapping[str, Any], method: str, *, in_rel
         table: The expected errors.
         manifest: That of the release.
         method: How they were worked out.
-        in_release: Whether the page stands in the release, beside the table.
+        in_release: Whether the page is in the release, beside the table.
     """
     text = messages_of(manifest)
     chosen = text.text("page.stamp_noise", stamp=manifest["stamp"]) if "stamp" in manifest else ""

@@ -1,4 +1,4 @@
-"""What a TopDown release contains besides the plain records: a layout of microdata, and tables.
+"""What a TopDown release contains apart from the plain records: a layout of microdata, and tables.
 
 Both are decided by the spec, the strategy and public definitions before a record is read. They are part of the plan's
 question, whole, so that the plan hash binds them and a release can be checked from its own files.
@@ -431,7 +431,7 @@ def _digits(loaded: LoadedSpec, layout: LayoutFile) -> Finding:
 
 
 def _clashes(loaded: LoadedSpec, spine: Spine, columns: tuple[str, ...]) -> Iterable[Finding]:
-    """Levels, areas and counts of the frame stand beside the block code in one released table."""
+    """Levels, areas and counts of the frame are beside the block code in one released table."""
     spec = loaded.spec
     taken = {spec.geography.block, *columns}
     for name in (level.name for level in (*spine.levels[:-1], *spine.areas)):
