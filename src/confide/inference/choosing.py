@@ -35,7 +35,7 @@ from confide.schema import TOTAL
 Method = Literal["auto", "gls", "release"]
 EXACT, LEAST_SQUARES, RECORDS, RECORDS_PLAN, RECORDS_ALONE = "exact", "gls", "release+amc", "release+plan", "release"
 EYE = 3.0
-"""Released figures above zero and below so many standard deviations of least squares are small: noise made many of them."""
+"""Released figures above zero and below so many standard deviations of least squares are small, and often noise."""
 METHODS = {
     EXACT: "known without error",
     LEAST_SQUARES: "least squares over all noisy measurements; the margin is exact before anybody looks at figures",
