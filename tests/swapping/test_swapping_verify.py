@@ -45,15 +45,6 @@ def edited(table: pa.Table, column: str, row: int, change: Callable[[object], ob
     return table.set_column(table.column_names.index(column), field, pa.array(values, field.type))
 
 
-def test_an_untouched_release_passes(release: Path) -> None:
-    assert failed(release) == []
-
-
-def test_formats_that_differ(release: Path) -> None:
-    forge(release, "tables/ages", lambda t: edited(t, "count", 0, lambda n: n + 1), "csv")
-    assert "ages: the same in every format" in failed(release)
-
-
 @pytest.mark.parametrize("row", [0, 5, -1])
 def test_a_count_that_does_not_add_up(release: Path, row: int) -> None:
     forge(release, "tables/race", lambda t: edited(t, "count", row, lambda n: n + 1))
@@ -73,19 +64,9 @@ def test_a_table_that_disagrees_with_another(release: Path) -> None:
     assert "races: as the records have it" in failed(release)
 
 
-def test_zeros_repeats_and_disorder(release: Path) -> None:
+def test_zeros(release: Path) -> None:
     forge(release, "tables/races", lambda t: edited(t, "count", 0, lambda _: 0))
     assert "races: whole counts of somebody" in failed(release)
-    forge(release, "tables/ages", lambda t: pa.concat_tables([t.slice(1), t.slice(0, 1)]))
-    assert "ages: every cell once, in order" in failed(release)
-    forge(release, "tables/race", lambda t: pa.concat_tables([t.slice(0, 1), t]))
-    assert "race: every cell once, in order" in failed(release)
-
-
-def test_labels_and_columns_that_the_plan_has_not(release: Path) -> None:
-    forge(release, "tables/race", lambda t: edited(t, "race", 3, lambda _: "race d"))
-    forge(release, "tables/ages", lambda t: t.append_column("moved", pa.array([True] * t.num_rows)))
-    assert {"race: columns and labels", "ages: columns and labels"} <= set(failed(release))
 
 
 def test_records_that_are_not_those_of_the_tables(release: Path) -> None:
@@ -108,13 +89,3 @@ def test_a_statement_of_what_stays_that_the_settings_do_not_imply(release: Path)
     manifest["plan"]["question"]["swapping"]["kept_in_blocks"].append("adults")
     rehash(release, manifest)
     assert "what is stated to stay" in failed(release)
-
-
-def test_a_file_more(release: Path) -> None:
-    shutil.copy(release / "tables/ages.csv", release / "tables/moved.csv")
-    manifest = json.loads((release / "manifest.json").read_text())
-    manifest["files"].append(
-        dict(next(f for f in manifest["files"] if f["path"] == "tables/ages.csv"), path="tables/moved.csv")
-    )
-    rehash(release, manifest)
-    assert failed(release) == ["no other files"]

@@ -52,22 +52,12 @@ def louder(table: pa.Table) -> pa.Table:
     return with_counts(table, counts.ravel())
 
 
-def test_an_untouched_release_passes(project: Path) -> None:
-    release = confide.run(project / "spec.toml").release
-    assert failed(release) == []
-    forge(release, "sex", lambda table: table)
-    assert failed(release) == []
-
-
 @pytest.mark.parametrize(
     ("change", "check"),
     [
         (exact_margins, "sex: noise as promised"),
         (louder, "sex: noise as promised"),
-        (lambda t: t.slice(1), "sex: complete"),
-        (lambda t: pa.concat_tables([t, t.slice(0, 3)]), "sex: complete"),
         (lambda t: pa.concat_tables([t.slice(3, 3), t.slice(0, 3), t.slice(6)]), "sex: complete"),
-        (lambda t: t.set_column(5, "count", t.column("count").cast(pa.float64())), "sex: whole numbers"),
     ],
 )
 def test_a_forgery_is_found(project: Path, change: Callable[[pa.Table], pa.Table], check: str) -> None:
@@ -75,15 +65,6 @@ def test_a_forgery_is_found(project: Path, change: Callable[[pa.Table], pa.Table
     release = confide.run(project / "spec.toml").release
     forge(release, "sex", change)
     assert check in failed(release)
-
-
-def test_formats_that_differ_are_found(project: Path) -> None:
-    release = confide.run(project / "spec.toml").release
-    before = (release / "tables/sex.csv").read_bytes()
-    forge(release, "sex", lambda table: with_counts(table, table.column("count").to_numpy() + 1))
-    (release / "tables/sex.csv").write_bytes(before)
-    rehash(release)
-    assert "sex: the same in every format" in failed(release)
 
 
 def test_the_ledger_knows_its_release_from_a_forgery(project: Path) -> None:

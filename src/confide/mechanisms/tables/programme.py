@@ -640,6 +640,8 @@ class NoisyRows:
             unnamed = [name for name in columns.names if name not in names]
             if unnamed:
                 raise UnlikePlanError(f"the column {unnamed[0]} is missing")
+            if names[: len(columns.names)] != list(columns.names):
+                raise UnlikePlanError("the columns are in another order")
             self.names, batches = [*columns.keys, *names[len(columns.names) :]], map(columns.labelled, coded)
         self._rows = RowsInOrder(batches, pa.table({name: [] for name in self.names}))
 

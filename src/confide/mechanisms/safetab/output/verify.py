@@ -19,13 +19,15 @@ from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.released import open_coded, read_measured, verify_coded
 from confide.releases.mechanism import Check
-from confide.releases.tabular.checks import TableCopies
+from confide.releases.tabular.checks import TableCopies, no_other_files
+from confide.report.certificate import CERTIFICATE
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     """Every table: there, the same in every format, in order, whole, and as the others and the plan have it: ``t1`` and
     ``t2`` first, then the tables for people, made anew from them."""
     facts = manifest["plan"]["question"]
+    yield _no_other_files([file["path"] for file in manifest["files"]])
     opened = reading.open_official(folder, manifest) | {settings.TOTAL_TABLE: open_coded(folder, manifest, 0)}
     if missing := [name for name, copies in opened.items() if not copies.fits]:
         yield from (_columns(name, opened[name]) for name in missing)
@@ -48,6 +50,13 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     if not facts["tabulation_suppression"]:
         yield from _grids(t1, t2)
     yield from verify_coded(folder, manifest, t1, t2, read_measured(opened[settings.TOTAL_TABLE]))
+
+
+def _no_other_files(files: list[str]) -> Check:
+    official = [f"{name}/{name}" for name in ("t1", "t2")]
+    named = [path for path in files if path.split(".")[0] in official and path.endswith((".parquet", ".csv"))]
+    tables = [settings.TOTAL_TABLE, *(grid.table for grid in settings.GRIDS)]
+    return no_other_files(tables, files, [CERTIFICATE, *named])
 
 
 def _columns(name: str, copies: TableCopies) -> Check:
