@@ -91,11 +91,11 @@ class Timed:
 
 def command(begun: str, figures: str, *arguments: str) -> None:
     """``confide safetab execute`` in this process, its display replaced by one that times."""
+    from confide.cli import commands
     from confide.cli import main as cli
-    from confide.cli import safetab
 
     timed = Timed(float(begun))
-    safetab.Display = lambda **_: timed  # type: ignore[assignment,misc]
+    commands.Display = lambda **_: timed  # type: ignore[assignment,misc]
     try:
         cli.app(["safetab", "execute", *arguments])
     except SystemExit as end:

@@ -1,20 +1,24 @@
 """Manual pages of the commands, made from the commands themselves: ``python tools/man_pages.py DIR``.
 
-A page for ``confide`` and one for each command, ``confide-ledger-open.1`` and the like, in the language of ``man``.
+A page for ``confide`` and one for each command, ``confide-ledger-open.1`` and the like, in the language of ``man``. And
+one page of all commands with the Python call beside each: ``python tools/man_pages.py --page`` writes
+``docs/reference/commands.md``.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
+import confide
 from confide.cli.commands import Later, name_of
 from confide.cli.main import app
+from confide.registry import named
 from confide.version import __version__
 
 EXIT = (
@@ -44,6 +48,74 @@ def _commands(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, 
         yield from _commands((*path, name), inner)
 
 
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
+HEAD = """# Commands
+
+Every command, its options and settings, and the Python function that answers it.
+A setting is given as `--set NAME=VALUE`, or as the option that is listed.
+The column *argument* says how the function calls it; what has none is a matter of the command line alone.
+`python tools/man_pages.py --page` writes this page from the functions themselves.
+"""
+BY_HAND = {
+    "new json-schema": "confide.json_schema",
+    "seal": "confide.destroy_key",
+    "studio": "confide.studio.serving.serve",
+    "ledger open": "confide.Ledger.open_new",
+    "ledger show": "confide.Ledger.account",
+    "ledger history": "confide.Ledger.history",
+    "ledger reconcile": "confide.reconcile",
+    "ledger void": "confide.Ledger.void",
+}
+"""The functions of commands that are written by hand."""
+
+
+def reference_page() -> str:
+    """The page of all commands."""
+    exported = {id(getattr(confide, name)): f"confide.{name}" for name in dir(confide)}
+    parts = [HEAD.rstrip("\n")]
+    for path, command in _commands(("confide",), typer.main.get_command(app)):
+        if not hasattr(command, "commands"):
+            parts += _section(path, command, exported)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip("\n") + "\n"
+
+
+def _section(path: Sequence[str], command: Any, exported: Mapping[int, str]) -> Iterator[str]:
+    verb = getattr(command, "verb", None)
+    taken = {} if verb is None else verb.taken_by
+    calls = [_call(place, own, exported) for place, own in taken.items()] or [BY_HAND[" ".join(path[1:])]]
+    yield f"\n\n## {' '.join(path)}\n"
+    for part in (command.help or "").split("\n\n"):
+        yield re.sub(r"(?<=[.!?]) (?=[A-Z`])", "\n", " ".join(part.split())) + "\n"
+    yield f"Python: {', or '.join(f'`{call}`' for call in dict.fromkeys(calls))}\n"
+    asked = {} if verb is None else verb.asked
+    rows = [_row(each, asked) for each in (*command.params, *getattr(command, "folded", ())) if not _is_common(each)]
+    if rows:
+        yield "| option | argument | default | meaning |\n|---|---|---|---|"
+        yield from rows
+
+
+def _call(place: str, own: Mapping[str, Any], exported: Mapping[int, str]) -> str:
+    module, _, name = place.partition(":")
+    called = exported.get(id(named(place)), f"{module}.{name}")
+    return f"{called}({', '.join(argument for argument, each in own.items() if each.needed)})"
+
+
+def _is_common(option: Any) -> bool:
+    return option.name in ("help", "as_json") or "--set" in option.opts
+
+
+def _row(option: Any, asked: Collection[str]) -> str:
+    placed = option.param_type_name == "argument"
+    names = _called(option) if placed else ", ".join(option.opts + option.secondary_opts)
+    default = (
+        "" if option.default is None or option.default is False else getattr(option.default, "value", option.default)
+    )
+    argument = f"`{option.name}`" if option.name in asked else ""
+    meaning = " ".join((option.help or "").split()).replace("|", "\\|")
+    shown = "needed" if option.required else f"`{default}`" if default != "" else ""
+    return f"| `{names}` | {argument} | {shown} | {meaning} |"
+
+
 def _page(path: Sequence[str], command: Any) -> str:
     name = "-".join(path)
     arguments = [each for each in command.params if each.param_type_name == "argument"]
@@ -66,10 +138,10 @@ def _page(path: Sequence[str], command: Any) -> str:
         "OPTIONS": {", ".join(each.opts + each.secondary_opts): each for each in (*options, *common)},
         "SETTINGS": {f"--set {name_of(each)}=": each for each in settings},
     }
-    for title, named in listings.items():
-        if named:
+    for title, listed in listings.items():
+        if listed:
             lines.append(f".SH {title}")
-            for names, each in named.items():
+            for names, each in listed.items():
                 lines += [".TP", f"\\fB{_plain(names)}\\fR", _plain(" ".join((each.help or "").split()) or "-")]
     if inner:
         lines.append(".SH COMMANDS")
@@ -110,5 +182,9 @@ def write_man_pages(folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--page"]:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(reference_page(), encoding="utf-8", newline="\n")
+        sys.exit()
     written = write_man_pages(Path(sys.argv[1] if len(sys.argv) > 1 else "man"))
     sys.stdout.write(f"{len(written)} pages in {written[0].parent}: man {written[0]}\n")

@@ -12,6 +12,7 @@ from confide import releases as releases
 from confide import report as report
 from confide import schema as schema
 from confide import utility as utility
+from confide.api import account_release as account_release
 from confide.api import audit_noise as audit_noise
 from confide.api import check as check
 from confide.api import destroy_key as destroy_key
@@ -66,7 +67,6 @@ from confide.privacy import ApproxDP as ApproxDP
 from confide.privacy import PureDP as PureDP
 from confide.rehearsal import rehearse as rehearse
 from confide.releases.ledger import Ledger as Ledger
-from confide.releases.loss_account import account_release as account_release
 from confide.releases.loss_account import epsilon_of_rho as epsilon_of_rho
 from confide.releases.loss_account import rho_of_epsilon as rho_of_epsilon
 from confide.releases.mechanism import Mechanism as Mechanism

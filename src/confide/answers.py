@@ -2,25 +2,91 @@
 
 Every question that a command asks is a function of the library, and what the function returns is a
 :class:`TypedAnswer`: a frozen dataclass whose fields are exact where the numbers are. :meth:`TypedAnswer.as_dict` has
-plain values, the JSON that the command prints; a notebook shows the same values as tables.
+plain values, the JSON that the command prints. :meth:`TypedAnswer.described` says the same to people, in sentences and
+tables of text: a terminal and a notebook print these, and put nothing together themselves.
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from html import escape
 from itertools import islice
 from typing import Any
+
+from confide.errors import Finding
 
 MOST_ROWS = 200
 """A table in a notebook has at most so many rows; how many are left out is said."""
 
 
+class Tone(StrEnum):
+    """How the beginning of a sentence is set off."""
+
+    STRONG = "bold"
+    GOOD = "bold green"
+    BAD = "bold red"
+    CAREFUL = "bold yellow"
+    NOTE = "yellow"
+    QUIET = "dim"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence whose beginning is set off: a verdict, a note, a stamp.
+
+    Args:
+        lead: What is set off.
+        rest: What follows.
+        tone: How it is set off.
+        aside: Whether it is said beside the answer, as a stamp is: a terminal prints it to the error stream.
+    """
+
+    lead: str
+    rest: str = ""
+    tone: Tone = Tone.STRONG
+    aside: bool = False
+
+
+def note(text: str, *, aside: bool = False) -> Said:
+    """A reservation about an answer.
+
+    Args:
+        text: What to keep in mind.
+        aside: Whether it is said beside the answer.
+
+    >>> note("few records").rest
+    ' few records'
+    """
+    return Said("note", f" {text}", Tone.NOTE, aside)
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table of an answer.
+
+    Args:
+        columns: The heads; a head that ends in a space is of numbers. Without heads, a row begins with its own.
+        rows: A text, or what has one, for each column.
+        title: What the table shows.
+        folded: The only column whose texts are broken into lines where there is no room for all of them.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    folded: str | None = None
+
+
+AnswerPart = str | Said | ShownTable | Finding
+"""What an answer is described by; an empty text keeps what follows apart."""
+
+
 class TypedAnswer(ABC):
-    """The answer to a question: typed fields, plain values, and tables for a notebook.
+    """The answer to a question: typed fields, plain values, and what they come to in sentences and tables.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -31,6 +97,8 @@ class TypedAnswer(ABC):
     ...         return {"a": self.a, "b": self.b, "sum": self.a + self.b}
     >>> Sum(1, 2).as_dict()
     {'a': 1, 'b': 2, 'sum': 3}
+    >>> next(Sum(1, 2).described()).rows
+    [('a', '1'), ('b', '2'), ('sum', '3')]
     >>> Sum(1, 2)._repr_html_()[:35]
     '<table><caption>Sum</caption><tbody'
     """
@@ -41,8 +109,12 @@ class TypedAnswer(ABC):
     def as_dict(self) -> dict[str, Any]:
         """Plain values: numbers, texts, lists and dictionaries, as ``--json`` prints them."""
 
+    def described(self) -> Iterator[AnswerPart]:
+        """The answer for people; unless it says more, its plain values as tables."""
+        return plain_tables(type(self).__name__, self.as_dict())
+
     def _repr_html_(self) -> str:
-        return html_tables(type(self).__name__, self.as_dict())
+        return html_of(self.described(), type(self).__name__)
 
 
 @dataclass(frozen=True)
@@ -80,29 +152,68 @@ OK, WRONG, NO_POWER = "ok", "wrong", "no power"
 """The verdicts of audits."""
 
 
-def html_tables(title: str, values: Mapping[str, Any]) -> str:
-    """Plain values as accessible HTML tables, every text escaped.
+def plain_tables(title: str, values: Mapping[str, Any]) -> Iterator[ShownTable]:
+    """Plain values as tables.
 
-    Values that are single stand in one table, a row each. A list of dictionaries is a table with a column for each
-    key; a dictionary is a table of its own. What is nested deeper stands in its cell as JSON.
+    Values that are single are in one table, a row each. A list of dictionaries is a table with a column for each key; a
+    dictionary of them is a table of its own. What is nested deeper is in its cell as JSON.
 
     Args:
-        title: The caption of the first table; captions of the others are names of keys.
+        title: What the first table shows; the others have the names of their keys.
         values: Plain values, as :meth:`TypedAnswer.as_dict` gives them.
 
-    Returns:
-        HTML with a caption for each table and headers that say what they are headers of.
-
-    >>> html_tables("A & B", {"x": 1})
-    '<table><caption>A &amp; B</caption><tbody><tr><th scope="row">x</th><td>1</td></tr></tbody></table>'
+    >>> [table.title for table in plain_tables("A", {"x": 1, "y": [{"z": 2}]})]
+    ['A', 'y']
     """
-    single = {key: value for key, value in values.items() if not _is_table(value)}
-    tables = [_by_row(title, single)] if single or not values else []
+    single = [(str(key), _text(value)) for key, value in values.items() if not _is_table(value)]
+    if single or not values:
+        yield ShownTable((), single, title)
     for key, value in values.items():
         if _is_table(value):
             rows = value if isinstance(value, Sequence) else [{"": name} | row for name, row in value.items()]
-            tables.append(_by_column(key, rows))
-    return "".join(tables)
+            columns = list(dict.fromkeys(str(column) for row in rows for column in row))
+            yield ShownTable(columns, [[_text(row.get(column)) for column in columns] for row in rows], str(key))
+
+
+def html_of(parts: Iterable[AnswerPart], title: str) -> str:
+    """What an answer is described by as accessible HTML, every text escaped.
+
+    Args:
+        parts: The parts.
+        title: The caption of tables that have no title.
+
+    Returns:
+        A paragraph for each sentence, and a caption for each table, with headers that say what they are headers of.
+
+    >>> html_of(["1 < 2", Said("Sealed", " now"), ShownTable((), [("x", 1)])], "A")[:64]
+    '<p>1 &lt; 2</p><p><strong>Sealed</strong> now</p><table><caption'
+    """
+    return "".join(_html(part, title) for part in parts if part)
+
+
+def _html(part: AnswerPart, title: str) -> str:
+    if isinstance(part, ShownTable):
+        return _html_table(part, title)
+    if isinstance(part, Said):
+        return f"<p><strong>{escape(part.lead.strip())}</strong>{escape(part.rest)}</p>"
+    return f"<p>{escape(str(part).strip())}</p>"
+
+
+def _html_table(table: ShownTable, title: str) -> str:
+    """Numbers of a column are aligned by whoever shows it; a table without heads has them in front of its rows."""
+    heads = "".join(f'<th scope="col">{escape(column.strip())}</th>' for column in table.columns)
+    body = "".join(f"<tr>{''.join(_cells(row, headed=not heads))}</tr>" for row in islice(table.rows, MOST_ROWS))
+    more, caption = len(table.rows) - MOST_ROWS, escape((table.title or title).strip())
+    width = len(table.columns or table.rows[0]) if more > 0 else 0
+    foot = f'<tfoot><tr><td colspan="{width}">and {more:,} more</td></tr></tfoot>' if more > 0 else ""
+    head = f"<thead><tr>{heads}</tr></thead>" if heads else ""
+    return f"<table><caption>{caption}</caption>{head}<tbody>{body}</tbody>{foot}</table>"
+
+
+def _cells(row: Sequence[Any], *, headed: bool) -> Iterator[str]:
+    for place, value in enumerate(row):
+        text = escape(str(value))
+        yield f'<th scope="row">{text}</th>' if headed and not place else f"<td>{text}</td>"
 
 
 def _is_table(value: Any) -> bool:
@@ -112,30 +223,9 @@ def _is_table(value: Any) -> bool:
     return bool(listed) and all(isinstance(row, Mapping) for row in listed)
 
 
-def _by_row(caption: str, values: Mapping[str, Any]) -> str:
-    rows = (f'<tr><th scope="row">{escape(str(key))}</th>{_cell(value)}</tr>' for key, value in values.items())
-    return f"<table><caption>{escape(caption)}</caption><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _by_column(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    head = "".join(f'<th scope="col">{escape(str(column))}</th>' for column in columns)
-    body = "".join(
-        f"<tr>{''.join(_cell(row.get(column)) for column in columns)}</tr>" for row in islice(rows, MOST_ROWS)
-    )
-    more = len(rows) - MOST_ROWS
-    foot = f'<tfoot><tr><td colspan="{len(columns)}">and {more:,} more</td></tr></tfoot>' if more > 0 else ""
-    head = f"<thead><tr>{head}</tr></thead>"
-    return f"<table><caption>{escape(caption)}</caption>{head}<tbody>{body}</tbody>{foot}</table>"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        text = ""
-    elif isinstance(value, str):
-        text = value
-    elif isinstance(value, list) and not any(isinstance(item, list | Mapping) for item in value):
-        text = ", ".join(str(item) for item in value)
-    else:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    return f"<td>{escape(text)}</td>"
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list) and not any(isinstance(item, list | Mapping) for item in value):
+        return ", ".join(str(item) for item in value)
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
-from confide.exact import Exact
+from confide.exact import Exact, positive_within
 from confide.inputs.spelled import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
@@ -28,10 +28,11 @@ from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
-from confide.releases.folder import MANIFEST, release_of, sha256_of
+from confide.releases.folder import MANIFEST, SealedRelease, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
+from confide.releases.loss_account import DELTA, ReleaseAccount
 from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import NO_BUDGET, Plan
 from confide.releases.replay import Replay, Residuals
 from confide.releases.run import DEFAULT_MEMORY as DEFAULT_MEMORY
 from confide.releases.run import Confirm, EngineName, OpenEngine, RunResult, choose_engine
@@ -147,7 +148,7 @@ def run(
     )
     if signer is not None:
         replaying.sign(loaded, mechanism, signer)
-    return result
+    return replace(result, signed=signer is not None, trial=insecure_key is not None)
 
 
 def _only_rehearsed(loaded: LoadedSpec) -> Finding:
@@ -478,6 +479,21 @@ def _key_commitment(workspace: Workspace) -> str | None:
         return recall_key(workspace.key_file).commitment
     except RunError:
         return None
+
+
+def account_release(folder: str | Path, delta: Exact = DELTA) -> ReleaseAccount:
+    """The loss of a sealed release, composed anew from its measurements, with its privacy loss distribution.
+
+    Args:
+        folder: The release.
+        delta: The delta at which epsilon is stated.
+
+    Returns:
+        The loss, the bounds for epsilon, and the bracket of its privacy loss distribution.
+    """
+    plan = SealedRelease.of(folder).plan
+    unaccounted = MECHANISMS[plan.mechanism].explain.unaccounted(plan) if plan.mechanism in MECHANISMS else NO_BUDGET
+    return ReleaseAccount(plan, positive_within(delta, "delta"), unaccounted)
 
 
 def json_schema() -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from confide.answers import AnswerPart, TypedAnswer
 from confide.confidential import Confidential
 from confide.engines import LocalEngine
 from confide.engines.protocol import write_text
@@ -34,18 +35,27 @@ from confide.releases.workspace import no_room_is_an_error
 
 
 @dataclass(frozen=True)
-class NewSpec:
+class NewSpec(TypedAnswer):
     """A spec to start from, and the ledger that was opened for it, if one was."""
 
     spec: Path
     ledger: Path | None
     said: tuple[str, ...] = ()
     """What was guessed of an office's own files."""
+    compared: bool = False
+    """Whether it is a spec of a comparison."""
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values for ``--json``."""
         answer = {"ok": True, "spec": str(self.spec), "ledger": None if self.ledger is None else str(self.ledger)}
         return answer | ({"said": list(self.said)} if self.said else {})
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.said
+        if self.ledger is not None:
+            yield f"Opened {self.ledger}: the account of the data set, with the budget of this release."
+        then = f"compare {self.spec} --out DIR" if self.compared else f"check {self.spec}"
+        yield f"Wrote {self.spec}. Edit it, then: confide {then}"
 
 
 def new(
@@ -96,6 +106,7 @@ def new(
             raise ParameterError("method", found=method, mechanism=mechanism)
         values = {**values, "method": one_of("method", method, known)}
     said: tuple[str, ...] = ()
+    compared = mechanism not in MECHANISMS
     if from_file is None:
         draft = _draft(mechanism, product, values)
     else:
@@ -119,10 +130,10 @@ def new(
         if draft.prepare is not None:
             draft.prepare(folder)
         if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
-            return NewSpec(folder / SPEC, None, said)
+            return NewSpec(folder / SPEC, None, said, compared)
         note = "opened by confide new for one release"
         ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
-        return NewSpec(folder / SPEC, ledger, said)
+        return NewSpec(folder / SPEC, ledger, said, compared)
 
 
 def no_second_ledger(mechanism: str, records: Path) -> None:
@@ -137,7 +148,7 @@ def no_second_ledger(mechanism: str, records: Path) -> None:
 
 
 @dataclass(frozen=True)
-class NewSchema:
+class NewSchema(TypedAnswer):
     """A proposed schema: its file, if it was written, and its text, which is confidential until somebody keeps it."""
 
     file: Path | None
@@ -147,6 +158,12 @@ class NewSchema:
     def as_dict(self) -> dict[str, Any]:
         """What may be printed, as plain values for ``--json``."""
         return {"ok": True, "schema": None if self.file is None else str(self.file), "said": list(self.said)}
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.said
+        if self.file is not None:
+            private = "Only you can read it. What it lists becomes public when you keep it: look at every line."
+            yield f"Wrote {self.file}. {private}"
 
 
 def new_schema(

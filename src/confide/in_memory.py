@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from confide.answers import html_tables
+from confide.answers import html_of, plain_tables
 from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
@@ -118,7 +118,7 @@ class Tabulation:
 
     def _repr_html_(self) -> str:
         rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
-        return html_tables(" ".join(self._sentences()), {"counts": rows})
+        return html_of([*self._sentences(), *plain_tables("counts", {"counts": rows})], "counts")
 
 
 def tabulate(
@@ -453,7 +453,8 @@ class ProtectedTable:
         return "\n".join(["  ".join(self.counts.column_names), *lines, "", self.statement, NO_PROMISE])
 
     def _repr_html_(self) -> str:
-        return html_tables(self.statement, {"counts": self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()})
+        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+        return html_of([self.statement, *plain_tables("counts", {"counts": rows})], "counts")
 
 
 def protect(

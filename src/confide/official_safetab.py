@@ -11,15 +11,17 @@ import filecmp
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from confide import api
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError, SpecError
+from confide.exact import fraction_up
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
 from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
@@ -51,6 +53,11 @@ class Validation(TypedAnswer):
         """For ``--json``."""
         return {"ok": self.ok, "findings": [finding.as_dict() for finding in self.findings]}
 
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.findings
+        if self.ok:
+            yield Said("No problems found.", " Nothing was spent.", Tone.GOOD)
+
 
 @dataclass(frozen=True)
 class Execution(TypedAnswer):
@@ -61,6 +68,8 @@ class Execution(TypedAnswer):
     private: Path
     warnings: tuple[Finding, ...]
     infinite: bool
+    own_ledger: bool
+    """Whether a ledger was opened for this run alone."""
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -73,6 +82,21 @@ class Execution(TypedAnswer):
             "was_sealed_before": self.run.was_sealed_before,
             "findings": [warning.as_dict() for warning in self.warnings],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.warnings
+        if self.run.was_sealed_before:
+            yield "This run was sealed before. Nothing was done and nothing was charged."
+        if self.infinite:
+            why = ": a budget is infinite, so counts are published as they are. Every file says so."
+            yield Said("NOT FOR RELEASE", why, Tone.CAREFUL, aside=True)
+        else:
+            ((name, number),) = self.run.plan.loss.parameters().items()
+            yield f"cost      {name} = {fraction_up(number)} ({self.run.plan.neighbours.value})"
+        if self.own_ledger:
+            yield "ledger    a new one; to charge the ledger of the data set, name it with --ledger"
+        yield f"tables    {self.folder}"
+        yield f"kept      {self.private}  (confidential: key, counts and spec)"
 
 
 def settings_of(path: Path) -> SafeTabSettings:
@@ -192,7 +216,7 @@ def execute(
                         folder.rmdir()
             raise
         _copy(run.release, out)
-    return Execution(out, run, private, config.warnings, config.infinite)
+    return Execution(out, run, private, config.warnings, config.infinite, ledger is None)
 
 
 def _made(folder: Path) -> bool:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
@@ -432,6 +432,12 @@ class ExploreFile(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return {"file": str(self.file), "bytes": self.bytes, "rows": self.rows, "left_out": dict(self.left_out)}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Where the page is, and what it leaves out."""
+        yield f"Wrote {self.file} ({self.bytes / 1e6:.1f} MB, {self.rows:,} rows). Open it in a browser."
+        for name, rows in self.left_out.items():
+            yield f"Left out because it is too large for one page: {name} ({rows:,} rows)."
 
 
 def write_explore(release: str | Path, file: str | Path) -> ExploreFile:

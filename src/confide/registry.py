@@ -35,5 +35,5 @@ SHIELDS = {
     "BoundedNoiseClaim": "confide.lab.studio.shields_of_claims:shield_of_bounded_noise",
 }
 """What looks at a claim of a board, by its type: each takes the claim and a prior."""
-REGION = "confide.lab.commands.risk_bounded:region"
+REGION = "confide.lab.lab_commands:region"
 """``confide risk region``, which ``confide tune cellkey`` asks before there is a spec."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from confide import api
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.engines import Advance, Engine, LocalEngine, Source
 from confide.engines.protocol import private_folder, write_parquet, write_text
 from confide.errors import ParameterError, Place, RunError
@@ -40,7 +40,7 @@ from confide.releases.run import DEFAULT_MEMORY, RunResult
 from confide.releases.spec import LoadedSpec, find_source, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_error
-from confide.report.dossier import Evaluated, stamp_rehearsal
+from confide.report.dossier import Evaluated, headline, stamp_rehearsal
 
 # The rehearsal itself.
 
@@ -120,6 +120,44 @@ class Rehearsal(TypedAnswer):
                 "seconds_at_most": round(estimate[1], 1),
             },
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        plan = self.run.plan
+        by_size = f", in proportion to the column {self.sizes!r}" if self.sizes else ""
+        yield (
+            f"\nRehearsed with {self.records:,} made-up records{by_size}. Nothing was spent, and no record was read."
+        )
+        accuracy = self.evaluated.accuracy.reveal("the people of a rehearsal are made up")
+        yield from headline(accuracy, "Made-up records: released compared with true")
+        said = self.run.explain
+        if plan.has_loss:
+            yield f"A real run would have {said.contents(plan)} and cost {plan.loss} ({plan.neighbours.value})."
+        else:
+            yield f"A real run would have {said.contents(plan)}. {said.unaccounted(plan)}"
+        yield ShownTable(["stage", "seconds "], [(stage, f"{taken:,.1f}") for stage, taken in self.seconds.items()])
+        yield self.in_time
+        verified = "verified" if self.verification.ok else "NOT AS SEALED"
+        yield f"release      {self.run.release}  ({verified})"
+        yield f"{self.document.stem:11}  {self.document}"
+        yield f"dossier      {self.evaluated.dossier}"
+        yield Said("NOT FOR RELEASE", ": a rehearsal on made-up records", Tone.BAD, aside=True)
+
+    @property
+    def in_time(self) -> str:
+        """How long it took, and how long a run should take."""
+        said = f"The run took {self.run_seconds:,.1f} s, the dossier {self.seconds[EVALUATING]:,.1f} s."
+        bounds = self.estimate()
+        if bounds is None:
+            return f"{said} For an estimate with all your records: --expected N."
+        least, most = (_duration(seconds) for seconds in bounds)
+        return f"{said} With {self.expected:,} records a run should take from {least} to {most} on this machine."
+
+
+def _duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever is read most easily."""
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def rehearse(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress as suppress_errors
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide import api
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
 from confide.exact import Exact, exact
@@ -28,7 +29,7 @@ DESCRIPTION = "tables.toml"
 
 
 @dataclass(frozen=True)
-class SuppressedTables:
+class SuppressedTables(TypedAnswer):
     """Protected tables: where they are, and that they are as they should be."""
 
     run: RunResult
@@ -69,6 +70,21 @@ class SuppressedTables:
             ],
             "taken_for": {name: dict(columns) for name, columns in self.taken_for.items()},
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Where the release is, and whether anything is hidden."""
+        if self.run.was_sealed_before:
+            yield "This run was already sealed; nothing was done."
+        verified = "verified" if self.ok else "NOT AS IT SHOULD BE"
+        yield Said("Sealed", f" {self.release} ({verified})", Tone.GOOD if self.ok else Tone.BAD)
+        yield f"  {self.run.contents}"
+        if self.hidden:
+            yield f"  {self.hidden:,} cells suppressed"
+        else:
+            lost = ": every figure is published as it is, since no rule hides one"
+            yield Said("0 cells suppressed", lost, Tone.BAD, aside=True)
+        yield f"  which cells are primary, and why: {self.run.workspace.confidential / REASONS}"
+        yield Said("CONFIDENTIAL", ": everything but release/ must stay in the office", Tone.BAD, aside=True)
 
 
 def suppress(

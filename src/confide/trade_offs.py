@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -19,12 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from confide import api
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, exact_text, probability
 from confide.releases.abilities import BOARD, TARGETS
-from confide.releases.boards import BUDGET, Board, Choices, Moving, TunedValues, declared_board, spec_changes
+from confide.releases.boards import (
+    BUDGET,
+    Board,
+    BoardEntry,
+    Choices,
+    Moving,
+    TunedValues,
+    declared_board,
+    spec_changes,
+)
 from confide.releases.draft import toml_text
 from confide.releases.spec import LoadedSpec
 from confide.shields import Shield, shield_of
@@ -88,6 +97,26 @@ class OpenedBoard(TypedAnswer):
         plain = self.now.board_dict() | {"protection": self.shield.as_dict()}
         return plain if self.written is None else plain | {"written": str(self.written)}
 
+    def described(self) -> Iterator[AnswerPart]:
+        now, shield = self.now, self.shield
+
+        def text(entry: BoardEntry | str) -> str:
+            return entry if isinstance(entry, str) else entry.text
+
+        columns = [f"{column.title} " if column.numeric else column.title for column in now.columns]
+        rows = [(row.name, *(text(row.entries.get(column.name, "")) for column in now.columns)) for row in now.rows]
+        if rows:
+            yield ShownTable([now.row_head, *columns], rows, title=now.caption)
+        for entry in (*now.settings, *now.dials):
+            yield f"{entry.title} ({entry.name}): {entry.text or '–'}"
+        yield ""
+        yield from shield.words
+        for figure in shield.figures:
+            note = f" ({figure.note})" if figure.note else ""
+            yield f"{figure.title}: {figure.text}{note}"
+        if self.written is not None:
+            yield f"\nWrote {self.written}. Then: confide check {self.written}"
+
 
 def opened_board(spec: str | Path) -> OpenedBoard:
     """The board of a spec. Reads the spec, the schema and the frame, and no record.
@@ -125,6 +154,10 @@ class Tuning(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return self.board.as_dict() if self.for_targets is None else self.for_targets.as_dict()
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What the targets need; without any, the board."""
+        return self.board.described() if self.for_targets is None else self.for_targets.described()
 
 
 def tune(

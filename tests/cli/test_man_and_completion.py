@@ -35,6 +35,14 @@ def test_every_command_has_a_page_with_its_options(tmp_path: Path) -> None:
     assert len(files) == len(pages)
 
 
+def test_the_page_of_all_commands_is_current() -> None:
+    """`python tools/man_pages.py --page` writes it."""
+    page = TOOL.reference_page()
+    assert TOOL.PAGE.read_text(encoding="utf-8") == page
+    assert "\nPython: `confide.run(spec)`\n" in page
+    assert "| `--accept-ledger` | `accept_ledger` |" in page.partition("## confide run\n")[2].partition("\n## ")[0]
+
+
 @pytest.mark.skipif(shutil.which("man") is None, reason="no man on this machine")
 @pytest.mark.process
 def test_man_reads_them(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_the_list_keeps_its_order_and_what_is_registered_comes_last() -> None:
     assert len(set(names)) == len(names)
 
     class Some(LazyGroup):
-        later = (Later("new", "confide.cli.start:new"), Later("ledger", "confide.cli.main:ledgers"))
+        later = (Later("new", "confide.cli.verbs:new"), Later("ledger", "confide.cli.main:ledgers"))
 
     mixed = typer.Typer(cls=Some)
 

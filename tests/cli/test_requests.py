@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
@@ -12,9 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from confide.answers import TypedAnswer
-from confide.cli.commands import Command
-from confide.cli.requests import Given, Way, command, requests
+from confide.answers import AnswerPart, TypedAnswer
+from confide.cli.commands import Command, Given, Revealed, Verb, requests
 from confide.errors import ParameterError
 from confide.exact import Exact
 
@@ -30,6 +30,9 @@ class Echo(TypedAnswer):
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in self.given.items() if value is not None}
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield " ".join(f"{name}={value}" for name, value in sorted(self.as_dict().items()))
 
 
 def paint(
@@ -76,29 +79,28 @@ def scrape(floor: str | Path, *, coats: int = 1) -> Echo:
     return Echo(**locals())
 
 
-def shown(answer: Echo) -> None:
-    typer.echo(" ".join(f"{name}={value}" for name, value in sorted(answer.as_dict().items())))
+PAINT, SCRAPE = f"{__name__}:paint", f"{__name__}:scrape"
 
 
-def run(made: Any, *words: str) -> Any:
+def run(verb: Verb, *words: str) -> Any:
     app = typer.Typer()
-    app.command(cls=Command)(made)
+    app.command(cls=Command)(verb.as_command())
     return CliRunner().invoke(app, list(words))
 
 
 def test_what_a_verb_asks_for_is_read_from_its_signature_and_documentation() -> None:
-    asked = {each.name: each for each in requests(paint)}
+    asked = {each.name: each for each in requests(PAINT)}
     kinds = {name: each.kind for name, each in asked.items()}
     assert kinds["wall"] is Path
     assert (kinds["thickness"], kinds["delta"], kinds["coats"], kinds["quick"]) == (str, str, int, bool)
     assert (kinds["colour"], kinds["finish"]) == (Colour, Literal["matt", "gloss"])
-    assert (kinds["rooms"], kinds["doors"], asked["doors"].pairs) == (list[str], list[str], int)
+    assert (kinds["rooms"], kinds["doors"], asked["doors"].typed[1]) == (list[str], list[str], int)
     assert asked["wall"].meaning == "The wall, as ``file`` on two lines, for ``coats``."
     assert [name for name, each in asked.items() if each.needed] == ["wall"]
 
 
 def test_a_command_gives_the_verb_what_is_typed_and_leaves_the_rest_to_its_defaults() -> None:
-    made = command("Paint.", paint, shown, options={"wall": "WALL"}, settings="delta")
+    made = Verb("Paint.", PAINT, options={"wall": "WALL"}, settings="delta")
     plain = "coats=1 colour=red delta=1/8 finish=matt neat=True quick=False rooms=('hall',) wall=w"
     assert run(made, "w").output.strip() == plain
     words = ("--rooms", "a", "--rooms=b", "--doors", "a=2", "--no-neat", "--colour=blue", "--set", "delta=1/9")
@@ -111,13 +113,13 @@ def test_a_command_gives_the_verb_what_is_typed_and_leaves_the_rest_to_its_defau
     "words", [("--coats", "x"), ("--colour", "green"), ("--finish", "none"), ("--doors", "a"), ("--coats", "9")]
 )
 def test_what_cannot_be_understood_is_a_usage_error(words: tuple[str, ...]) -> None:
-    made = command("Paint.", paint, shown, options={"wall": "WALL", "coats": Given("-c --coats", least=1, most=3)})
+    made = Verb("Paint.", PAINT, options={"wall": "WALL", "coats": Given("-c --coats", least=1, most=3)})
     assert run(made, "w", *words).exit_code == 2
     assert run(made, "w", "-c", "3").exit_code == 0
 
 
 def test_another_verb_is_asked_where_its_own_argument_is_given() -> None:
-    made = command("Work.", paint, shown, others={"floor": Way(scrape, shown)})
+    made = Verb("Work.", PAINT, others={"floor": SCRAPE})
     assert run(made, "--floor", "f", "--coats", "2").output.strip() == "coats=2 floor=f"
     assert run(made, "--floor", "f", "--quick").exit_code == 2
     missing = run(made, "--coats", "2").exception
@@ -130,16 +132,19 @@ def test_what_is_given_can_be_refused_or_changed_and_shown() -> None:
     def prepare(values: dict[str, Any]) -> None:
         values["coats"] = 2 * values["coats"]
 
-    def show(answer: Echo, coats: int) -> None:
-        typer.echo(f"{answer.given['coats']} {coats}")
+    def reveal(answer: Echo) -> Revealed:
+        return Revealed({"secret": 1}, [f"{answer.given['coats']} coats"], ok=False)
 
-    assert run(command("Paint.", paint, show, options={"wall": "WALL"}, prepare=prepare), "w").output == "2 2\n"
+    verb = Verb("Paint.", PAINT, options={"wall": "WALL"}, prepare=prepare, reveal=reveal)
+    shown = run(verb, "w")
+    assert (shown.output, shown.exit_code) == ("2 coats\n", 1)
+    assert json.loads(run(verb, "w", "--json").output) == {"secret": 1}
 
 
 def test_every_option_of_a_made_command_says_what_it_means() -> None:
-    made = command("Paint.", paint, shown)
+    made = Verb("Paint.", PAINT)
     app = typer.Typer(add_completion=False)
-    app.command(cls=Command)(made)
+    app.command(cls=Command)(made.as_command())
     options: Any = typer.main.get_command(app)
     assert all(each.help for each in options.params)
     assert "Repeatable." in next(each.help for each in options.params if each.name == "rooms")

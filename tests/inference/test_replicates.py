@@ -20,7 +20,7 @@ import pytest
 from tests.kits import commands
 
 import confide
-from confide.cli.infer import show_replicates as show
+from confide.cli.show import show_answer
 from confide.errors import ConfideError
 from confide.inference import replicates as room
 from confide.inference.pooled_errors import (
@@ -434,7 +434,7 @@ def test_the_command_says_what_its_margins_are(
     answer: Replicates, seal: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("infer", "replicate", seal("topdown"), "--replicates", NUMBER, "--calibration", CALIBRATION)
-    show(answer)
+    show_answer(answer, as_json=False)
     text = " ".join(capsys.readouterr().out.split())
     assert "3 replicates of small-nation, from its own records. Nothing was spent" in text
     assert "errors of the census itself" in text

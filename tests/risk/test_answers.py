@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from tests.kits import commands
 
 from confide import risk
-from confide.answers import MOST_ROWS, TypedAnswer, html_tables
+from confide.answers import MOST_ROWS, ShownTable, TypedAnswer, html_of, plain_tables
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.cellkey.cellkey_answers import give_record_keys, make_abs_table
 from confide.mechanisms.safetab.tuning import tune_safetab
@@ -115,8 +116,13 @@ def test_the_answer_in_python_is_what_the_command_prints(
     assert json.loads(json.dumps(plain)) == printed
     assert list(plain) == list(printed), "the order of the keys"
     html = answer._repr_html_()
-    assert html.startswith("<table><caption>")
+    assert html.startswith(("<p>", "<table><caption>"))
     assert html.count("<table>") == html.count("</table>") == html.count("<caption>")
+    shown = commands.run(*command.split())
+    for table in (part for part in answer.described() if isinstance(part, ShownTable)):
+        texts = [*table.columns, *(str(cell) for row in table.rows for cell in row)]
+        assert [text for text in texts if escape(text.strip()) not in html] == []
+        assert [text for text in texts if text.split() and text.split()[0] not in shown] == []
 
 
 def test_an_answer_cannot_be_changed() -> None:
@@ -141,7 +147,7 @@ def test_texts_are_escaped_and_long_tables_are_cut() -> None:
     assert "and 7 more" in html
     assert '<th scope="row">none</th><td></td>' in html
     assert "{&quot;y&quot;: &quot;&amp;&quot;}" in html
-    assert html_tables("empty", {}) == "<table><caption>empty</caption><tbody></tbody></table>"
+    assert html_of(plain_tables("empty", {}), "") == "<table><caption>empty</caption><tbody></tbody></table>"
 
 
 def test_the_study_lists_its_questions() -> None:

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ParameterError
-from confide.lab.commands.risk_bounded import _row
 from confide.lab.risk.noise_comparison import (
     NoiseSetting,
+    _setting_row,
     changed_counts,
     changed_counts_of,
     compare_noise,
@@ -295,7 +295,7 @@ def test_the_command_compares_all_of_them() -> None:
 @pytest.mark.parametrize("measurements", [1, 7, 2775])
 def test_what_the_command_prints_as_rounded_up_is_not_below_what_was_computed(measurements: int) -> None:
     for setting in compare_noise(variance="2.3", bound=6, measurements=measurements).settings:
-        shown = _row(setting)[-2:]
+        shown = _setting_row(setting)[-2:]
         for pair, text in zip((setting.of_count, setting.of_programme), shown, strict=True):
             if pair is not None:
                 epsilon, delta = (Fraction(number) for number in text.split(", "))

@@ -1,22 +1,55 @@
-"""What commands have in common: they are loaded when they are called, and their help shows what most calls give.
+"""What commands have in common: a command is made of a function, is loaded when it is called, and its help shows what
+most calls give.
 
-To list a command takes its name and one line; to run it takes its module, which may import solvers and engines. So a
-:class:`LazyGroup` holds a stand-in for each (:class:`Later`). Help and shell completion see the stand-ins; what is
-called, asked for its own help or completed further is resolved first, and resolving loads it.
+What a function asks for is written once: its signature has names, types and defaults, its docstring says what each
+argument means. A command (:class:`Verb`) adds only what is a matter of typing: short names, and how a text becomes a
+value. Both are read from the source, so that help imports neither solvers nor engines.
+
+To list a command takes its name and one line; to run it takes its module. So a :class:`LazyGroup` holds a stand-in for
+each (:class:`Later`). Help and shell completion see the stand-ins; what is called, asked for its own help or completed
+further is resolved first, and resolving loads it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import builtins
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
+from functools import cache, cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
+
+from confide.answers import AnswerPart, TypedAnswer
+from confide.cli.show import (
+    DONE,
+    REFUSED,
+    Display,
+    EngineChoice,
+    Json,
+    Memory,
+    Plots,
+    Processes,
+    SparkMaster,
+    show_answer,
+    write,
+)
+from confide.errors import ParameterError, Place
+from confide.registry import named
 
 SETTINGS = "Settings"
 COMMON = {
@@ -123,6 +156,15 @@ def _as_option(option: Any, pair: str) -> list[str]:
     return [f"--{name}={value}"] if option.nargs == 1 else [f"--{name}", *parts]
 
 
+@cache
+def source(module: str) -> ast.Module:
+    """The source of a module, which is not imported."""
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
 def first_line(place: str) -> str:
     """The first paragraph of the help of a command or a group at a place ``module:object``, which is not imported.
 
@@ -130,8 +172,7 @@ def first_line(place: str) -> str:
     'Make a release again from its key, and compare every byte. Costs nothing.'
     """
     module, _, name = place.partition(":")
-    file = Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    for node in source(module).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return _paragraph(ast.get_docstring(node) or "")
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_named(node, name):
@@ -167,13 +208,15 @@ class Later(TyperCommand):
         """The command itself, made as any other command of a Typer application is made."""
         module, _, name = self.place.partition(":")
         command = getattr(import_module(module), name)
+        verb = command if isinstance(command, Verb) else None
+        command = command if verb is None else verb.as_command()
         around = typer.Typer(rich_markup_mode="rich")
         if isinstance(command, typer.Typer):
             around.add_typer(command, name=self.called)
         else:
             around.command(self.called, cls=Command)(command)
         loaded = typer.main.get_group(around).commands[self.called]
-        loaded.within = self.within  # type: ignore[attr-defined]
+        loaded.within, loaded.verb = self.within, verb  # type: ignore[attr-defined]
         return loaded
 
 
@@ -203,16 +246,402 @@ class LazyGroup(TyperGroup):
         return name, command.load(), rest
 
 
-def listed(line: str, **places: str) -> typer.Typer:
+def listed(line: str, module: str, names: str, **elsewhere: str) -> typer.Typer:
     """A group of commands that are loaded when they are called.
 
     Args:
         line: What the group is for.
-        places: Its commands by name, ``_`` for a hyphen, each with its place ``module:object``.
+        module: Where most of its commands are.
+        names: Their names with spaces between, ``name=object`` where the object is called otherwise.
+        elsewhere: Further commands by name, each with its place ``module:object``.
 
     Returns:
         The group.
     """
-    later = tuple(Later(name.replace("_", "-"), place) for name, place in places.items())
+    pairs = [(name, called or name) for name, _, called in (each.partition("=") for each in names.split())]
+    places = {name: f"{module}:{called}" for name, called in pairs} | elsewhere
+    later = tuple(Later(name, place) for name, place in places.items())
     group = type("Listed", (LazyGroup,), {"later": later})
     return typer.Typer(cls=group, help=line, no_args_is_help=True, rich_markup_mode="rich")
+
+
+# A command made of a function.
+
+
+TYPED_ALIKE = {"processes": Processes, "memory": Memory, "engine": EngineChoice, "spark_master": SparkMaster}
+LISTS = (Sequence, Iterable, Collection, list, tuple)
+NONE = inspect.Parameter.empty
+"""The default of an argument that has none."""
+
+
+# What a function asks for, from its source.
+
+
+def _resolved(module: str, name: str) -> Any:
+    """What a name is in a module, which is imported only where its source does not say it."""
+    if module in sys.modules and hasattr(sys.modules[module], name):
+        return getattr(sys.modules[module], name)
+    for node in source(module).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name and node.module is not None:
+                    return _resolved(node.module, alias.name)
+        elif isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == [name]:
+            if isinstance(node.value, ast.Subscript):
+                return _type_of(module, node.value)
+            with suppress(ValueError):
+                return ast.literal_eval(node.value)
+    loaded = import_module(module)
+    return getattr(loaded, name) if hasattr(loaded, name) else import_module(f"{module}.{name}")
+
+
+def _type_of(module: str, hint: ast.expr) -> Any:
+    names = {node.id for node in ast.walk(hint) if isinstance(node, ast.Name)}
+    space = {name: _resolved(module, name) for name in names if not hasattr(builtins, name)}
+    return get_type_hints(SimpleNamespace(__annotations__={"hint": ast.unparse(hint)}), space)["hint"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One argument of a function: its name, type, default and what its documentation says of it.
+
+    >>> [(each.name, each.kind, each.default) for each in requests("confide.releases.loss_account:epsilon_of_rho")]
+    [('rho', <class 'str'>, <class 'inspect._empty'>), ('delta', <class 'str'>, '1e-10')]
+    """
+
+    place: str
+    """The function, ``module:name``."""
+    name: str
+    hint: ast.expr
+    written: ast.expr | None
+    """The default as it is written."""
+    meaning: str
+    many: bool = False
+    """Whether it takes all further arguments."""
+    optional: bool = False
+    """Whether another function of the command does without it."""
+
+    @cached_property
+    def typed(self) -> tuple[Any, Any]:
+        """What is typed for it, and for a mapping the type of its values."""
+        kind, pairs = _typed(_type_of(self.place.partition(":")[0], self.hint))
+        return (list[kind] if self.many else kind), pairs  # type: ignore[valid-type]
+
+    @property
+    def kind(self) -> Any:
+        """What is typed: a text for an exact number, a list for what may be repeated."""
+        return self.typed[0]
+
+    @cached_property
+    def default(self) -> Any:
+        """What it is if nothing is typed."""
+        if self.written is None:
+            return None if self.optional else NONE
+        if isinstance(self.written, ast.Name):
+            return _resolved(self.place.partition(":")[0], self.written.id)
+        try:
+            return ast.literal_eval(self.written)
+        except ValueError:
+            return inspect.signature(named(self.place)).parameters[self.name].default
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is no default."""
+        return self.written is None and not self.optional
+
+
+def requests(place: str) -> list[Request]:
+    """What a function asks for.
+
+    Args:
+        place: The function, ``module:name``.
+    """
+    module, _, name = place.partition(":")
+    (function,) = (node for node in source(module).body if isinstance(node, ast.FunctionDef) and node.name == name)
+    meanings, given = dict(_meanings(ast.get_docstring(function) or "")), function.args
+    defaults = [None] * (len(given.args) - len(given.defaults)) + list(given.defaults)
+    listed = [*zip(given.args, defaults, strict=True), *([] if given.vararg is None else [(given.vararg, None)])]
+    listed += zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return [
+        Request(
+            place,
+            each.arg,
+            each.annotation,
+            default,
+            meanings.get(each.arg, ""),
+            many=each is given.vararg,
+            optional=each is given.vararg,
+        )
+        for each, default in listed
+        if each.annotation is not None
+    ]
+
+
+def _meanings(documentation: str) -> Iterator[tuple[str, str]]:
+    """The arguments of a docstring with their texts."""
+    section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", documentation, re.MULTILINE)
+    for entry in re.split(r"\n(?=    \S)", section.group(1).rstrip()) if section else ():
+        name, _, text = entry.strip().partition(": ")
+        yield name, " ".join(re.sub(r":\w+:`~?([^`<]*?)(?: <[^`]*)?`", r"``\1``", text).split())
+
+
+def _typed(hint: Any) -> tuple[Any, Any]:
+    """What is typed for an argument of a type, and for a mapping the type of its values."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    listed = [each for each in members if get_origin(each) in LISTS]
+    if listed:
+        return list[_typed(get_args(listed[0])[0])[0]], None  # type: ignore[misc]
+    mapped = [get_args(each)[1] for each in members if get_origin(each) is Mapping]
+    if mapped:
+        return list[str], _typed(mapped[0])[0]
+    chosen = [each for each in members if get_origin(each) is Literal or _is(each, Enum)]
+    if chosen:
+        return chosen[0], None
+    if Path in members:
+        return Path, None
+    return (
+        next((each for each in (bool, int, float) if each in members), str) if Fraction not in members else str
+    ), None
+
+
+def _is(kind: Any, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
+
+
+# The command.
+
+
+@dataclass(frozen=True)
+class Given:
+    """How an argument is typed, where it is not as ``--its-name``.
+
+    Args:
+        written: Names and placeholder, such as ``-D --max-noise D``; a placeholder alone is an argument by its place.
+        parse: From what is typed to what the function takes, or the place of such a function; by default the value.
+        kind: The type of what is typed; by default that of the argument.
+        meaning: What it means, where what is typed is not what the function takes.
+        default: What is taken where the function has no default.
+        least: The smallest number.
+        most: The largest number.
+    """
+
+    written: str = ""
+    parse: Callable[[Any], Any] | str | None = None
+    kind: Any = None
+    meaning: str = ""
+    default: Any = None
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Revealed(TypedAnswer):
+    """What the command line shows of a confidential answer to somebody who may see it."""
+
+    values: Mapping[str, Any]
+    parts: Sequence[AnswerPart]
+    ok: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(self.values)
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What a terminal shows."""
+        return iter(self.parts)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command that asks a function and shows its answer.
+
+    Args:
+        text: What its help says.
+        place: The function that answers, ``module:name``.
+        settings: The arguments that few calls need, with spaces between.
+        options: How arguments are typed, by name.
+        plots: Whether its answers have pictures, for ``--plots``.
+        extra: Further options, each with its annotation and default, for ``prepare`` and ``reveal``.
+        prepare: Looks at what was given, and may refuse or change it.
+        without: Arguments that cannot be typed, with spaces between.
+        others: Another function that is asked where an argument of its own is given, by the name of that argument.
+        reveal: What is shown in place of an answer that says less than somebody at a terminal may see.
+    """
+
+    text: str
+    place: str
+    settings: str = ""
+    options: Mapping[str, Given | str] = field(default_factory=dict)
+    plots: bool = False
+    extra: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    prepare: Callable[[dict[str, Any]], None] | None = None
+    without: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)
+    reveal: Callable[[Any], TypedAnswer] | None = None
+
+    @cached_property
+    def given(self) -> dict[str, Given]:
+        """How each argument is typed."""
+        typed = {name: Given(each) if isinstance(each, str) else each for name, each in self.options.items()}
+        return {name: typed.get(name, Given()) for name in self.asked}
+
+    @cached_property
+    def taken_by(self) -> dict[str, dict[str, Request]]:
+        """For each function its arguments that can be typed, by name."""
+        left_out = {"progress", *self.without.split()}
+        places = (self.place, *self.others.values())
+        return {place: {each.name: each for each in requests(place) if each.name not in left_out} for place in places}
+
+    @cached_property
+    def asked(self) -> dict[str, Request]:
+        """All arguments by name; those that only some functions need are optional."""
+        ways = list(self.taken_by.values())
+        asked = {name: each for own in reversed(ways) for name, each in own.items()}
+        always = set.intersection(*({name for name, each in own.items() if each.needed} for own in ways))
+        if unknown := {*self.settings.split(), *self.options} - set(asked):
+            raise LookupError(f"{self.place} does not ask for {', '.join(sorted(unknown))}")
+        absent = {name for name, each in asked.items() if each.needed and name not in always} | {*self.others}
+        return {
+            name: replace(asked[name], optional=True, written=None) if name in absent else asked[name]
+            for own in ways
+            for name in own
+        }
+
+    def parameters(self) -> list[inspect.Parameter]:
+        """The options and arguments of the command."""
+        names = {name: _names(each, self.given[name])[-1] for name, each in self.asked.items()}
+        listed = [
+            _parameter(
+                replace(each, meaning=_as_typed(each.meaning, names)), self.given[name], name in self.settings.split()
+            )
+            for name, each in self.asked.items()
+        ]
+        listed += [_keyword("plots", Plots, None)] if self.plots else []
+        listed += [_keyword(name, *hint_and_default) for name, hint_and_default in self.extra.items()]
+        return sorted([*listed, _keyword("as_json", Json, False)], key=lambda each: each.default is not NONE)
+
+    def as_command(self) -> Callable[..., None]:
+        """The command, as Typer takes it."""
+        parameters = self.parameters()
+
+        def call(*, as_json: bool = False, plots: Path | None = None, **typed: Any) -> None:
+            self.ask(typed | {"as_json": as_json}, plots)
+
+        call.__doc__ = self.text
+        call.__name__ = call.__qualname__ = self.place.partition(":")[2]
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        return call
+
+    def ask(self, typed: Mapping[str, Any], plots: Path | None) -> None:
+        """Asks the function, and shows its answer.
+
+        Args:
+            typed: What was typed, by name.
+            plots: A folder for pictures.
+        """
+        values = {name: _value(each, self.given[name], typed.get(name)) for name, each in self.asked.items()}
+        values |= {name: typed.get(name, default) for name, (_, default) in self.extra.items()}
+        values = {name: value for name, value in values.items() if value is not None} | {"as_json": typed["as_json"]}
+        if self.prepare is not None:
+            self.prepare(values)
+        place = next((place for name, place in self.others.items() if name in values), self.place)
+        own = self.taken_by[place]
+        _check_given(values, self.asked, own)
+        function = named(place)
+        known = inspect.signature(function).parameters
+        rest = any(each.kind is each.VAR_KEYWORD for each in known.values())
+        taken = {name: value for name, value in values.items() if name in known or (rest and name in self.extra)}
+        taken |= {"progress": Display(quiet=typed["as_json"])} if "progress" in known else {}
+        answer = function(*_by_place(known, taken), **taken)
+        shown = answer if self.reveal is None else self.reveal(answer)
+        drawn = [] if plots is None or not hasattr(answer, "pictures") else write(plots, answer.pictures())
+        show_answer(shown, as_json=typed["as_json"], drawn=drawn)
+        raise typer.Exit(DONE if getattr(shown, "ok", True) else REFUSED)
+
+
+def _by_place(known: Mapping[str, inspect.Parameter], taken: dict[str, Any]) -> list[Any]:
+    """Takes out what a function takes by its place, where it takes any number of arguments."""
+    many = [name for name, each in known.items() if each.kind is each.VAR_POSITIONAL]
+    before = [name for name, each in known.items() if many and each.kind is each.POSITIONAL_OR_KEYWORD]
+    return [taken.pop(name) for name in before] + [each for name in many for each in taken.pop(name, ())]
+
+
+def _check_given(values: Mapping[str, Any], asked: Mapping[str, Request], own: Mapping[str, Request]) -> None:
+    """Raises where an argument of another function is given, or one that this function needs is missing."""
+    others = {name: value for name, value in values.items() if name in asked and name not in own}
+    foreign = [name for name, value in others.items() if value != asked[name].default]
+    if foreign:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in foreign)
+        raise typer.BadParameter(f"{listed} does not go with the other options")
+    for name in (name for name, each in own.items() if each.needed and name not in values):
+        option = f"--{name.replace('_', '-')}"
+        needed = [each for each in own.values() if each.needed]
+        raise ParameterError(
+            "missing-option/give",
+            where=Place(path=option),
+            replace=name.replace("_", "-"),
+            needed=" and ".join(f"--{each.name.replace('_', '-')}" for each in needed),
+        )
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+def _names(asked: Request, given: Given) -> list[str]:
+    """The options of an argument; where it has its place, the word that stands for it."""
+    words = given.written.split()
+    option = f"--{asked.name.replace('_', '-')}"
+    if listed := [each for each in words if each.startswith("-")] or words:
+        return listed
+    common = asked.name in TYPED_ALIKE or given.kind is not None
+    both = not common and asked.kind is bool and asked.default is not False
+    return [f"{option}/--no-{option[2:]}" if both else option]
+
+
+def _as_typed(meaning: str, names: Mapping[str, str]) -> str:
+    """What an argument means, in the words of the command line."""
+    return re.sub(r"``([^`]*)``", lambda quoted: names.get(quoted[1], quoted[1]).partition("/--")[0], meaning)
+
+
+def _parameter(asked: Request, given: Given, folded: bool) -> inspect.Parameter:
+    if asked.name in TYPED_ALIKE and not given.written:
+        return _keyword(asked.name, TYPED_ALIKE[asked.name], given.default if asked.needed else asked.default)
+    kind = asked.kind if given.kind is None else given.kind
+    names = _names(asked, given)
+    placed, repeatable = not names[0].startswith("-"), get_origin(kind) is list
+    placeholder = [each for each in given.written.split() if placed or each not in names]
+    shown: dict[str, Any] = {"metavar": " ".join(placeholder) or None, "help": given.meaning or asked.meaning}
+    shown["help"] += " Repeatable." if repeatable and not placed else ""
+    shown |= {"min": given.least, "max": given.most} if given.least is not None or given.most is not None else {}
+    default = given.default if given.default is not None else asked.default
+    if isinstance(default, (Fraction, tuple)) or default is None or type(None) in get_args(kind):
+        shown |= {"show_default": f"{float(default):g}"} if isinstance(default, Fraction) else {}
+        kind, default = kind | None, None
+    if placed:
+        return _keyword(asked.name, Annotated[kind, typer.Argument(**shown)], default)
+    panel = SETTINGS if folded else None
+    return _keyword(asked.name, Annotated[kind, typer.Option(*names, rich_help_panel=panel, **shown)], default)
+
+
+def _value(asked: Request, given: Given, typed: Any) -> Any:
+    """What the function takes; None where nothing was typed and it has a default."""
+    if typed is None or (typed == [] and not asked.needed):
+        return None
+    if given.parse is not None:
+        return (named(given.parse) if isinstance(given.parse, str) else given.parse)(typed)
+    if asked.name in TYPED_ALIKE or (given.kind is not None and get_origin(given.kind) is not list):
+        return typed
+    return _pairs(typed, asked) if asked.typed[1] is not None else typed
+
+
+def _pairs(texts: Sequence[str], asked: Request) -> dict[str, Any]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(f"{asked.name.replace('_', '-')} takes NAME=VALUE, not {text!r}")
+        pairs[name.strip()] = asked.typed[1](value.strip())
+    return pairs

@@ -23,29 +23,29 @@ class Commands(LazyGroup):
     """Every command in the order of the list, with its place."""
 
     later = (
-        Later("demo", "confide.lab.commands.people:demo", MAKE),
+        Later("demo", "confide.lab.lab_commands:demo", MAKE),
         Later(
             "new",
-            "confide.cli.start:new",
+            "confide.cli.verbs:new",
             MAKE,
             {
-                "schema": "confide.cli.start:schema",
+                "schema": "confide.cli.verbs:schema",
                 "signature": "confide.cli.verbs:signature",
                 "json-schema": "confide.cli.verbs:json_schema",
             },
         ),
         Later("check", "confide.cli.verbs:check", MAKE),
-        Later("rehearse", "confide.cli.infer:rehearse", MAKE),
+        Later("rehearse", "confide.cli.verbs:rehearse", MAKE),
         Later("run", "confide.cli.verbs:run", MAKE),
         Later("seal", "confide.cli.verbs:seal", MAKE),
-        Later("suppress", "confide.cli.cellkey:suppress", MAKE),
+        Later("suppress", "confide.cli.verbs:suppress", MAKE),
         Later("cellkey", "confide.cli.main:cellkeys", MAKE),
         Later("safetab", "confide.cli.main:safetabs", MAKE),
         Later("import", "confide.cli.main:imports", MAKE),
-        Later("studio", "confide.cli.start:studio", LOOK, {"page": "confide.cli.start:page"}),
-        Later("infer", "confide.cli.infer:infer", LOOK, {"replicate": "confide.cli.infer:replicate"}),
+        Later("studio", "confide.cli.verbs:studio", LOOK, {"page": "confide.cli.verbs:page"}),
+        Later("infer", "confide.cli.verbs:infer", LOOK, {"replicate": "confide.cli.verbs:replicate"}),
         Later("evaluate", "confide.cli.verbs:evaluate", LOOK),
-        Later("tune", "confide.cli.tune:tune", CHOOSE),
+        Later("tune", "confide.cli.verbs:tune", CHOOSE),
         Later("account", "confide.cli.main:accounts", CHOOSE),
         Later("ledger", "confide.cli.main:ledgers", CHECK),
         Later("verify", "confide.cli.verbs:verify", CHECK),
@@ -53,83 +53,58 @@ class Commands(LazyGroup):
         Later("audit", "confide.cli.main:audits", CHECK),
         Later("risk", "confide.cli.main:risks", STUDY),
         Later("attack", "confide.cli.main:attacks", STUDY),
-        Later("compare", "confide.lab.commands.people:compare", STUDY),
+        Later("compare", "confide.lab.lab_commands:compare", STUDY),
     )
 
 
+VERBS, METHODS, LAB = "confide.cli.verbs", "confide.cli.methods", "confide.lab.lab_commands"
 risks = listed(
     "Compute what others could learn from a release. Reads no records.",
-    bayes="confide.lab.commands.risk_beliefs:bayes",
-    hierarchy="confide.lab.commands.risk_beliefs:hierarchy",
-    invariants="confide.lab.commands.risk_promises:invariants",
-    curve="confide.lab.commands.risk_promises:curve",
-    release="confide.lab.commands.risk_promises:release",
-    bound="confide.lab.commands.risk_bounded:bound",
-    averaging="confide.lab.commands.risk_bounded:averaging",
-    areas="confide.lab.commands.risk_bounded:areas",
-    region="confide.lab.commands.risk_bounded:region",
-    profile="confide.lab.commands.risk_beliefs:profile",
+    LAB,
+    "bayes hierarchy invariants curve release=release_risk bound averaging areas region profile",
 )
 attacks = listed(
     "Attack published tables: reconstruct records, identify people, compute.",
-    reconstruct="confide.lab.commands.attack:reconstruct",
-    reidentify="confide.lab.commands.attack_reidentify:reidentify",
-    arithmetic="confide.lab.commands.attack:arithmetic",
-    statistics="confide.lab.commands.attack:statistics",
-    tabulate="confide.lab.commands.attack:tabulate",
+    LAB,
+    "reconstruct reidentify arithmetic statistics tabulate",
 )
 audits = listed(
     "Audit suppressed tables, the privacy of mechanisms, and the noise of a run.",
-    suppression="confide.lab.commands.audits:suppression",
-    privacy="confide.lab.commands.audits:privacy",
-    noise="confide.cli.verbs:noise",
+    LAB,
+    "suppression privacy",
+    noise=f"{VERBS}:noise",
 )
 imports = listed(
-    "Make files of persons and blocks: of published files, or of made-up people.",
-    pl94="confide.lab.commands.people:pl94",
-    made_up="confide.lab.commands.people:made_up",
+    "Make files of persons and blocks: of published files, or of made-up people.", LAB, "pl94 made-up=made_up"
 )
 ledgers = listed(
     "The ledger of a data set: open it, show it, reconcile it.",
-    open="confide.cli.ledger:open_",
-    show="confide.cli.ledger:show",
-    history="confide.cli.ledger:history",
-    reconcile="confide.cli.ledger:reconcile",
-    void="confide.cli.ledger:void",
+    VERBS,
+    "open=ledger_open show=ledger_show history=ledger_history reconcile=ledger_reconcile void=ledger_void",
 )
 safetabs = listed(
     "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
-    validate="confide.cli.safetab:validate",
-    execute="confide.cli.safetab:execute",
-    convert="confide.cli.safetab:convert",
-    tune="confide.cli.safetab:tune",
+    METHODS,
+    "validate execute convert=convert_official tune",
 )
 cellkeys = listed(
     "The cell key method: give keys to records, answer tables on request, and make tables of noise.",
-    keys="confide.cli.cellkey:keys",
-    table="confide.cli.cellkey:table",
-    perturb="confide.cli.cellkey:perturb",
-    ptable="confide.cli.accounts:ptable",
-    abs_table="confide.cli.cellkey:abs_noise",
+    METHODS,
+    "keys table perturb ptable abs-table=abs_noise",
 )
 accounts = listed(
     "Privacy accounting: convert budgets, compare definitions, and say what noise does.",
-    convert="confide.cli.accounts:convert",
-    release="confide.cli.accounts:release",
-    strategy="confide.cli.accounts:strategy",
+    METHODS,
+    "convert release strategy",
     noise="confide.cli.main:noises",
 )
 noises = listed(
     "Noise distributions: probabilities, quantiles, noise margins, promises.",
-    pmf="confide.cli.accounts:pmf",
-    quantile="confide.cli.accounts:quantile",
-    margin="confide.cli.accounts:margin",
-    compare="confide.lab.commands.risk_bounded:compare",
+    METHODS,
+    "pmf quantile margin",
+    compare=f"{LAB}:compare_noise",
 )
 
-WITH_MANY = "\n\n".join(
-    ["Many commands also take:", *(f"[bold cyan]{name}[/]  {said}" for name, said in COMMON.items())]
-)
 app = typer.Typer(
     name="confide",
     cls=Commands,

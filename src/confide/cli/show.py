@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.report import charts
 from confide.report.charts import Chart
@@ -65,29 +65,35 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool = False) -> None
             err.print(f"[dim]{escape(line)}[/]")
 
 
-def show_answer(answer: TypedAnswer, text: Callable[[], None], *, as_json: bool, drawn: Sequence[Path] = ()) -> None:
-    """An answer, and the pictures that were drawn of it: as JSON for programs, or by ``text`` for people."""
+def show_answer(answer: TypedAnswer, *, as_json: bool, drawn: Sequence[Path] = ()) -> None:
+    """An answer, and the pictures that were drawn of it: as JSON for programs, or as it describes itself."""
     if as_json:
         print_json(answer.as_dict() | ({"plots": [str(path) for path in drawn]} if drawn else {}))
-        return
-    text()
-    for path in drawn:
-        out.print(f"Drawn: {escape(str(path))}")
+    else:
+        show_parts([*answer.described(), *(f"Drawn: {path}" for path in drawn)])
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, folded: str | None = None
-) -> None:
-    """A table; columns whose name ends in a space are numbers, aligned to the right.
+def show_parts(parts: Iterable[AnswerPart]) -> None:
+    """Sentences and tables; to the error stream what is said beside an answer, and findings."""
+    for part in parts:
+        if isinstance(part, Finding):
+            show_findings([part])
+        elif isinstance(part, ShownTable):
+            _show_table(part)
+        elif isinstance(part, Said):
+            (err if part.aside else out).print(f"[{part.tone}]{escape(part.lead)}[/]{escape(part.rest)}")
+        else:
+            out.print(part, markup=False)
 
-    ``folded``: the only column whose texts are broken into lines where there is no room for all of them.
-    """
-    grid = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
-    for column in columns:
+
+def _show_table(shown: ShownTable) -> None:
+    grid = Table(title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    grid.title, grid.show_header = escape(shown.title) or None, bool(shown.columns)
+    for column in shown.columns or [""] * len(next(iter(shown.rows), ())):
         justify: Literal["left", "right"] = "right" if column.endswith(" ") else "left"
-        in_one_line = folded is not None and column != folded
-        grid.add_column(column.strip(), justify=justify, overflow="fold", no_wrap=in_one_line)
-    for row in rows:
+        in_one_line = shown.folded is not None and column != shown.folded
+        grid.add_column(escape(column.strip()), justify=justify, overflow="fold", no_wrap=in_one_line)
+    for row in shown.rows:
         grid.add_row(*(escape(str(cell)) for cell in row))
     out.print(grid)
 

@@ -1,112 +1,104 @@
-"""The verbs of a release: ``confide check``, ``run``, ``verify``, ``evaluate``, ``replay`` and ``seal``.
+"""The commands of a release, from the first spec to its readers: made of functions of the library, and a few by hand.
 
-And ``confide audit noise``, and what ``confide new signature`` and ``confide new json-schema`` write.
+What is done by hand asks somebody at a terminal, keeps a server running, or has an answer that is no more than a line.
 """
 
 from __future__ import annotations
 
-import math
+import json
 import sys
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
+from contextlib import suppress as suppressed
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 import confide
+from confide.answers import AnswerPart, ShownTable
 from confide.cli import show
-from confide.errors import Place, RunError
+from confide.cli.commands import Given, Revealed, Verb, setting
+from confide.errors import Finding, Place, RunError
+from confide.registry import DEMONSTRATION, REGION, named
+from confide.releases.ledger import Ledger
 
 if TYPE_CHECKING:
+    from confide.drafting import NewSchema
     from confide.inputs.spelled import OffendingValues
     from confide.releases.check import Checked
-    from confide.releases.loss_account import StatedPrice
-    from confide.releases.noise_audit import NoiseAudit
-    from confide.releases.plan import Summary
+    from confide.report.dossier import Evaluated
+
+SPEC: dict[str, Given | str] = {"spec": Given("SPEC", meaning="The spec file of the release (TOML).")}
+OF_RUN: dict[str, Given | str] = {"run_folder": "RUN"}
+SEVERAL: dict[str, Given | str] = {"run_folder": "RUN", "more": "RUN..."}
+ACCEPT = Given(
+    meaning="Use this ledger although the records have another one, or a newer copy of it, or although it was charged "
+    "for other records: these are the same people."
+)
+SIGN = "Sign the sealed release with the office's key: confide new signature."
 
 
-# The accuracy of a release on a terminal, a line for each level and area: confidential, as it uses the truth.
+# Specs and schemas to start from.
 
 
-Numbers = Mapping[str, Any]
-MOST_ROWS = 20
-"""More rows than this are left to the dossier."""
+def _codes(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if text.count("=") != 1 or not all(text.split("=")):
+            raise typer.BadParameter(f"--merged takes an old code and a new one, such as 017=018, not {text!r}")
+    return {old.strip(): now.strip() for old, now in (text.split("=") for text in texts)}
 
 
-def show_headline(accuracy: Numbers, title: str, beside: Mapping[str, Mapping[str, float]] | None = None) -> None:
-    """How far a count of an area is off, beside what the noise alone would do: everybody, or, where the number of all
-    is known, the last kind of the first characteristic. ``beside`` has further columns of errors, by geography."""
-    if "suppressed" in accuracy:
-        _show_lost(accuracy["suppressed"], title)
-        return
-    named, chosen = _headline(accuracy.get("accuracy", []))
-    rows = [
-        (
-            row["geography"],
-            f"{row['areas']:,}",
-            f"{_mean(row['mean_truth']):,.1f}",
-            f"{_mean(row['mean_absolute_error']):,.2f}",
-            *(f"{errors[row['geography']]:,.2f}" for errors in (beside or {}).values()),
-            f"{_mean(row['noise_alone']['mean_absolute_error']):,.2f}" if row.get("noise_alone") else "-",
-        )
-        for row in chosen
-    ]
-    if rows:
-        units = f"{accuracy.get('units', 'areas')} "
-        columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
-        if beside:
-            columns[3:] = ["mean abs. error ", *(f"{name} " for name in beside), "noise alone "]
-        show.table(columns, rows[:MOST_ROWS], title=title)
-        if len(rows) > MOST_ROWS:
-            show.out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+def _with_text(answer: NewSchema) -> Revealed:
+    """The schema itself, where it was not written to a file."""
+    text = [] if answer.file is not None else [answer.text.reveal("shown to the curator, who asked for it")]
+    return Revealed(answer.as_dict(), text or list(answer.described()))
 
 
-def _show_lost(tables: Sequence[Numbers], title: str) -> None:
-    """What suppression took from each table."""
-    rows = [
-        (
-            row["name"],
-            f"{row['cells']:,}",
-            f"{row['primary']:,}",
-            f"{row['complementary']:,}",
-            f"{100 * row['hidden_share']:.1f} %",
-            f"{100 * row['hidden_value_share']:.1f} %",
-        )
-        for row in tables
-    ]
-    columns = ["table", "cells ", "primary ", "complementary ", "of cells hidden ", "of figures hidden "]
-    show.table(columns, rows[:MOST_ROWS], title=title)
-    if len(rows) > MOST_ROWS:
-        show.out.print(f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has.")
+new = Verb(
+    """Write a commented spec to start from, or a schema for a file of records.
+
+    With --from, Confide proposes a schema, a spec and, without --geography, a table of areas from your own files. What
+    these files list is confidential until you have looked at it and keep them.
+    """,
+    "confide.drafting:new",
+    settings="merged household",
+    options={
+        "mechanism": "MECHANISM",
+        "folder": "FOLDER",
+        "open_ledger": "--ledger/--no-ledger",
+        "from_file": "--from FILE",
+        "geography": "--geography FILE",
+        "merged": Given("--merged OLD=NEW", _codes),
+        "household": "--household COLUMN",
+        "place": "--place COLUMN",
+        "ledger_file": "--ledger-file FILE",
+        "schema": "--schema FILE",
+    },
+    extra={"name": (Annotated[str | None, setting(help="With --from: the name of the release.")], None)},
+)
+schema = Verb(
+    "Propose a schema for a file of records: CSV, Parquet or Excel. Without --out it is printed.",
+    "confide.drafting:new_schema",
+    options={"file": "RECORDS", "out": "--out FILE"},
+    without="columns",
+    reveal=_with_text,
+)
 
 
-def _headline(rows: Sequence[Numbers]) -> tuple[str, list[Numbers]]:
-    totals = [row for row in rows if row["query"] == "total"]
-    others = [row for row in rows if row["query"] != "total"]
-    if not others or any(_mean(row["mean_absolute_error"]) for row in totals):
-        return "total", totals
-    query = others[0]["query"]
-    cell = [row["cell"] for row in others if row["query"] == query][-1]
-    return cell, [row for row in others if (row["query"], row["cell"]) == (query, cell)]
+def json_schema() -> None:
+    """Print the JSON Schema of the spec, for editors and programs."""
+    show.print_json(confide.json_schema())
 
 
-def _mean(value: Any) -> float:
-    """A number, or the mean of one over several keys."""
-    return float(value["mean"] if isinstance(value, Mapping) else value)
+signature = Verb(
+    "Make the key of an office: KEYFILE stays secret, KEYFILE.pub is for everybody who receives releases.",
+    "confide.releases.signature:new_signature_key",
+    options={"path": Given("KEYFILE", meaning="The file for the private key; only you can read it.")},
+)
 
 
-# A plan on the terminal: what a release has, and what it costs.
-
-
-def show_summary(summary: Summary) -> None:
-    """What a release would have, and what it would cost."""
-    if summary.rows:
-        show.table(list(summary.columns), list(summary.rows))
-    for line in summary.notes:
-        show.out.print(line)
-    show.out.print(f"\n{summary.sentence}")
+# Check, rehearse, run, seal.
 
 
 def at_terminal() -> bool:
@@ -114,150 +106,62 @@ def at_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def show_offending(offending: Sequence[OffendingValues]) -> None:
-    """Values of records that break a rule, with how many there are and where the first stands."""
-    for column in offending:
-        show.out.print(escape(f"\n{column.file}, column {column.column!r} (confidential: for you alone)"))
-        values = column.values.reveal("the curator asked for them at a terminal")
-        rows = [(repr(each.value or ""), f"{each.records:,}", each.place) for each in values]
-        show.table(["value", "records ", "first of the "], [tuple(map(escape, row)) for row in rows])
-
-
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec file of the release (TOML).")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")]
-AcceptLedger = Annotated[
-    bool,
-    typer.Option(
-        "--accept-ledger",
-        help="Use this ledger although the records have another one, or a newer copy of it, or although it was charged "
-        "for other records: these are the same people.",
-    ),
-]
-Sign = Annotated[
-    Path | None,
-    typer.Option(metavar="KEYFILE", help="Sign the sealed release with the office's key: confide new signature."),
-]
-
-
-def check(
-    spec: SpecFile,
-    as_json: show.Json = False,
-    processes: show.Processes = None,
-    memory: show.Memory = "4GiB",
-    engine: show.EngineChoice = "local",
-    spark_master: show.SparkMaster = None,
-    accept_ledger: AcceptLedger = False,
-    show_values: Annotated[
-        bool,
-        typer.Option(
-            "--show-values",
-            help="Also show the confidential values that break a rule. Works only on a terminal.",
-        ),
-    ] = False,
-) -> None:
-    """List every problem of a spec and its inputs, and state the price of the release. Spends nothing."""
-    if show_values and (as_json or not at_terminal()):
-        raise typer.BadParameter("--show-values prints confidential values at a terminal, never to a file or as JSON")
-    checked = confide.check(
-        spec,
-        processes=processes,
-        memory=memory,
-        engine=engine,
-        spark_master=spark_master,
-        accept_ledger=accept_ledger,
-        show_values=show_values,
-        progress=show.Display(quiet=as_json),
-    )
-    plan = checked.plan
-    if as_json:
-        show.print_json(checked.as_dict())
-    else:
-        show.show_findings(checked.findings)
-        show_offending(checked.offending)
-        if plan is not None and "reading" in plan.question:
-            from confide.inputs.spelled import reading_in_words
-
-            show.out.print("How the records are read (this is part of the plan):")
-            for line in reading_in_words(plan.question["reading"]):
-                show.out.print(escape(f"  {line}"))
-        if checked.summary is not None:
-            show_summary(checked.summary)
-        if checked.price is not None:
-            show_price(checked.price)
-        if checked.account is not None and checked.cost is not None:
-            account = checked.account
-            delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
-            remaining = f"{_exact_or_less(account.left)}{delta}"
-            after = "" if checked.price is None else f" and leave {_left_after(checked)}"
-            show.out.print(
-                f"The ledger has {remaining} of {account.budget} left. This release would cost {checked.cost}{after}."
-            )
-        if not checked.errors:
-            nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
-            show.out.print(f"[bold green]No problems found.[/]{nothing}")
-    raise typer.Exit(show.REFUSED if checked.errors else show.DONE)
-
-
-def _left_after(checked: Checked) -> str:
-    """What the budget has left once the release is charged."""
-    after = Fraction(0) if checked.price is None or checked.price.left_after is None else checked.price.left_after
-    return "nothing" if after <= 0 else _exact_or_less(after)
-
-
-def _exact_or_less(amount: Fraction) -> str:
-    """A fraction as it is, and one with many digits as less than a short number."""
-    from confide.exact import fraction_up
-
-    return str(amount) if amount.denominator < 10**6 else f"less than {fraction_up(amount)}"
-
-
-def show_price(price: StatedPrice) -> None:
-    """The price as rho and epsilon, in words, and beside what others spent."""
-    from confide.report.certificate import short_probability
-
-    at = f" at delta {short_probability(price.delta)}" if price.has_delta else ""
-    show.out.print(
-        f"Price: {price.loss} ({price.neighbours.value}), that is epsilon = {_two_digits(price.epsilon)}{at}."
-    )
-    show.out.print(price.in_words)
-    rows = [("this release", _short_loss(price.loss.parameters()), _two_digits(price.epsilon))]
-    for yardstick in price.yardsticks():
-        spent = yardstick.deployment
-        amount = _short_loss({"rho" if spent.definition == "zcdp" else "epsilon": Fraction(spent.loss)})
-        rows.append((f"{spent.name} ({spent.year})", amount, _two_digits(yardstick.epsilon)))
-    show.table(["compared with other releases", "loss", "epsilon "], rows)
-
-
-def _short_loss(parameters: Mapping[str, Fraction]) -> str:
-    return ", ".join(f"{name} = {float(value):.4g}" for name, value in parameters.items())
-
-
-def _two_digits(epsilon: float) -> str:
-    """Rounded up, but for what a decimal loses in a floating-point number."""
-    return f"{math.ceil(round(100 * epsilon, 6)) / 100:,.2f}"
-
-
 def can_answer() -> bool:
     """Whether somebody is there who can answer."""
     return sys.stdin.isatty()
 
 
-def _name_of(spec: Path) -> str:
-    from confide import api
+def _shows_values(values: dict[str, Any]) -> None:
+    if values["show_values"] and (values["as_json"] or not at_terminal()):
+        raise typer.BadParameter("--show-values prints confidential values at a terminal, never to a file or as JSON")
 
-    return api.load(spec).spec.release.name
+
+def offending_parts(offending: Sequence[OffendingValues]) -> Iterator[AnswerPart]:
+    """Values of records that break a rule, with how many there are and where the first is."""
+    for column in offending:
+        yield f"\n{column.file}, column {column.column!r} (confidential: for you alone)"
+        values = column.values.reveal("the curator asked for them at a terminal")
+        rows = [(repr(each.value or ""), f"{each.records:,}", each.place) for each in values]
+        yield ShownTable(["value", "records ", "first of the "], rows)
+
+
+def _with_values(checked: Checked) -> Revealed:
+    """The values that break a rule after the findings, where somebody asked for them."""
+    parts, number = list(checked.described()), len(checked.findings)
+    return Revealed(
+        checked.as_dict(), [*parts[:number], *offending_parts(checked.offending), *parts[number:]], checked.ok
+    )
+
+
+check = Verb(
+    "List every problem of a spec and its inputs, and state the price of the release. Spends nothing.",
+    "confide.api:check",
+    options={
+        **SPEC,
+        "accept_ledger": ACCEPT,
+        "show_values": Given(meaning="Also show the confidential values that break a rule. Works only on a terminal."),
+    },
+    prepare=_shows_values,
+    reveal=_with_values,
+)
+rehearse = Verb(
+    """Try a spec on made-up records: tables, certificate, dossier and timing. Spends nothing and reads no record.
+
+    Everything is stamped NOT FOR RELEASE. The real records may be absent, and the real ledger is not touched.
+    """,
+    "confide.rehearsal:rehearse",
+    settings="margins sizes expected seed",
+    options={"spec": "SPEC", "margins": "--margins FILE", "sizes": "--sizes COLUMN", "expected": "--expected N"},
+)
 
 
 def ask_for_the_name(checked: Checked, name: str) -> None:
     """Shows the price, and has the name of the release typed; raises, with nothing charged, if it is another."""
-    if checked.price is not None:
-        show.err.print(escape(f"Price: {checked.price.loss} ({checked.price.neighbours.value})."))
-        show.err.print(escape(checked.price.in_words))
-    show.err.print(
-        escape(
-            f"The ledger will be charged {checked.cost}. This cannot be undone, and it leaves {_left_after(checked)}."
-        )
-    )
+    lines = [f"The ledger will be charged {checked.cost}. This cannot be undone, and it leaves {checked.left_after}."]
+    if (price := checked.price) is not None:
+        lines = [f"Price: {price.loss} ({price.neighbours.value}).", price.in_words, *lines]
+    for line in lines:
+        show.err.print(line, markup=False)
     try:
         typed = typer.prompt("To make this release, type its name", err=True, default="", show_default=False)
     except typer.Abort:
@@ -266,221 +170,395 @@ def ask_for_the_name(checked: Checked, name: str) -> None:
         raise RunError("not-confirmed/you-did-type", where=Place(path="release.name"), typed=typed.strip(), name=name)
 
 
-def run(
-    spec: SpecFile,
-    as_json: show.Json = False,
-    processes: show.Processes = None,
-    memory: show.Memory = "4GiB",
-    insecure_key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEX",
-            help="For trials: a key that you choose (64 hexadecimal digits). The result is NOT FOR RELEASE.",
-        ),
-    ] = None,
-    sign: Sign = None,
-    engine: show.EngineChoice = "local",
-    spark_master: show.SparkMaster = None,
-    accept_ledger: AcceptLedger = False,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Do not ask before charging the ledger. Without a terminal, Confide never asks."),
-    ] = False,
-) -> None:
+def _name_of(spec: Path) -> str:
+    return str(named("confide.api:load")(spec).spec.release.name)
+
+
+def _confirmed(values: dict[str, Any]) -> None:
+    if not values["yes"] and can_answer():
+        values["confirm"] = lambda checked: ask_for_the_name(checked, _name_of(values["spec"]))
+
+
+run = Verb(
     """Make the release. After a crash or a power cut, run the same command again: it continues without a further
     charge.
-    """
-    display = show.Display(quiet=as_json)
-    asked = not yes and can_answer()
-    result = confide.run(
-        spec,
-        processes=processes,
-        memory=memory,
-        insecure_key=insecure_key,
-        sign=sign,
-        engine=engine,
-        spark_master=spark_master,
-        accept_ledger=accept_ledger,
-        confirm=(lambda checked: ask_for_the_name(checked, _name_of(spec))) if asked else None,
-        progress=display,
-    )
-    account = result.account
-    if as_json:
-        show.print_json(result.as_dict())
-        return
-
-    if result.was_sealed_before:
-        show.out.print("This run was sealed before. Nothing was done and nothing was charged.")
-    show.out.print(f"[bold green]Sealed[/] {escape(str(result.release))}")
-    said = confide.MECHANISMS[result.plan.mechanism].explain
-    contents = said.contents(result.plan)
-    if result.plan.has_loss:
-        show.out.print(f"  {contents} at a cost of {result.plan.loss} ({result.plan.neighbours.value})")
-    else:
-        show.out.print(f"  {contents}\n  {said.unaccounted(result.plan)}")
-    if account is not None:
-        of = escape(repr(account.data_set))
-        show.out.print(f"  ledger of {of}: {account.spent} spent, {account.left} left of {account.budget}")
-        if account.delta:
-            deltas = [f"{float(number):g}" for number in (account.spent_delta, account.left_delta, account.delta)]
-            show.out.print("  of its delta: {} spent, {} left of {}".format(*deltas))
-    if sign is not None:
-        show.out.print("  signed with the office's key")
-    if insecure_key:
-        show.err.print("[bold red]NOT FOR RELEASE[/]: made with a chosen key")
-
-
-def verify(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="The ledger, to check that this is the release that was sealed.")
-    ] = None,
-    public_key: Annotated[
-        Path | None, typer.Option("--public-key", help="The office's public key, to check its signature.")
-    ] = None,
-    as_json: show.Json = False,
-) -> None:
-    """Check a release folder: hashes, completeness, whole numbers, and noise as promised."""
-    verification = confide.verify(release, ledger=ledger, public_key=public_key)
-    if as_json:
-        show.print_json(verification.as_dict())
-    else:
-        rows = [("ok" if check.ok else "WRONG", check.name, check.detail) for check in verification.checks]
-        show.table(["", "what", "detail"], rows)
-        show.show_findings(verification.findings)
-        if verification.stamp:
-            show.err.print(f"[bold red]{escape(str(verification.stamp))}[/]")
-        colour = "green" if verification.ok else "red"
-        show.out.print(f"\nThe release {escape(verification.release)} is [bold {colour}]{verification.verdict}[/].")
-        if verification.ok and not verification.vouched_by:
-            show.out.print(
-                "To check that it is also the release that was sealed, add --ledger LEDGER, or --public-key of the "
-                "office."
-            )
-    raise typer.Exit(show.DONE if verification.ok else show.REFUSED)
-
-
-def evaluate(
-    run_folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN...", help="The spec file, or the folder of a run. Repeat it for runs with different keys."
+    """,
+    "confide.api:run",
+    options={
+        **SPEC,
+        "insecure_key": Given(
+            "--insecure-key HEX",
+            meaning="For trials: a key that you choose (64 hexadecimal digits). The result is NOT FOR RELEASE.",
         ),
-    ],
-    geometry: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LEVEL=FILE",
-            help="A GeoJSON file with the areas of a level, for a map; default: that of the spec. Repeatable.",
-        ),
-    ] = None,
-    as_json: show.Json = False,
-    processes: show.Processes = None,
-    memory: show.Memory = "4GiB",
-) -> None:
-    """Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.
-
-    Several runs of the same question, made with different keys, give means over keys and intervals.
-    """
-    files = dict(_named(text) for text in geometry or ())
-    display = show.Display(quiet=as_json)
-    evaluated = confide.evaluate(*run_folders, geometry=files, processes=processes, memory=memory, progress=display)
-    numbers = evaluated.accuracy.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
-    if as_json:
-        show.print_json({"confidential": True, "dossier": str(evaluated.dossier)} | numbers)
-        return
-    show_headline(numbers, "CONFIDENTIAL: released compared with true")
-    show.out.print(f"Dossier (confidential): {escape(str(evaluated.dossier))}")
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, file = text.partition("=")
-    if not (name and equals and file):
-        raise typer.BadParameter(f"--geometry takes LEVEL=FILE, such as tract=tracts.geojson, not {text!r}")
-    return name, file
-
-
-def replay(
-    run_folder: RunFolder, as_json: show.Json = False, processes: show.Processes = None, memory: show.Memory = "4GiB"
-) -> None:
-    """Make a release again from its key, and compare every byte. Costs nothing."""
-    result = confide.replay(run_folder, processes=processes, memory=memory, progress=show.Display(quiet=as_json))
-    if as_json:
-        show.print_json(result.as_dict())
-    elif result.ok:
-        show.out.print(f"[bold green]Identical[/]: {result.files} files, byte for byte.")
-    else:
-        show.out.print("[bold red]Different[/]: " + escape(", ".join(result.different)))
-    raise typer.Exit(show.DONE if result.ok else show.REFUSED)
+        "sign": Given("--sign KEYFILE", meaning=SIGN),
+        "accept_ledger": ACCEPT,
+    },
+    extra={
+        "yes": (
+            Annotated[
+                bool,
+                typer.Option(
+                    "--yes", help="Do not ask before charging the ledger. Without a terminal, Confide never asks."
+                ),
+            ],
+            False,
+        )
+    },
+    prepare=_confirmed,
+    without="confirm",
+)
 
 
 def seal(
-    run_folder: RunFolder,
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")],
     destroy_key: Annotated[
         bool, typer.Option("--destroy-key", help="Destroy the key. After this, nobody can replay the release.")
     ] = False,
-    sign: Sign = None,
+    sign: Annotated[Path | None, typer.Option(metavar="KEYFILE", help=SIGN)] = None,
 ) -> None:
     """Make a sealed release final by destroying its key, or sign it with the key of the office."""
     if not destroy_key and sign is None:
         raise typer.BadParameter("say --destroy-key or --sign KEYFILE; a run is sealed by itself when it is complete")
     if sign is not None:
-        show.out.print(f"Signed: {escape(str(confide.sign_release(run_folder, sign)))}")
+        show.show_parts([f"Signed: {confide.sign_release(run_folder, sign)}"])
     if destroy_key:
         in_ledger = " and the ledger says so" if confide.destroy_key(run_folder) else ""
-        show.out.print(f"The key is destroyed{in_ledger}. The release is final.")
+        show.show_parts([f"The key is destroyed{in_ledger}. The release is final."])
 
 
-def signature(
-    key_file: Annotated[
-        Path, typer.Argument(metavar="KEYFILE", help="The file for the private key; only you can read it.")
-    ],
-    as_json: show.Json = False,
-) -> None:
-    """Make the key of an office: KEYFILE stays secret, KEYFILE.pub is for everybody who receives releases."""
-    key = confide.new_signature_key(key_file)
-    if as_json:
-        show.print_json(key.as_dict())
-        return
-    show.out.print(f"Private key (keep it here):    {escape(str(key.private))}")
-    show.out.print(f"Public key, for receivers:     {escape(str(key.public))}")
-    show.out.print(f"Its fingerprint:               {key.fingerprint}")
+suppress = Verb(
+    """Protect a table: hide cells that reveal too much about few people, and enough others that nobody can work
+    them out.
+    """,
+    "confide.suppressing:suppress",
+    settings="ignore missing zeros singletons method keep title formats",
+    options={
+        "tables": "TABLE...",
+        "out": "--out",
+        "total": "--total VARIABLE=CODE",
+        "hierarchy": "--hierarchy VARIABLE=FILE",
+        "ignore": "--ignore COLUMN",
+        "formats": "--format",
+    },
+)
 
 
-def json_schema() -> None:
-    """Print the JSON Schema of the spec, for editors and programs."""
-    show.print_json(confide.json_schema())
+# Look at a release: verify, replay, evaluate, audit, infer, and the library in a browser.
 
 
-def noise(
-    run_folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN...", help="The spec file or the folder of a sealed run, or several."),
-    ],
-    as_json: show.Json = False,
-    processes: show.Processes = None,
-    memory: show.Memory = "4GiB",
-) -> None:
+verify = Verb(
+    "Check a release folder: hashes, completeness, whole numbers, and noise as promised.",
+    "confide.api:verify",
+    options={
+        "release": Given("RELEASE", meaning="A release folder."),
+        "ledger": Given(meaning="The ledger, to check that this is the release that was sealed."),
+        "public_key": Given(meaning="The office's public key, to check its signature."),
+    },
+)
+replay = Verb(
+    "Make a release again from its key, and compare every byte. Costs nothing.", "confide.api:replay", options=OF_RUN
+)
+
+
+def _revealed(evaluated: Evaluated) -> Revealed:
+    """The accuracy, which is confidential, for the curator alone."""
+    numbers = evaluated.accuracy.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
+    values = {"confidential": True, "dossier": str(evaluated.dossier)} | numbers
+    table = named("confide.report.dossier:headline")(numbers, "CONFIDENTIAL: released compared with true")
+    return Revealed(values, [*table, f"Dossier (confidential): {evaluated.dossier}"])
+
+
+evaluate = Verb(
+    """Compare a release with the true counts, in a dossier for the curator only. CONFIDENTIAL.
+
+    Several runs of the same question, made with different keys, give means over keys and intervals.
+    """,
+    "confide.api:evaluate",
+    options={
+        **SEVERAL,
+        "geometry": Given(
+            "--geometry LEVEL=FILE",
+            meaning="A GeoJSON file with the areas of a level, for a map; default: that of the spec.",
+        ),
+    },
+    reveal=_revealed,
+)
+noise = Verb(
     """Hold released minus true against the plan: laws, independence, exactly the planned draws. CONFIDENTIAL.
 
     It uses the truth in the confidential zone of the run and leaves a page there. Several runs show smaller errors, and
     noise that two of them have in common. Exit code 1: the noise is not as planned, or there are so few draws that
     missing noise would not have been noticed.
+    """,
+    "confide.api:audit_noise",
+    options=SEVERAL,
+)
+infer = Verb(
+    """Estimates with margins for any query and area, from a TopDown release or a file of noisy measurements.
+
+    No confidential record is read and nothing is spent. Every row has two estimates: by least squares over all noisy
+    measurements, and of the released records. A rule that looks at no figure says whose margin is given.
+    """,
+    "confide.inference.writing:infer_files",
+    settings="shares difference medians quantiles ranks covariances at_once totals study formats geometry accuracy",
+    options={
+        "source": "SOURCE",
+        "geographies": "--geography",
+        "areas": "--areas FILE",
+        "queries": "--query",
+        "tables": "--table",
+        "levels": "--level",
+        "replicates": "--replicates DIR",
+        "shares": "--share",
+        "difference": Given("--difference A B", kind=tuple[str, str]),
+        "medians": "--median",
+        "quantiles": "--quantile NAME=SHARE",
+        "totals": "--totals FILE",
+        "study": "--study FILE",
+        "spec": "--spec FILE",
+        "out": "--out DIR",
+        "formats": "--format",
+        "geometry": "--geometry KIND=FILE",
+    },
+    plots=True,
+)
+replicate = Verb(
+    """Make a TopDown release again and again from its own records, and learn what its figures are off by.
+
+    It is post-processing: no record is read but those that are published, and nothing is spent. Everything is stamped
+    NOT FOR RELEASE. After an interruption, the same command goes on.
+    """,
+    "confide.inference.replicates:replicate",
+    settings="calibration",
+    options={"release": "RELEASE", "out": "--out DIR"},
+)
+DEMO = "demo"
+
+
+def studio(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="[FOLDER]", help="The folder to open; demo: make a small demonstration, or open it."),
+    ] = Path(),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on this machine; 0: one that nobody uses.")] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it in a browser; without, the address is printed.")
+    ] = True,
+) -> None:
+    """Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.
+
+    The address that is printed lets one browser in, once.
     """
-    answer = confide.audit_noise(*run_folders, processes=processes, memory=memory, progress=show.Display(quiet=as_json))
+    named("confide.studio.application:require_extra")()
+    if folder == Path(DEMO) and not (folder.is_dir() and any(folder.iterdir())):
+        named(DEMONSTRATION)(folder, progress=show.Display())
+    with suppressed(KeyboardInterrupt):  # how it is stopped
+        named("confide.studio.application:serve")(folder, port=port, open_browser=browser, announce=_announce)
+    show.show_parts(["\nStopped."])
+
+
+def _announce(address: str) -> None:
+    show.show_parts([f"Confide studio: {address}", "The address lets one browser in, once. Ctrl-C stops the studio."])
+
+
+page = Verb(
+    "Write a release as one page to look at: tables with labels and margins, without a network.",
+    "confide.opened:write_explore",
+    options={
+        "release": Given("RELEASE", meaning="The release folder, or the folder of its run."),
+        "file": Given("--out FILE", meaning="The page to write.", default=Path("explore.html")),
+    },
+)
+
+
+# Choose.
+
+
+BEFORE_A_SPEC = {"cellkey": REGION}
+"""What can be asked before there is a spec. Statements of cell-key releases name this command."""
+
+
+def _before_a_spec(values: dict[str, Any]) -> None:
+    spec = values["spec"]
+    if str(spec) in BEFORE_A_SPEC and not spec.exists():
+        if set(values) > {"spec", "as_json"}:
+            raise typer.BadParameter(f"{spec} is no file; options are for a spec, and those of risk region for tables")
+        named(BEFORE_A_SPEC[str(spec)]).ask({"as_json": values["as_json"]}, None)
+
+
+def _of_targets(kind: Any, *names: str, **more: Any) -> tuple[Any, Any]:
+    return Annotated[kind | None, typer.Option(*names, **more)], None
+
+
+tune = Verb(
+    """What the choices of a spec do and what they protect from, as the studio's board; or what targets need.
+
+    Every mechanism has a board, and --move and --set change it. Targets in words lead to the least budget and the best
+    shares: closed form, from spec and frame, with binding areas, prices, and what else becomes more or less accurate.
+    """,
+    "confide.trade_offs:tune",
+    options={
+        "spec": Given(
+            "SPEC",
+            meaning="The spec file. No record is read, nothing is spent. Before there is one, the word cellkey: the "
+            "noise that withstands attacks on the tables of the EU, as `confide risk region` finds it.",
+        ),
+        "targets": Given(
+            "--target TARGET",
+            meaning='What is wanted, in words: "total<=5 in tract @95%" for topdown, "margin<=10 in county" for '
+            "tables. Budget and shares follow.",
+        ),
+        "moves": Given(
+            "--move NAME=VALUE",
+            "confide.trade_offs:parsed_choices",
+            list[str],
+            "What would be typed on the board; others follow.",
+        ),
+        "choices": Given(
+            "--set NAME=VALUE",
+            "confide.trade_offs:parsed_choices",
+            list[str],
+            "A choice, exactly; nothing else moves.",
+        ),
+        "locked": Given("--lock ROW", meaning="A row that keeps its part."),
+        "keep_total": Given(
+            "--others-follow/--budget-follows", meaning="What gives way when a row moves; others by default."
+        ),
+        "total": Given(meaning="What the release spends. With targets, default: what these need."),
+        "out": Given("--out FILE", meaning="Write the spec with these choices; for targets of topdown, the strategy."),
+    },
+    extra={
+        "people": _of_targets(
+            str,
+            help="With targets of topdown, where sizes of areas come from: made-up (the default), a file with an older "
+            "census, or one with public figures (geography, code, total, largest). Never the confidential records.",
+        ),
+        "persons": _of_targets(int, min=1, max=10**8, help="With targets of topdown: how many people are made up."),
+        "margins": _of_targets(
+            list[Path], metavar="FILE", help="With targets of topdown: public counts that people are drawn from."
+        ),
+        "optimise": _of_targets(
+            bool,
+            "--best-shares/--present-shares",
+            help="With targets of topdown: look for the best shares (the default), or keep the present ones.",
+        ),
+        "keep": _of_targets(
+            str, help="With targets of topdown: what every query keeps of its present share; default 1/100."
+        ),
+        "confirm": _of_targets(
+            int,
+            "--runs",
+            min=0,
+            max=20,
+            help="With targets of topdown: so many runs on made-up people confirm the answer; 0: none.",
+        ),
+        "prices": _of_targets(
+            str, metavar="QUERY in AREAS", help='For topdown: what margins cost, as "total in tract".'
+        ),
+        "delta": _of_targets(str, help="For topdown, the delta at which epsilon is stated."),
+        "processes": (show.Processes, None),
+        "memory": _of_targets(str, help="With runs: the most memory, such as 2GiB."),
+    },
+    prepare=_before_a_spec,
+)
+
+
+# ``confide ledger``: what has been spent on a data set, for ever.
+
+
+LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
+
+
+class DefinitionName(StrEnum):
+    """The privacy definitions a budget can be in."""
+
+    zcdp = "zcdp"
+    pure = "pure"
+    approximate = "approximate"
+
+
+class NeighboursName(StrEnum):
+    """The neighbour relations."""
+
+    change_one = "change-one"
+    add_remove = "add-remove"
+
+
+def ledger_open(
+    path: LedgerFile,
+    data_set: Annotated[str, typer.Option(help="The name of the data set.")],
+    budget: Annotated[
+        str, typer.Option(help="The total budget of the data set, which cannot be raised later: an exact number.")
+    ],
+    definition: Annotated[
+        DefinitionName, typer.Option(help="The kind of privacy loss that the budget counts.")
+    ] = DefinitionName.zcdp,
+    neighbours: Annotated[
+        NeighboursName,
+        typer.Option(help="Which data sets the promise compares: one record changed, or one added or removed."),
+    ] = NeighboursName.change_one,
+    delta: Annotated[str, typer.Option(help="With approximate: the total delta of the data set.")] = "0",
+    note: Annotated[str, typer.Option(help="Who decided on the budget, and why.")] = "",
+) -> None:
+    """Open the ledger of a data set, once, with all that may ever be spent on it."""
+    ledger = Ledger.open_new(
+        path,
+        data_set=data_set,
+        definition=definition.value,
+        neighbours=neighbours.value,
+        budget=budget,
+        delta=delta,
+        note=note,
+    )
+    account = ledger.account()
+    budgets = f"{account.budget}" + (f" with delta {delta}" if account.delta else "")
+    opened = f"Opened {path}: {budgets} ({account.definition}, {account.neighbours}) for {account.data_set!r}."
+    show.show_parts([opened])
+
+
+def ledger_show(path: LedgerFile, as_json: show.Json = False) -> None:
+    """Show the budget, what is spent and every release."""
+    show.show_answer(Ledger(path).account(), as_json=as_json)
+
+
+def ledger_history(path: LedgerFile, as_json: show.Json = False) -> None:
+    """Every entry of the ledger in order, with its hash. The chain of hashes is verified."""
+    entries = Ledger(path).history()
     if as_json:
-        show.print_json(answer.as_dict())
+        names = ("sequence", "time", "kind", "payload", "previous", "hash")
+        rows = [dict(zip(names, entry.row(), strict=True)) for entry in entries]
+        show.print_json([row | {"payload": _without_fingerprint(str(row["payload"]))} for row in rows])
+        return
+    shown = [(entry.sequence, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.kind, entry.hash[:16]) for entry in entries]
+    show.show_parts([ShownTable(["", "time (UTC)", "kind", "hash"], shown)])
+
+
+def ledger_void(
+    path: LedgerFile,
+    run_id: Annotated[str, typer.Argument(help="The id of the run, from `confide ledger show --json`.")],
+    reason: Annotated[str, typer.Option(help="Why you give the reservation up.")],
+) -> None:
+    """Drop a reservation of which nothing was drawn yet, and free its cost."""
+    Ledger(path).void(run_id, reason)
+    show.show_parts(["The reservation is void. Its cost is available again."])
+
+
+def ledger_reconcile(
+    path: LedgerFile,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of the runs on this data set.")],
+    as_json: show.Json = False,
+) -> None:
+    """Compare the ledger with the folders of its runs: finds a ledger that was cut off or put back, and lost runs."""
+    findings: tuple[Finding, ...] = confide.reconcile(path, runs)
+    if as_json or findings:
+        show.show_findings(findings, as_json=as_json)
     else:
-        _show_noise(answer)
-    raise typer.Exit(show.DONE if answer.ok else show.REFUSED)
+        show.show_parts(["The ledger and the run folders agree."])
+    if any(finding.severity == "error" for finding in findings):
+        raise typer.Exit(1)
 
 
-def _show_noise(answer: NoiseAudit) -> None:
-    show.table(["", "what", "detail"], [("ok" if c.ok else "WRONG", c.name, c.detail) for c in answer.checks])
-    for note in answer.notes:
-        show.out.print(f"[yellow]note[/] {escape(note)}")
-    wrong = "not as planned" if not answer.as_planned else "not judged"
-    verdict = "[bold green]as planned[/]" if answer.ok else f"[bold red]{wrong}[/]"
-    show.out.print(f"\n{answer.draws:,} draws: the noise is {verdict}. {answer.power.words}")
-    show.out.print(f"Page (confidential): {escape(str(answer.page))}")
-    show.err.print("[bold red]CONFIDENTIAL[/]: this audit used true figures")
+def _without_fingerprint(payload: str) -> dict[str, Any]:
+    """The payload of an entry, without what stands for the records: it stays in the ledger."""
+    values: dict[str, Any] = json.loads(payload)
+    return {name: value for name, value in values.items() if name != "records_fingerprint"}

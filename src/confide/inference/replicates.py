@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines import LocalEngine
 from confide.engines.protocol import private_folder, write_parquet, write_text
@@ -231,6 +231,10 @@ def _metadata_of(path: Path) -> dict[str, str] | None:
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
+SHOWN_QUERY = "total"
+"""The query that is described; all of them are in the file."""
+
+
 @dataclass(frozen=True, eq=False)
 class Replicates(TypedAnswer):
     """Replicates of a release, their pooled errors, and the factors."""
@@ -347,6 +351,63 @@ class Replicates(TypedAnswer):
             "margins": f"{MARGINS}{STAMPED}.parquet",
             "errors": [dict(row) for row in self.rows],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The self as tables."""
+        manifest = self.source.released.manifest
+        yield (
+            f"\n{self.number} replicates of {manifest['release']}, from its own records. Nothing was spent, and no "
+            "confidential record was read.\n"
+        )
+        queries = list(dict.fromkeys(row["query"] for row in self.rows))
+        query = SHOWN_QUERY if SHOWN_QUERY in queries else queries[0]
+        rows = [
+            (
+                row["kind"],
+                "on it" if row["on_spine"] else "off it",
+                row["size"],
+                f"{row['cells']:,}",
+                "" if row["mse"] is None else f"{row['mse'] ** 0.5:,.1f}",
+                *(
+                    "" if row[f"below_{q}"] is None else f"−{row[f'below_{q}']:,} +{row[f'above_{q}']:,}"
+                    for q in (90, 95)
+                ),
+                f"{row['factor']:.2f}",
+            )
+            for row in self.rows
+            if row["query"] == query
+        ]
+        columns = ["areas", "spine", "figure ", "figures ", "rmse ", "90 % ", "95 % ", "factor "]
+        yield ShownTable(
+            columns, rows, title=f"Errors of figures of {query!r}, by kind of area and by what the figure shows"
+        )
+        if self.factors:
+            listed = [
+                (
+                    row.areas_of,
+                    row.query,
+                    f"{row.areas:,}",
+                    f"{row.ratio:.2f} ± {row.standard_error:.2f}",
+                    f"{row.factor:.2f}",
+                )
+                for row in self.factors
+            ]
+            yield ShownTable(
+                ["areas", "query", "number ", "realised / replicated ", "factor "],
+                listed,
+                title="Made-up people, whose truth is known: how much larger errors are than replicates say",
+            )
+        yield (
+            "A margin covers the error of the noise and of the estimation, among figures of that size. It does not "
+            "cover errors of the census itself."
+        )
+        yield f"all queries  {self.folder / str(self.as_dict()['margins'])}"
+        yield Said("NOT FOR RELEASE", ": replicates of a release", Tone.BAD, aside=True)
+
+
+def _span(row: Mapping[str, Any], part: int) -> str:
+    below, above = row[f"below_{part}"], row[f"above_{part}"]
+    return "" if below is None else f"−{below:,} +{above:,}"
 
 
 @dataclass(frozen=True, eq=False)

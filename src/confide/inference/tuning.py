@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import isfinite, pi, sqrt
@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from confide.answers import TypedAnswer
 from confide.arrays import Floats
 from confide.engines import LocalEngine
 from confide.engines.protocol import write_text
@@ -34,6 +33,7 @@ from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
 from confide.geography import AreaSet
 from confide.geography.spine import OUTSIDE
+from confide.inference import tuning_answer
 from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
 from confide.inputs.made_up import nobody, of_nobody
@@ -58,208 +58,11 @@ from confide.mechanisms.topdown.targets import (
     text_beside,
 )
 from confide.noise import ReleaseKey
-from confide.privacy import epsilons
 from confide.releases.mechanism import NoiseSource
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.workspace import Workspace
 from confide.schema import TOTAL
-
-# The answer to targets of TopDown: budgets that targets need, the best shares, and what else changes.
-
-ESTIMATOR = "least squares on the whole tree, before non-negativity"
-
-
-@dataclass(frozen=True)
-class BindingArea:
-    """The area that needs the largest budget."""
-
-    code: str
-    people: float | None
-    sd: float
-    """Of its figure, with the budget that the target needs."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"code": self.code, "people": self.people, "sd": self.sd}
-
-
-@dataclass(frozen=True)
-class NeededBudget:
-    """The budget that a target needs in one kind of area with some shares."""
-
-    rho: float
-    """For every area."""
-    rho_on_average: float
-    """For the target's probability on average over the areas."""
-    binding: BindingArea
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"rho": self.rho, "rho_on_average": self.rho_on_average, "binding": self.binding.as_dict()}
-
-
-@dataclass(frozen=True)
-class TunedTarget:
-    """A target in one kind of area."""
-
-    target: Target
-    kind: str
-    areas: int
-    present: NeededBudget
-    best: NeededBudget | None = None
-    elasticity: float | None = None
-    """By how many per cent the least budget falls if the limit's square rises by one per cent."""
-    price: float | None = None
-    """d(rho)/d(limit): what one more record, or one more point, of margin saves."""
-
-    def as_dict(self) -> dict[str, Any]:
-        target = self.target
-        return {
-            "target": target.text,
-            "kind": self.kind,
-            "areas": self.areas,
-            "query": target.query,
-            "limit": float(target.limit * (100 if target.of_share or target.relative else 1)),
-            "unit": target.unit,
-            "probability": float(target.chance),
-            "least_people": target.least,
-            "present": self.present.as_dict(),
-            "best": None if self.best is None else self.best.as_dict(),
-            "elasticity": self.elasticity,
-            "price": self.price,
-        }
-
-
-@dataclass(frozen=True)
-class ExpectedChange:
-    """Expected absolute errors of one query in one kind of area: before non-negativity, and those of runs after it."""
-
-    kind: str
-    areas: int
-    query: str
-    now: float
-    """With the strategy and the budget of the spec."""
-    present: float | None
-    """With the present shares and the budget that these need for the targets."""
-    best: float | None
-    """With the best shares and their budget."""
-    present_after: float | None = None
-    """Of records, after non-negativity: the mean over the runs that confirm the answer."""
-    best_after: float | None = None
-
-    def with_records(self, shares: str, error: float) -> ExpectedChange:
-        """With the errors of records of runs with the ``present`` or the ``best`` shares."""
-        return replace(self, present_after=error) if shares == "present" else replace(self, best_after=error)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "areas": self.areas,
-            "query": self.query,
-            "now": self.now,
-            "present": self.present,
-            "best": self.best,
-            "present_after": self.present_after,
-            "best_after": self.best_after,
-        }
-
-
-@dataclass(frozen=True)
-class ConfirmedTarget:
-    """What runs on people who are not confidential made of a target: records, after non-negativity and rounding."""
-
-    target: Target
-    kind: str
-    strategy: str
-    """``present`` or ``best``."""
-    rho: Fraction
-    runs: int
-    met: float
-    """The share of areas whose figures were within the limit."""
-    error: float
-    """The mean absolute error of the target's figures."""
-    total_error: float
-    """The mean absolute error of totals there."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "target": self.target.text,
-            "kind": self.kind,
-            "strategy": self.strategy,
-            "rho": str(self.rho),
-            "runs": self.runs,
-            "met": self.met,
-            "mean_absolute_error": self.error,
-            "mean_absolute_error_of_totals": self.total_error,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class TopDownTuning(TypedAnswer):
-    """The answer of :func:`tune_topdown`."""
-
-    spec: Path
-    now: Strategy
-    """The strategy of the spec, with its budget."""
-    people: str
-    """Where sizes of areas come from, in words."""
-    delta: Fraction
-    targets: tuple[TunedTarget, ...] = ()
-    present: Fraction | None = None
-    """The budget that the present shares need."""
-    best: Strategy | None = None
-    """The strategy with the best shares."""
-    needed: Fraction | None = None
-    """The budget that these need."""
-    bound: float | None = None
-    """No shares at all need less."""
-    errors: tuple[ExpectedChange, ...] = ()
-    confirmed: tuple[ConfirmedTarget, ...] = ()
-    prices: tuple[Mapping[str, Any], ...] = ()
-    written: Path | None = None
-    warnings: tuple[Finding, ...] = field(default=())
-
-    def epsilon(self, rho: Fraction) -> Mapping[str, float]:
-        """Epsilon at delta, in three ways."""
-        return epsilons(rho, self.delta)
-
-    def _budget(self, rho: Fraction | None) -> dict[str, Any] | None:
-        if rho is None:
-            return None
-        return {"rho": str(rho), "rho_decimal": float(rho), "epsilon": dict(self.epsilon(rho))}
-
-    def as_dict(self) -> dict[str, Any]:
-        """For ``--json``; the keys are listed in ``docs/concepts/tuning.md``."""
-        best = self._budget(self.needed)
-        if best is not None and self.best is not None:
-            levels = {
-                level.name: {
-                    "share": str(level.share),
-                    "queries": {query.name: str(query.share) for query in level.queries},
-                }
-                for level in self.best.levels
-            }
-            best |= {"bound": self.bound, "budget": str(self.best.budget), "shares": levels}
-        return {
-            "ok": True,
-            "spec": str(self.spec),
-            "strategy": self.now.id,
-            "root": self.now.root,
-            "estimator": ESTIMATOR,
-            "evidence": {"now": self.now.evidence, "best": None if self.best is None else self.best.evidence},
-            "people": self.people,
-            "delta": str(self.delta),
-            "now": self._budget(self.now.budget),
-            "present": self._budget(self.present),
-            "best": best,
-            "targets": [target.as_dict() for target in self.targets],
-            "errors": [row.as_dict() for row in self.errors],
-            "confirmed": [row.as_dict() for row in self.confirmed],
-            "prices": [dict(row) for row in self.prices],
-            "written": None if self.written is None else str(self.written),
-            "charged": None,
-            "warnings": [finding.as_dict() for finding in self.warnings],
-        }
-
 
 RUNS, MOST_RUNS = 2, 20
 KEEP = Fraction(1, 100)
@@ -289,7 +92,7 @@ def tune_topdown(
     out: str | Path | None = None,
     processes: int | None = None,
     memory: str = DEFAULT_MEMORY,
-) -> TopDownTuning:
+) -> tuning_answer.TopDownTuning:
     """The least budget for targets, with the present shares and with the best; nothing is spent, no record is read.
 
     Args:
@@ -405,14 +208,14 @@ class _Tuner:
         prices: str | None,
         delta: Fraction,
         out: Path | None,
-    ) -> TopDownTuning:
+    ) -> tuning_answer.TopDownTuning:
         """The whole answer."""
         now = self.problem.strategy
         targets = parse_targets(texts, self.problem)
         known = self.people.known if confirm or any(target.needs_people for target in targets) else None
         limited, variances = self.limited(targets, known) if targets else ([], [])
         priced = tuple(self._prices(prices)) if prices is not None else ()
-        answer = TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
+        answer = tuning_answer.TopDownTuning(self.loaded.path, now, self.people.said, delta, prices=priced)
         if not limited:
             return answer
         present = budget_above(_least(limited, variances))
@@ -489,7 +292,9 @@ class _Tuner:
         changed = replace(self.blank, value=spec.model_copy(update={"topdown": part, "privacy": privacy}))
         return prepare(changed, self.engine)
 
-    def _errors(self, targets: Sequence[Target], problems: Mapping[str, TopDownProblem]) -> Iterator[ExpectedChange]:
+    def _errors(
+        self, targets: Sequence[Target], problems: Mapping[str, TopDownProblem]
+    ) -> Iterator[tuning_answer.ExpectedChange]:
         """Expected absolute errors of totals, attributes and the targets' queries in all kinds of area: of what the
         release of each problem would state."""
         schema = self.problem.strategy.schema
@@ -512,7 +317,7 @@ class _Tuner:
             for name, grouping in groups.items():
                 expected = {key: _expected(each.variances(grouping, areas)) for key, each in noise.items()}
                 if isfinite(expected["now"]):
-                    yield ExpectedChange(
+                    yield tuning_answer.ExpectedChange(
                         geography.name, len(there), name, expected["now"], expected["present"], expected.get("best")
                     )
 
@@ -521,12 +326,12 @@ class _Tuner:
         limited: Sequence[LimitedCounts],
         problems: Mapping[str, TopDownProblem],
         runs: int,
-        expected: Sequence[ExpectedChange],
-    ) -> tuple[tuple[ConfirmedTarget, ...], tuple[ExpectedChange, ...]]:
+        expected: Sequence[tuning_answer.ExpectedChange],
+    ) -> tuple[tuple[tuning_answer.ConfirmedTarget, ...], tuple[tuning_answer.ExpectedChange, ...]]:
         """Runs with the present and with the best shares, each with the budget that it needs: what became of the
         targets, and the expected errors with those of records beside them."""
         people, kinds = self.people.counted, {each.name: each for each in geographies(self.problem)}
-        confirmed: list[ConfirmedTarget] = []
+        confirmed: list[tuning_answer.ConfirmedTarget] = []
         for name, problem in problems.items():
             if name == "now":
                 continue
@@ -546,7 +351,7 @@ class _Tuner:
                 met, error, of_totals = np.mean(np.array(rows), axis=0).tolist()
                 budget = problem.strategy.budget
                 row = (each.target, each.geography.name, name, budget, runs, met, error, of_totals)
-                confirmed.append(ConfirmedTarget(*row))
+                confirmed.append(tuning_answer.ConfirmedTarget(*row))
             means = (of_records / runs).tolist()
             expected = [each.with_records(name, mean) for each, mean in zip(expected, means, strict=True)]
         return tuple(confirmed), tuple(expected)
@@ -605,28 +410,30 @@ def _on_average(limited: LimitedCounts, variances: Floats) -> float:
     return high
 
 
-def _budget_of(limited: LimitedCounts, variances: Floats) -> NeededBudget:
+def _budget_of(limited: LimitedCounts, variances: Floats) -> tuning_answer.NeededBudget:
     rho, place = _needed(limited, variances), limited.binding(variances)
     size = float(limited.people[place])
     sd = sqrt(float(variances[place]) / rho) if rho > 0 else 0.0
-    binding = BindingArea(limited.code(place), size if np.isfinite(size) else None, sd)
-    return NeededBudget(rho, _on_average(limited, variances) if rho > 0 else 0.0, binding)
+    binding = tuning_answer.BindingArea(limited.code(place), size if np.isfinite(size) else None, sd)
+    return tuning_answer.NeededBudget(rho, _on_average(limited, variances) if rho > 0 else 0.0, binding)
 
 
-def _tuned_targets(limited: Sequence[LimitedCounts], variances: Sequence[Floats]) -> tuple[TunedTarget, ...]:
+def _tuned_targets(
+    limited: Sequence[LimitedCounts], variances: Sequence[Floats]
+) -> tuple[tuning_answer.TunedTarget, ...]:
     return tuple(
-        TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
+        tuning_answer.TunedTarget(each.target, each.geography.name, len(np.unique(each.areas)), _budget_of(each, now))
         for each, now in zip(limited, variances, strict=True)
     )
 
 
 def _with_best(
-    rows: Sequence[TunedTarget],
+    rows: Sequence[tuning_answer.TunedTarget],
     limited: Sequence[LimitedCounts],
     variances: Sequence[Floats],
     multipliers: Floats,
     needed: Fraction,
-) -> tuple[TunedTarget, ...]:
+) -> tuple[tuning_answer.TunedTarget, ...]:
     """The targets with what they need with the best shares."""
     result, first = [], 0
     for row, each, own in zip(rows, limited, variances, strict=True):

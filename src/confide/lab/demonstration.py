@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from confide import api, drafting, official_safetab
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, TypedAnswer
 from confide.engines import LocalEngine, Source
+from confide.exact import fraction_up
 from confide.lab.comparison.protections import toml_text
 from confide.lab.population import Population, simulate, write_official
 from confide.lab.population.eu import SCHEMA, write_eu
@@ -41,7 +42,7 @@ from confide.releases.run import RunResult
 from confide.releases.verify import Verification
 from confide.releases.workspace import Progress, Silent, Workspace, recall_key
 from confide.report import charts
-from confide.report.dossier import Evaluated
+from confide.report.dossier import Evaluated, headline
 
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"
@@ -70,6 +71,24 @@ class DemoRelease(TypedAnswer):
             "verified": self.verification.ok,
         } | ({"beside": {name: dict(errors) for name, errors in self.beside.items()}} if self.beside else {})
 
+    def described_as(self, about: str) -> Iterator[AnswerPart]:
+        """How accurate it is, what it cost, and where its files are.
+
+        Args:
+            about: Of whom the release is.
+        """
+        run = self.run
+        accuracy = self.evaluated.accuracy.reveal("the demonstration's people are made up")
+        yield ""
+        yield from headline(accuracy, f"{about.capitalize()}: released compared with true", self.beside)
+        if run.plan.has_loss:
+            (rho,) = run.plan.loss.parameters().values()
+            yield f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})"
+        yield f"release      {run.release}  ({'verified' if self.verification.ok else 'NOT AS SEALED'})"
+        document = "certificate" if run.plan.has_loss else "statement"
+        yield f"{document:11}  {run.release / f'{document}.html'}"
+        yield f"dossier      {self.evaluated.dossier}  (confidential: for the curator only)"
+
 
 @dataclass(frozen=True)
 class Demonstration(TypedAnswer):
@@ -90,6 +109,20 @@ class Demonstration(TypedAnswer):
         """For ``--json``."""
         releases = {about: release.as_dict() for about, release in self.releases.items()}
         return {"ok": self.ok, "persons": self.persons, "releases": releases}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Every release, and what to look at first."""
+        for about, release in self.releases.items():
+            yield from release.described_as(about)
+        yield "\nLook at:"
+        yield from (f"  {sentence}" for sentence in self.look_at)
+        last = list(self.releases.values())[-1].run
+        spent = f"{last.plan.mechanism} has no privacy budget"
+        if last.account is not None:
+            account = last.account
+            spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
+        yield f"\n{self.persons:,} made-up persons; {spent}."
+        yield f"In the browser: confide studio {self.folder}"
 
 
 def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None) -> Demonstration:
@@ -371,6 +404,33 @@ def demo_studio(
     (folder / "nuts3.geojson").write_text(json.dumps(_made_up_map(folder / "areas.csv", seed)), encoding="utf-8")
     release = _release(folder / "census.toml", display)
     return Demonstration(folder, persons, {"census": release}, ("the release in the studio: confide studio demo",))
+
+
+def demonstrate(
+    mechanism: str = "topdown",
+    *,
+    out: str | Path = Path("demo"),
+    persons: int | None = None,
+    seed: int = 7,
+    layout: str | None = None,
+    progress: Progress | None = None,
+) -> Demonstration:
+    """The demonstration of a mechanism: complete releases of made-up people.
+
+    Args:
+        mechanism: topdown (the default), tables, safetab, cellkey, swapping or suppression.
+        out: A new folder for the results; if it exists, demo-2 is used, and so on.
+        persons: How many made-up persons; default: 200,000, for suppression 50,000.
+        seed: The same seed gives the same people; the noise is new every time.
+        layout: For tables, swapping, suppression: us-state (the default) or eu-country.
+        progress: Shows stages; none by default.
+
+    Returns:
+        The releases, each with its verification and its evaluation.
+    """
+    asked: dict[str, Any] = {} if persons is None else {"persons": persons}
+    asked |= {} if layout is None else {"layout": layout}
+    return DEMONSTRATIONS[mechanism](Path(out), **asked, seed=seed, progress=progress)
 
 
 def _made_up_map(areas: Path, seed: int) -> dict[str, Any]:

@@ -11,13 +11,13 @@ Reference: Bach (2020), section 2.4, on utility-driven parametrisations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import ParameterError
 from confide.exact import LARGEST, Exact, exact, positive
 from confide.noise.bounded import LARGEST_BOUND, TruncatedGaussian, TruncatedGeometric
@@ -229,6 +229,10 @@ class NoiseProbabilities(TypedAnswer):
         rows = [{"x": x, "pmf": pmf, "cdf": cdf} for x, pmf, cdf in zip(self.values, self.pmf, self.cdf, strict=True)]
         return {"law": self.law.as_dict(), "at": rows, "pmf": list(self.pmf)}
 
+    def described(self) -> Iterator[AnswerPart]:
+        rows = [(x, f"{pmf:.10g}", f"{cdf:.10g}") for x, pmf, cdf in zip(self.values, self.pmf, self.cdf, strict=True)]
+        yield ShownTable(["x ", "P(noise = x) ", "P(noise ≤ x) "], rows)
+
 
 @dataclass(frozen=True)
 class NoiseQuantile(TypedAnswer):
@@ -241,6 +245,9 @@ class NoiseQuantile(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {"law": self.law.as_dict(), "probability": str(self.probability), "quantile": self.quantile}
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield f"The noise is at most {self.quantile} with probability {self.probability}."
 
 
 @dataclass(frozen=True)
@@ -264,6 +271,10 @@ class NoiseMargin(TypedAnswer):
             "noise_margin": self.noise_margin,
             "variance": self.variance,
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        text = f"The noise is within ±{self.noise_margin} with probability {self.probability}"
+        yield f"{text}; its variance is {self.variance:.6g}."
 
 
 def noise_law(

@@ -194,3 +194,11 @@ def _tail(loss: ApproxDP) -> Fraction:
     """P[loss > 2ε] ≤ δ/(1 − exp(−ε)), from above."""
     power = tighten(lambda digits: (-Enclosure.of(loss.epsilon, digits)).exp()).hi
     return min(Fraction(1), loss.delta / (1 - Fraction(power))) if power < 1 else Fraction(1)
+
+
+def short_probability(value: Fraction) -> str:
+    """1e-10 as 10⁻¹⁰ where it is a power of ten, otherwise as a decimal, rounded up."""
+    if value.numerator == 1 and set(str(value.denominator)) <= {"0", "1"} and str(value.denominator).count("1") == 1:
+        exponent = len(str(value.denominator)) - 1
+        return "10⁻" + str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{float(rounded_up(value, 4)):g}"

@@ -14,12 +14,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import Engine
 from confide.engines.protocol import private_umask
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
+from confide.exact import fraction_up
 from confide.inputs.frame import BLOCK
 from confide.inputs.records import count_rows
-from confide.inputs.spelled import OffendingValues
+from confide.inputs.spelled import OffendingValues, reading_in_words
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.companions.geoparquet import geometry_findings
@@ -53,7 +55,7 @@ class Charge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(TypedAnswer):
     """What is known once a spec was checked: the problem, the plan, its price, and what is wrong."""
 
     problem: Any
@@ -81,11 +83,43 @@ class Checked:
         """The findings that stand in the way of a run."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
+    @property
+    def ok(self) -> bool:
+        """Whether nothing stands in the way of a run."""
+        return not self.errors
+
+    @property
+    def left_after(self) -> str:
+        """What the budget has left once the release is charged, in words."""
+        after = Fraction(0) if self.price is None or self.price.left_after is None else self.price.left_after
+        return "nothing" if after <= 0 else _exact_or_less(after)
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Every finding, what the release would have and cost, and what its ledger has left."""
+        plan = self.plan
+        yield from self.findings
+        if plan is not None and "reading" in plan.question:
+            yield "How the records are read (this is part of the plan):"
+            yield from (f"  {line}" for line in reading_in_words(plan.question["reading"]))
+        if self.summary is not None:
+            yield from self.summary.described()
+        if self.price is not None:
+            yield from self.price.described()
+        if self.account is not None and self.cost is not None:
+            account = self.account
+            delta = f" with delta {float(account.left_delta):g}" if account.delta else ""
+            after = "" if self.price is None else f" and leave {self.left_after}"
+            has = f"The ledger has {_exact_or_less(account.left)}{delta} of {account.budget} left."
+            yield f"{has} This release would cost {self.cost}{after}."
+        if self.ok:
+            nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
+            yield Said("No problems found.", nothing, Tone.GOOD)
+
     def as_dict(self) -> dict[str, Any]:
         """What was found, and the price, as plain values for ``--json``."""
         plan, cost = self.plan, self.cost
         return {
-            "ok": not self.errors,
+            "ok": self.ok,
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if cost is None or (plan and not plan.has_loss) else str(cost.amount),
             "delta": None if cost is None or not cost.delta else str(cost.delta),
@@ -93,6 +127,11 @@ class Checked:
             "price": None if self.price is None else self.price.as_dict(),
             "plan": None if plan is None else plan.as_dict() | {"hash": plan.hash, "counts": plan.counts},
         }
+
+
+def _exact_or_less(amount: Fraction) -> str:
+    """A fraction as it is, and one with many digits as less than a short number."""
+    return str(amount) if amount.denominator < 10**6 else f"less than {fraction_up(amount)}"
 
 
 def check(

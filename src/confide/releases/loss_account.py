@@ -5,6 +5,8 @@ They are the answers of ``confide account convert`` and ``release``, and the pri
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -13,9 +15,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.documents import FileKind, Part, load_named
-from confide.exact import Exact, exact, positive_within
+from confide.exact import Exact, down, exact, positive_within, up
 from confide.privacy import (
     ZCDP,
     ApproxDP,
@@ -27,9 +29,8 @@ from confide.privacy import (
     epsilons,
     event_epsilon_bracket,
 )
-from confide.privacy.statements import factor
-from confide.releases.folder import SealedRelease
-from confide.releases.plan import Plan
+from confide.privacy.statements import factor, short_probability
+from confide.releases.plan import NO_BUDGET, Plan
 
 YARDSTICKS = FileKind("yardsticks", code="yardsticks", unreadable="yardsticks", shipped="yardsticks")
 
@@ -140,6 +141,27 @@ class StatedPrice:
             "yardsticks": [yardstick.as_dict() for yardstick in self.yardsticks()],
         }
 
+    def described(self) -> Iterator[AnswerPart]:
+        """The price as rho and epsilon, in words, and beside what others spent."""
+        at = f" at delta {short_probability(self.delta)}" if self.has_delta else ""
+        yield (f"Price: {self.loss} ({self.neighbours.value}), that is epsilon = {_two_digits(self.epsilon)}{at}.")
+        yield self.in_words
+        rows = [("this release", _short_loss(self.loss.parameters()), _two_digits(self.epsilon))]
+        for yardstick in self.yardsticks():
+            spent = yardstick.deployment
+            amount = _short_loss({"rho" if spent.definition == "zcdp" else "epsilon": Fraction(spent.loss)})
+            rows.append((f"{spent.name} ({spent.year})", amount, _two_digits(yardstick.epsilon)))
+        yield ShownTable(["compared with other releases", "loss", "epsilon "], rows)
+
+
+def _short_loss(parameters: Mapping[str, Fraction]) -> str:
+    return ", ".join(f"{name} = {float(value):.4g}" for name, value in parameters.items())
+
+
+def _two_digits(epsilon: float) -> str:
+    """Rounded up, but for what a decimal loses in a floating-point number."""
+    return f"{math.ceil(round(100 * epsilon, 6)) / 100:,.2f}"
+
 
 def _loss_of(deployment: Deployment) -> PureDP | ZCDP:
     amount = exact(deployment.loss, "loss")
@@ -170,6 +192,10 @@ class EpsilonOfRho(TypedAnswer):
         """Plain values."""
         return {"rho": str(self.rho), "delta": str(self.delta)} | self.epsilons
 
+    def described(self) -> Iterator[AnswerPart]:
+        yield from _ways(self.epsilons)
+        yield f"\nrho = {self.rho} at delta = {float(self.delta):g}; every figure is rounded up."
+
 
 @dataclass(frozen=True)
 class RhoOfEpsilon(TypedAnswer):
@@ -188,6 +214,10 @@ class RhoOfEpsilon(TypedAnswer):
             "rho_decimal": float(self.rho),
         }
 
+    def described(self) -> Iterator[AnswerPart]:
+        text = f"rho = {self.rho} (about {float(self.rho):.6g})"
+        yield f"{text} gives at most epsilon {self.epsilon} at delta {self.delta}."
+
 
 @dataclass(frozen=True)
 class ReleaseAccount(TypedAnswer):
@@ -195,6 +225,8 @@ class ReleaseAccount(TypedAnswer):
 
     plan: Plan
     delta: Fraction
+    unaccounted: str = NO_BUDGET
+    """Why nothing is spent, where the plan has no loss."""
 
     @property
     def epsilons(self) -> dict[str, float] | None:
@@ -224,6 +256,40 @@ class ReleaseAccount(TypedAnswer):
         ends = self.loss_distribution
         distribution = None if ends is None else {"lower": ends.optimistic, "upper": ends.pessimistic}
         return values | self.epsilons | {"privacy_loss_distribution": distribution}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The cost of a release, in every way that it can be stated."""
+        plan, ways, bracket = self.plan, self.epsilons, self.loss_distribution
+        if not plan.has_loss:
+            none = "No privacy loss is accounted for: this release promises no differential privacy."
+            yield none if self.unaccounted == NO_BUDGET else self.unaccounted
+            return
+        if ways is None:
+            holds = "; it holds with delta = 0" if isinstance(plan.loss, PureDP) else ""
+            yield f"{plan.loss} ({plan.neighbours.value}){holds}."
+            return
+        yield from _ways(ways)
+        if bracket is None:
+            yield "\nThe privacy loss distribution is not computed for groups that overlap."
+        else:
+            exact = f"{down(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
+            yield f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}."
+        if bracket is not None and len(plan.paths) > 1:
+            yield f"It is that of the worst move between {len(plan.paths):,} kinds of places with different noise."
+        ends = "" if bracket is None else ", the lower end down"
+        stated = f"{plan.loss} ({plan.neighbours.value}) at delta = {float(self.delta):g}"
+        yield f"{stated}; every bound is rounded up{ends}."
+
+
+WORDS = {
+    "bun_steinke": "Bun and Steinke (2016): the simplest bound; older documents use it",
+    "canonne_kamath_steinke": "Canonne, Kamath and Steinke (2020): the bound to quote",
+    "gaussian_limit": "what a continuous Gaussian mechanism of this cost has; for comparison",
+}
+
+
+def _ways(ways: Mapping[str, float]) -> Iterator[AnswerPart]:
+    yield ShownTable(["epsilon ", "by"], [(up(value, 4), WORDS[name]) for name, value in ways.items()])
 
 
 def epsilon_of_rho(rho: Exact, delta: Exact = DELTA) -> EpsilonOfRho:
@@ -257,16 +323,3 @@ def rho_of_epsilon(epsilon: Exact, delta: Exact = DELTA) -> RhoOfEpsilon:
     0.99
     """
     return RhoOfEpsilon(epsilon, delta, cks_rho(positive_within(epsilon, "epsilon"), positive_within(delta, "delta")))
-
-
-def account_release(folder: str | Path, delta: Exact = DELTA) -> ReleaseAccount:
-    """The loss of a sealed release, composed anew from its measurements, with its privacy loss distribution.
-
-    Args:
-        folder: The release.
-        delta: The delta at which epsilon is stated.
-
-    Returns:
-        The loss, the bounds for epsilon, and the bracket of its privacy loss distribution.
-    """
-    return ReleaseAccount(SealedRelease.of(folder).plan, positive_within(delta, "delta"))

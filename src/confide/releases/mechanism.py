@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from confide.answers import ShownTable
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
@@ -81,6 +82,12 @@ class Check:
     name: str
     ok: bool
     detail: str
+
+
+def checks_table(checks: Sequence[Check]) -> ShownTable:
+    """What was looked at, a row each."""
+    rows = [("ok" if check.ok else "WRONG", check.name, check.detail) for check in checks]
+    return ShownTable(["", "what", "detail"], rows)
 
 
 @dataclass(frozen=True, order=True, slots=True)

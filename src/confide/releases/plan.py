@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from confide.answers import AnswerPart, ShownTable
 from confide.errors import Place, ReleaseError, RunError, SpecError
 from confide.exact import exact
 from confide.noise import (
@@ -394,6 +395,13 @@ class Summary:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What a release would have, and what it would cost."""
+        if self.rows:
+            yield ShownTable(list(self.columns), list(self.rows))
+        yield from self.notes
+        yield f"\n{self.sentence}"
 
 
 def summary_of_levels(plan: Plan, contents: str, unaccounted: str = NO_BUDGET) -> Summary:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.arrays import Integers
 from confide.engines.protocol import flush, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
@@ -32,7 +33,7 @@ from confide.releases.workspace import (
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(TypedAnswer):
     """A release made a second time from records, plan and key."""
 
     files: int
@@ -46,6 +47,13 @@ class Replay:
     def as_dict(self) -> dict[str, Any]:
         """The comparison as plain values for ``--json``."""
         return {"ok": self.ok, "files": self.files, "different": list(self.different)}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Whether it is the same release."""
+        if self.ok:
+            yield Said("Identical", f": {self.files} files, byte for byte.", Tone.GOOD)
+        else:
+            yield Said("Different", f": {', '.join(self.different)}", Tone.BAD)
 
 
 def replay(loaded: LoadedSpec, mechanism: Mechanism[Any], *, open_engine: OpenEngine, progress: Progress) -> Replay:

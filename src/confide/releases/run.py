@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
@@ -31,7 +32,7 @@ from confide.releases.companions.geoparquet import publish_outlines
 from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases.plan import Explanation, Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.verify import verify_staged
 from confide.releases.workspace import (
@@ -57,7 +58,7 @@ Confirm = Callable[[Checked], object]
 
 
 @dataclass(frozen=True)
-class RunResult:
+class RunResult(TypedAnswer):
     """What a run came to."""
 
     release: Path
@@ -67,6 +68,37 @@ class RunResult:
     """The account after the run; none where nothing is spent."""
     manifest_sha256: str
     was_sealed_before: bool
+    explain: Explanation
+    """What releases of the mechanism say of themselves."""
+    signed: bool = False
+    """Whether it was signed now."""
+    trial: bool = False
+    """Whether it was made with a chosen key."""
+
+    @property
+    def contents(self) -> str:
+        """What the release has, in words."""
+        return self.explain.contents(self.plan)
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Where the release is, what it has and cost, and what its ledger has left."""
+        if self.was_sealed_before:
+            yield "This run was sealed before. Nothing was done and nothing was charged."
+        yield Said("Sealed", f" {self.release}", Tone.GOOD)
+        plan, account = self.plan, self.account
+        if plan.has_loss:
+            yield f"  {self.contents} at a cost of {plan.loss} ({plan.neighbours.value})"
+        else:
+            yield f"  {self.contents}\n  {self.explain.unaccounted(plan)}"
+        if account is not None:
+            yield f"  ledger of {account.data_set!r}: {account.spent} spent, {account.left} left of {account.budget}"
+            if account.delta:
+                deltas = [f"{float(number):g}" for number in (account.spent_delta, account.left_delta, account.delta)]
+                yield "  of its delta: {} spent, {} left of {}".format(*deltas)
+        if self.signed:
+            yield "  signed with the office's key"
+        if self.trial:
+            yield Said("NOT FOR RELEASE", ": made with a chosen key", Tone.BAD, aside=True)
 
     def as_dict(self) -> dict[str, Any]:
         """The result as plain values for ``--json``."""
@@ -121,11 +153,12 @@ def run(
             charged = _Charged(Ledger(ledger_path(loaded)), loaded, checked, workspace, trial)
             identity, reservation = charged.reserve(identity, accept_records=accept_ledger)
             if reservation.state == "sealed":
-                return charged.already_sealed(reservation.manifest_sha256)
+                return charged.already_sealed(reservation.manifest_sha256, mechanism.explain)
             drawn = reservation.state == "measured"
         elif workspace.release.exists():
             require_own_release(workspace, identity)
-            return RunResult(workspace.release, workspace, plan, None, sha256_of(workspace.release / MANIFEST), True)
+            manifest = sha256_of(workspace.release / MANIFEST)
+            return RunResult(workspace.release, workspace, plan, None, manifest, True, mechanism.explain)
         key = _key(workspace, identity, chosen_key, drawn=drawn) if mechanism.keyed else None
         if key is not None:
             identity = workspace.note_key(identity, key)
@@ -151,7 +184,7 @@ def run(
             )
         manifest = sha256_of(workspace.release / MANIFEST)
         account = None if charged is None else charged.mark_sealed(identity, manifest)
-        return RunResult(workspace.release, workspace, plan, account, manifest, False)
+        return RunResult(workspace.release, workspace, plan, account, manifest, False, mechanism.explain)
 
 
 @contextmanager
@@ -370,7 +403,7 @@ class _Charged:
         self.leave_witness()
         return self.ledger.account()
 
-    def already_sealed(self, manifest_sha256: str | None) -> RunResult:
+    def already_sealed(self, manifest_sha256: str | None, explain: Explanation) -> RunResult:
         """The release of before, if it is still the one that was sealed, file by file."""
         manifest = self.workspace.release / MANIFEST
         if not manifest.exists() or sha256_of(manifest) != manifest_sha256:
@@ -380,7 +413,7 @@ class _Charged:
         if problems:
             raise RunError("release-changed/ledger", where=Place(file=str(self.workspace.release)), found=problems[0])
         account, plan = self.ledger.account(), self.checked.ready()
-        return RunResult(self.workspace.release, self.workspace, plan, account, str(manifest_sha256), True)
+        return RunResult(self.workspace.release, self.workspace, plan, account, str(manifest_sha256), True, explain)
 
 
 # Which engine a run is made with: that of this machine, or Spark. Both make the same release, byte by byte.

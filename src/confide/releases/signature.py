@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from confide.answers import AnswerPart, TypedAnswer
 from confide.engines.protocol import PRIVATE_FILE, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
 from confide.file_system import open_to_others
@@ -38,7 +40,7 @@ _PEM = serialization.Encoding.PEM
 
 
 @dataclass(frozen=True)
-class SignatureKey:
+class SignatureKey(TypedAnswer):
     """Where the two halves of a signature key are, and by which name people know it."""
 
     private: Path
@@ -54,6 +56,12 @@ class SignatureKey:
             "public": str(self.public),
             "fingerprint": self.fingerprint,
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Where the keys are."""
+        yield f"Private key (keep it here):    {self.private}"
+        yield f"Public key, for receivers:     {self.public}"
+        yield f"Its fingerprint:               {self.fingerprint}"
 
 
 def new_signature_key(path: str | Path) -> SignatureKey:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.errors import ConfideError, Finding, Place
 from confide.releases.companions import companions
 from confide.releases.companions.explore import EXPLORE, VERSION
@@ -35,7 +36,7 @@ from confide.releases.folder import (
     unlisted,
 )
 from confide.releases.ledger import Account
-from confide.releases.mechanism import Check, Mechanism
+from confide.releases.mechanism import Check, Mechanism, checks_table
 from confide.releases.plan import Plan, hash_of_plan, read_plan
 from confide.releases.signature import signature_check
 from confide.releases.spec import PUBLICATION
@@ -49,7 +50,7 @@ WORDS = tuple(f"privacy.{part}" for part in ("in_words", "rules", "protection", 
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(TypedAnswer):
     """What was looked at, and whether all of it is as it should be."""
 
     release: str
@@ -94,6 +95,20 @@ class Verification:
             "checks": [asdict(check) for check in self.checks],
             "findings": [finding.as_dict() for finding in self.findings],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Every check, and the verdict."""
+        yield checks_table(self.checks)
+        yield from self.findings
+        if self.stamp:
+            yield Said(self.stamp, tone=Tone.BAD, aside=True)
+        tone = Tone.GOOD if self.ok else Tone.BAD
+        yield Said(f"\nThe release {self.release} is {self.verdict}.", tone=tone)
+        if self.ok and not self.vouched_by:
+            yield (
+                "To check that it is also the release that was sealed, add --ledger LEDGER, or --public-key of the "
+                "office."
+            )
 
 
 def verify(

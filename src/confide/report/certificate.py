@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.arrays import Integers
-from confide.exact import fraction_up, rounded_up, up
+from confide.exact import fraction_up, up
 from confide.messages import ENGLISH, Messages, messages
 from confide.privacy import ZCDP, ApproxDP, Neighbours, PrivacyLoss, cks_epsilon, loss_from_dict, price
+from confide.privacy.statements import short_probability
 from confide.releases.folder import in_words, rehearsal_banner, stated_delta
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.releases.tabular import AreaNames
@@ -107,14 +108,6 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
         if plan.neighbours is Neighbours.ADD_REMOVE
         else [],
     )
-
-
-def short_probability(value: Fraction) -> str:
-    """1e-10 as 10⁻¹⁰ where it is a power of ten, otherwise as a decimal, rounded up."""
-    if value.numerator == 1 and set(str(value.denominator)) <= {"0", "1"} and str(value.denominator).count("1") == 1:
-        exponent = len(str(value.denominator)) - 1
-        return "10⁻" + str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{float(rounded_up(value, 4)):g}"
 
 
 def _parts(privacy: Mapping[str, Any], key: str, titles: Mapping[str, str]) -> list[dict[str, str]]:

@@ -6,11 +6,12 @@ Each mechanism has a dossier of its own; what they are given, what they give, an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from confide.answers import AnswerPart, ShownTable
 from confide.confidential import Confidential
 from confide.engines import Engine
 from confide.engines.protocol import private_folder, write_text
@@ -125,3 +126,72 @@ def write_numbers(file: Path, numbers: Mapping[str, Any], *, compact: bool = Fal
     indent, separators = (None, (",", ":")) if compact else (1, None)
     values = {"warning": BANNER} | dict(numbers)
     write_text(file, json.dumps(values, indent=indent, separators=separators, ensure_ascii=False) + "\n")
+
+
+Numbers = Mapping[str, Any]
+MOST_ROWS = 20
+"""More rows than this are left to the dossier."""
+
+
+def headline(
+    accuracy: Numbers, title: str, beside: Mapping[str, Mapping[str, float]] | None = None
+) -> Iterator[AnswerPart]:
+    """How far a count of an area is off, beside what the noise alone would do: everybody, or, where the number of all
+    is known, the last kind of the first characteristic. ``beside`` has further columns of errors, by geography."""
+    if "suppressed" in accuracy:
+        yield from _lost(accuracy["suppressed"], title)
+        return
+    named, chosen = _shown_rows(accuracy.get("accuracy", []))
+    rows = [
+        (
+            row["geography"],
+            f"{row['areas']:,}",
+            f"{_mean(row['mean_truth']):,.1f}",
+            f"{_mean(row['mean_absolute_error']):,.2f}",
+            *(f"{errors[row['geography']]:,.2f}" for errors in (beside or {}).values()),
+            f"{_mean(row['noise_alone']['mean_absolute_error']):,.2f}" if row.get("noise_alone") else "-",
+        )
+        for row in chosen
+    ]
+    if rows:
+        units = f"{accuracy.get('units', 'areas')} "
+        columns = [named, units, "mean count ", "mean absolute error ", "by noise alone "]
+        if beside:
+            columns[3:] = ["mean abs. error ", *(f"{name} " for name in beside), "noise alone "]
+        yield ShownTable(columns, rows[:MOST_ROWS], title=title)
+        if len(rows) > MOST_ROWS:
+            yield f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has."
+
+
+def _lost(tables: Sequence[Numbers], title: str) -> Iterator[AnswerPart]:
+    """What suppression took from each table."""
+    rows = [
+        (
+            row["name"],
+            f"{row['cells']:,}",
+            f"{row['primary']:,}",
+            f"{row['complementary']:,}",
+            f"{100 * row['hidden_share']:.1f} %",
+            f"{100 * row['hidden_value_share']:.1f} %",
+        )
+        for row in tables
+    ]
+    columns = ["table", "cells ", "primary ", "complementary ", "of cells hidden ", "of figures hidden "]
+    yield ShownTable(columns, rows[:MOST_ROWS], title=title)
+    if len(rows) > MOST_ROWS:
+        yield f"… and {len(rows) - MOST_ROWS:,} more, which the dossier has."
+
+
+def _shown_rows(rows: Sequence[Numbers]) -> tuple[str, list[Numbers]]:
+    totals = [row for row in rows if row["query"] == "total"]
+    others = [row for row in rows if row["query"] != "total"]
+    if not others or any(_mean(row["mean_absolute_error"]) for row in totals):
+        return "total", totals
+    query = others[0]["query"]
+    cell = [row["cell"] for row in others if row["query"] == query][-1]
+    return cell, [row for row in others if (row["query"], row["cell"]) == (query, cell)]
+
+
+def _mean(value: Any) -> float:
+    """A number, or the mean of one over several keys."""
+    return float(value["mean"] if isinstance(value, Mapping) else value)

@@ -15,22 +15,22 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.engines.protocol import private_folder, whole_file, write_text
 from confide.errors import InputError, Place, RunError
 from confide.lab.comparison import figures as accuracy
-from confide.lab.comparison.attacking import attack
+from confide.lab.comparison.attacking import ALL, EXPOSED, attack
 from confide.lab.comparison.common_tables import characteristics, common_tables
 from confide.lab.comparison.compared_people import ComparedPopulation, prepare
 from confide.lab.comparison.comparison_spec import AnyProtection, LoadedComparison, also_protected, load_comparison
-from confide.lab.comparison.page import ComparedView, compared_view, words_of, write_page
+from confide.lab.comparison.page import ComparedView, compared_view, percent, shown_error, words_of, write_page
 from confide.lab.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
 from confide.registry import COMPARISON_FILES
 from confide.releases.workspace import Progress, Silent, no_room_is_an_error, one_process
@@ -73,6 +73,21 @@ class ProtectionComparison(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """What ``confide compare --json`` prints: the numbers, and where the page is."""
         return {"ok": True, "page": str(self.page)} | dict(self.numbers)
+
+    def described(self) -> Iterator[AnswerPart]:
+        words = self.numbers["words"]
+        rows = [_protection_row(protection, words) for protection in self.numbers["protections"]]
+        columns = ["protection", "error ", "cells ", "sums", "match ", "right ", "prec. ", "exposed ", "of ", "guess "]
+        yield ShownTable(columns, rows, title=str(self.numbers["title"]))
+        large = words["levels"][words["level"]][0]
+        yield WORDS.format(**words | {"shown": words["shown"]["words"], "large": large})
+        if any(row[7].endswith("°") for row in rows):
+            yield WEAK
+        if any(_sampled(protection) for protection in self.numbers["protections"]):
+            yield SAMPLED.format(**words)
+        if self.numbers["confidential"]:
+            yield Said("CONFIDENTIAL", ": the page uses the truth and must not leave the office.")
+        yield f"Page: {self.page}"
 
 
 def compare(
@@ -277,3 +292,39 @@ def _own_folder(out: Path) -> None:
 
 def _other(path: Path, what: str) -> RunError:
     return RunError("there-already/something", where=Place(file=str(path)), what=what)
+
+
+# The answer in sentences and tables.
+
+
+def _protection_row(protection: dict[str, Any], words: dict[str, Any]) -> list[str]:
+    universes = protection["attack"]["perfect"]["universes"]
+    everybody, exposed = universes[ALL], universes.get(EXPOSED) or {}
+    shown = shown_error(protection, words)
+    return [
+        protection["name"] + ("*" if _sampled(protection) else ""),
+        "–" if shown is None else f"{shown:,.1f}",
+        percent(protection["cells_published"]["all"]),
+        "yes" if protection["sums_agree"]["all"] else "no",
+        percent(everybody["putative_rate"]),
+        percent(everybody["confirmed_rate"]),
+        percent(everybody["precision"]),
+        percent(exposed.get("better_of_attack_and_guessers"), 1)
+        + (" °" if exposed.get("no_better_than_a_guess") else ""),
+        f"{exposed['putative']:,}" if exposed else "–",
+        percent(exposed.get("proportional_guesser_precision"), 1),
+    ]
+
+
+def _sampled(protection: dict[str, Any]) -> bool:
+    reconstruction = protection["attack"]["reconstruction"]
+    return bool(reconstruction["blocks_attacked"] < reconstruction["inhabited_blocks"])
+
+
+WORDS = """error: of the {shown} of a {large}, mean, in persons; cells: published, of those above zero; sums: whether
+they agree; match, right: of the people whom an outsider knows, those matched and those matched rightly; prec.: the
+precision, right of matches; exposed: the precision for those who are alone of their {known_group}, not of the
+{unit}'s largest group, in a {unit} whose true tables have one solution alone; of: so many matches; guess: how often
+somebody is right about these who guesses in proportion to the groups of the {unit}."""
+WEAK = "°: the attack is no better than a guess, and the share is that of the guess."
+SAMPLED = "*: attacked in a sample of {units}."

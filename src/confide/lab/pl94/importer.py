@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, TypedAnswer
 from confide.errors import Place, RunError
 from confide.lab.pl94.archive import Findings, Progress
 from confide.lab.pl94.reader import Pl94File, read_pl94
@@ -64,6 +64,10 @@ class ImportSummary(TypedAnswer):
             f"wrote {self.persons_file} and {self.blocks_file}",
         ]
         return "\n".join(lines)
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What was written, and that it agrees with the file."""
+        yield str(self)
 
 
 def import_pl94(

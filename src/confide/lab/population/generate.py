@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Floats
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.lab.population.household_members import PERSONS_SCHEMA, RecordMaker
@@ -168,6 +168,10 @@ class SimulatedPopulation(TypedAnswer):
         """For ``--json``."""
         files = [str(path) for path in (*self.files, *self.detailed_files)]
         return {"persons": self.persons, "seed": self.seed, "files": files}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """How many there are, and where."""
+        yield f"{self.persons:,} made-up persons (seed {self.seed}) in {self.files.persons.parent}"
 
 
 def simulate(

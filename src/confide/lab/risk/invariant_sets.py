@@ -6,7 +6,7 @@ Shipped sets have names, the user's own have paths, and several can be put toget
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.arrays import Floats
 from confide.documents import FileKind, KeyPath, Loaded, Part, Problem, load_named, load_shipped, load_values, shipped
 from confide.errors import ParameterError
@@ -27,10 +27,12 @@ from confide.privacy.invariants.group_statements import (
     RecordGroup,
     RecordLoss,
     explain,
+    group_concentration,
     numbers,
     record_groups,
 )
-from confide.privacy.invariants.single_record import Answer, single_record
+from confide.privacy.invariants.single_record import Answer, Status, single_record
+from confide.privacy.statements import factor, rounded_up
 
 KIND = "invariants"
 RECORDS = "invariants/records"
@@ -404,6 +406,16 @@ class InvariantsAnswer(TypedAnswer):
             values["explain"] = list(self.sentences)
         return values
 
+    def described(self) -> Iterator[AnswerPart]:
+        """One record, the smallest groups, and the sentences if they were asked for."""
+        yield from _single_record_described(self)
+        yield ""
+        yield from _groups_described(self)
+        yield "\nWhat the invariants give away by themselves is not limited by these numbers."
+        for sentence in self.sentences if self.explained else ():
+            yield ""
+            yield sentence
+
 
 @dataclass(frozen=True)
 class ShippedInvariants:
@@ -476,3 +488,52 @@ def shipped_invariants() -> tuple[ShippedInvariants, ...]:
     """
     listed = ((name, load_shipped(KIND, name)) for name in shipped(KIND))
     return tuple(ShippedInvariants(name, values["title"], values["records"]) for name, values in listed)
+
+
+# The answer in sentences and tables.
+
+
+STATUS = {
+    Status.FREE: "free",
+    Status.COARSE: "inside a cell",
+    Status.DATA: "depends on the data",
+    Status.FIXED: "fixed",
+}
+
+
+def _single_record_described(answer: InvariantsAnswer) -> Iterator[AnswerPart]:
+    names, records = answer.invariants.names, answer.invariants.records.id
+    yield Said("Published without noise:", f" {', '.join(names)}; records {records}.\n")
+    rows = []
+    for item in answer.single_record.values():
+        bound = "not quantified" if item.multiplier is None else f"{item.multiplier} ε"
+        cells = "; ".join(item.cells) if item.status is not Status.FREE else ""
+        rows.append((item.title, STATUS[item.status], bound, cells))
+    yield ShownTable(
+        ["one record's", "is", "protected at", "cells that cannot be left"], rows, title="One record changed"
+    )
+    situations = dict.fromkeys(words for item in answer.single_record.values() for words in item.depends_on)
+    if situations:
+        yield "\nFewer values are possible where " + "; or ".join(situations) + "."
+
+
+def _groups_described(answer: InvariantsAnswer) -> Iterator[AnswerPart]:
+    epsilon, rho, delta = answer.loss.epsilon, answer.loss.rho, answer.loss.delta
+    columns = ["group that leaves open what is fixed", "records ", "protected at "]
+    lines = []
+    for mode, group in answer.groups.items():
+        line = [mode.value, str(group.size), f"{group.multiplier} ε"]
+        if epsilon is not None:
+            line.append(factor(group.multiplier * positive(epsilon, "--epsilon")))
+        if rho is not None:
+            worst, distinct = group_concentration(group.size, rho, delta)
+            line += [rounded_up(worst.rho), rounded_up(worst.epsilon, 2), factor(worst.log_factor)]
+            line += [rounded_up(distinct.rho), rounded_up(distinct.epsilon, 2)]
+        lines.append(line)
+    columns += ["factor at most "] if epsilon is not None else []
+    columns += ["k²ρ ", "ε at δ ", "factor, but for 2δ ", "kρ ", "ε at δ "] if rho is not None else []
+    yield ShownTable(columns, lines, title="The smallest group")
+    for mode, group in answer.groups.items():
+        for when, size in group.exceptions:
+            if size > group.size:
+                yield f"{mode.value}: {size} records, {2 * size} ε, where {' and '.join(when)}."

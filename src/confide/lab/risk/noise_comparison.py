@@ -19,15 +19,15 @@ Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach (2020), section
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
 from typing import Any, Literal
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import ParameterError
-from confide.exact import Exact, as_delta, positive
+from confide.exact import Exact, as_delta, positive, shortened_up
 from confide.noise import (
     Bounds,
     CountNoise,
@@ -254,6 +254,24 @@ class NoiseComparison(TypedAnswer):
             "distributions": [setting.as_dict() | {"name": _name(setting.noise)} for setting in self.settings],
         }
 
+    def described(self) -> Iterator[AnswerPart]:
+        """A row for each kind of noise."""
+        heads = ["distribution", "parameter", "V ", "D ", "one count: ε, δ ", "programme: ε, δ "]
+        yield ShownTable(heads, [_setting_row(setting) for setting in self.settings])
+        delta = f"{float(self.delta):g}"
+        counts = "one count" if self.changed == 1 else f"{self.changed:,} counts"
+        yield (
+            f"A record changes {counts} by one. V is the variance, D the largest noise. ε and δ are for independent "
+            f"noise in every count, rounded up; δ above {delta} is what no ε takes away. Truncated noise has no pure "
+            "loss and no ρ: a release with it is charged to a ledger of approximate differential privacy, with its ε "
+            "and δ. Noise of a perturbation table is charged to no ledger."
+        )
+        if any(isinstance(setting.noise, FiniteDistribution) for setting in self.settings):
+            yield (
+                "The p-table row is the truncated Gaussian: of all noise with this variance and bound that of largest "
+                "entropy. Its digits are those of a perturbation table, in floating point."
+            )
+
 
 def compare_noise(
     *,
@@ -374,3 +392,32 @@ def _smallest_bound(law: NoiseDistribution, changed: int, delta: Fraction, spent
 
 def _pair(pair: EpsilonDelta | None) -> dict[str, float] | None:
     return None if pair is None else {"epsilon": float_above(pair.epsilon), "delta": float_above(pair.delta)}
+
+
+# The answer in sentences and tables.
+
+
+TITLES = {
+    NoiseKind.GEOMETRIC: "geometric",
+    NoiseKind.GAUSSIAN: "Gaussian",
+    NoiseKind.TRUNCATED_GEOMETRIC: "truncated geometric",
+    NoiseKind.TRUNCATED_GAUSSIAN: "truncated Gaussian",
+}
+
+
+def _setting_row(setting: NoiseSetting) -> tuple[str, ...]:
+    noise, law = setting.noise, setting.noise.as_dict()
+    letters = {"epsilon": "ε", "sigma2": "σ²"}
+    parameter = [f"{letter} {float(Fraction(law[key])):.5g}" for key, letter in letters.items() if key in law]
+    return (
+        "p-table row" if isinstance(noise, FiniteDistribution) else TITLES[NoiseKind(noise.name)],
+        "".join(parameter),
+        f"{noise.variance():.5g}",
+        "–" if noise.bound is None else f"{noise.bound:,}",
+        _shown(setting.of_count),
+        _shown(setting.of_programme or epsilon_delta(noise, setting.changed)),
+    )
+
+
+def _shown(pair: EpsilonDelta | None) -> str:
+    return "none" if pair is None else f"{shortened_up(pair.epsilon, 4)}, {shortened_up(pair.delta, 3)}"

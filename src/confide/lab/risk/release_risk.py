@@ -18,7 +18,7 @@ they are; rho follows from plan, spine and public zeros alone, and never from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.estimation.tree_covariances import LevelAnswers
 from confide.exact import Exact, probability
@@ -39,6 +39,7 @@ from confide.mechanisms.topdown.strategy import Strategy
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move
+from confide.report.charts import Chart, Pictures, chart
 from confide.schema import DETAILED
 
 # What an adversary believes afterwards: the expected posterior of the truth, for an effective rho.
@@ -512,6 +513,20 @@ class ReleaseRisk(TypedAnswer):
     def _posteriors(self, rho: float | None) -> dict[str, float | None]:
         return {str(prior): None if rho is None else float(expected_posterior(prior, rho)[0]) for prior in self.priors}
 
+    def described(self) -> Iterator[AnswerPart]:
+        """The report as tables, from its plain values."""
+        values = self.as_dict()
+        parts = (_head_described, _questions_described, _levels_described, _queries_described)
+        for part in (*parts, _published_described, _worst_described):
+            yield from part(values)
+
+    def pictures(self) -> Pictures:
+        """Effective rho by level, and what it does to beliefs, by name."""
+        return {
+            "effective-rho": lambda: _effective_chart(self.as_dict()),
+            "beliefs": lambda: _beliefs_chart(self.as_dict()),
+        }
+
 
 def release_risk(
     path: str | Path,
@@ -554,3 +569,151 @@ def _rho(loss: object) -> float:
 
 def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+# The answer in sentences, tables and pictures.
+
+
+def _head_described(values: dict[str, Any]) -> Iterator[AnswerPart]:
+    published = (
+        "are published with it"
+        if values["measurements_published"]
+        else "are not published; the records follow from them"
+    )
+    yield Said(values["title"], f" ({values['release']})")
+    yield f"All noisy measurements taken together. They {published}. No confidential record was read.\n"
+
+
+def _questions_described(values: dict[str, Any]) -> Iterator[AnswerPart]:
+    """Both ends, question by question, in a block."""
+    everybody, block, record = values["knows_everybody_else"], values["by_level"][-1], values["record"]
+    (detailed,) = (row for row in block["queries"] if row["query"] == "detailed")
+    rows = [(f"is one {record} in this cell?", _number(everybody["cell"]), *_range(detailed))]
+    rows += [
+        (f"which {name} has one {record}?", _number(everybody["by_attribute"].get(name)), *_range(between))
+        for name, between in block["between"].items()
+    ]
+    columns = ["question", "all others ", "there: least ", "median ", "largest "]
+    what = f"Rho of questions about one {record} in a {block['level']}"
+    yield ShownTable(columns, rows, title=f"{what}, for someone who knows all others, or those there alone")
+    yield ""
+
+
+def _levels_described(values: dict[str, Any]) -> Iterator[AnswerPart]:
+    """Effective rho of a histogram cell, and beliefs, level by level."""
+    priors = values["priors"]
+    rows = []
+    for level in values["by_level"]:
+        (detailed,) = (row for row in level["queries"] if row["query"] == "detailed")
+        chances = (_chance(detailed["posterior_most"][prior]) for prior in priors)
+        rows.append((level["level"], f"{level['units']:,}", *_range(detailed), *chances))
+    everybody = values["knows_everybody_else"]
+    chances = (_chance(everybody["posterior_cell"][prior]) for prior in priors)
+    rows.append(("all others known", "", "", "", _number(everybody["cell"]), *chances))
+    columns = ["", "units ", "least ", "median ", "largest ", *(f"{prior} " for prior in priors)]
+    yield ShownTable(
+        columns, rows, title="Effective rho of a histogram cell, and the largest expected posterior by prior"
+    )
+    quantiles = values["by_record"]["rho"]
+    yield (
+        f"Half of the {values['by_record']['records']:,} published records are in block cells with rho "
+        f"{_number(quantiles['0.5'])} or less, nine in ten with {_number(quantiles['0.9'])} or less.\n"
+    )
+
+
+def _queries_described(values: dict[str, Any]) -> Iterator[AnswerPart]:
+    """The median of each query on each level."""
+    levels = values["by_level"]
+    rows = []
+    for position, query in enumerate(row["query"] for row in levels[0]["queries"]):
+        cells = (level["queries"][position] for level in levels)
+        rows.append((query, *("as it is" if cell["as_it_is"] else _number(cell["rho_median"]) for cell in cells)))
+    yield ShownTable(
+        ["query", *(f"{level['level']} " for level in levels)], rows, title="Effective rho of a count, median"
+    )
+    yield ""
+
+
+def _published_described(values: dict[str, Any]) -> Iterator[AnswerPart]:
+    counts = values["published_counts"]
+    sizes = list(counts[0]["counts"])
+    rows = [
+        (row["level"], f"{row['units']:,}", *(f"{row['counts'][size]['cells']:,}" for size in sizes)) for row in counts
+    ]
+    yield ShownTable(
+        ["official level", "units ", *(f"{size} " for size in sizes)], rows, title="Published histogram cells by count"
+    )
+    yield "A published count of one does not mean one real person: the counts are those of protected records.\n"
+
+
+def _worst_described(values: dict[str, Any]) -> Iterator[AnswerPart]:
+    rows = [
+        (
+            row["level"],
+            row["code"] or row["unit"],
+            row["cell"],
+            _number(row["rho"]),
+            row["siblings"],
+            f"{float(Fraction(row['share'])):.1%}" if Fraction(row["share"]) else "at its parent",
+            f"{row['records']:,}",
+        )
+        for row in values["least_protected"]
+    ]
+    if rows:
+        columns = ["level", "unit", "cells", "rho ", "siblings ", "share ", "published records "]
+        yield ShownTable(columns, rows, title="Least protected units, and which cells")
+
+
+def _effective_chart(answer: dict[str, Any]) -> Chart:
+    """Effective rho of the finest queries and of the total on each level: least, median, largest."""
+    levels = [level["level"] for level in answer["by_level"]]
+    queries = [row["query"] for row in answer["by_level"][0]["queries"]]
+    queries = ["detailed", *[name for name in reversed(queries) if name not in ("detailed", "total")][:2], "total"]
+    rows = [
+        {"level": level["level"], "query": row["query"]}
+        | {key: row[f"rho_{key}"] for key in ("least", "median", "most")}
+        for level in answer["by_level"]
+        for row in level["queries"]
+        if row["query"] in queries and row["rho_median"] is not None and row["rho_least"] > 0
+    ]
+    everybody = answer["knows_everybody_else"]["cell"]
+    lowest = min((row["least"] for row in rows), default=everybody / 10)
+    return chart(
+        "release-effective-rho",
+        rows,
+        levels=levels,
+        queries=queries,
+        everybody=everybody,
+        domain=[lowest / 1.5, everybody * 2.5],
+    )
+
+
+def _beliefs_chart(answer: dict[str, Any]) -> Chart:
+    """The expected posterior by prior, for some adversaries about one cell of a block."""
+    (block,) = (row for row in answer["by_level"][-1]["queries"] if row["query"] == "detailed")
+    unit = answer["by_level"][-1]["level"]
+    adversaries = {
+        f"others in the cell, median {unit}": block["rho_median"],
+        f"others in the cell, least protected {unit}": block["rho_most"],
+        "everybody else": answer["knows_everybody_else"]["cell"],
+    }
+    priors = np.unique(np.concatenate([np.geomspace(1e-3, 0.5, 60), 1 - np.geomspace(1e-3, 0.5, 40)]))
+    rows = [
+        {"prior": float(prior), "posterior": float(expected_posterior(f"{prior:.9f}", rho)[0]), "knows": knows}
+        for knows, rho in adversaries.items()
+        if rho is not None
+        for prior in priors
+    ]
+    return chart("release-beliefs", rows)
+
+
+def _range(row: dict[str, Any]) -> tuple[str, str, str]:
+    return _number(row["rho_least"]), _number(row["rho_median"]), _number(row["rho_most"])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _chance(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -16,16 +16,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from confide.answers import ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import exact, up
 from confide.exact import exact_text as _text
 from confide.lab import risk
 from confide.lab.attacks import StatisticsReconstruction, reconstruct_statistics
-from confide.lab.risk.bayesian.hierarchy_answer import HierarchyAnswer
 from confide.lab.risk.bayesian.two_level import Variant
 from confide.lab.risk.bounded_noise.averaging import Optimum, target_name
 from confide.lab.risk.bounded_noise.noise_rows import read_populations, success_probability
-from confide.lab.risk.bounded_noise.programme_risks import AveragingAnswer, AveragingRisk, CellKeyTuning
+from confide.lab.risk.bounded_noise.programme_risks import AveragingAnswer, CellKeyTuning
 from confide.lab.risk.invariant_sets import InvariantsAnswer, chain
 from confide.lab.risk.testing.curve import epsilon_curve, power_curve
 from confide.lab.risk.testing.curve_answer import DELTA, epsilon_chart, power_chart
@@ -35,10 +35,6 @@ OWN = "own.toml"
 """The file of the invariants that somebody writes on the page."""
 ROWS = 5
 """So many counts of one's own a page has at most."""
-RISKIEST = 10
-"""So many of the riskiest statistics are listed."""
-STATUS = {"free": "free", "coarse": "within a group", "data": "depends on the data", "fixed": "fixed"}
-DECIDED = {Variant.STATED: "as stated", Variant.UNRESTRICTED: "X1 step unrestricted", Variant.WITHOUT: "x1* alone"}
 
 
 @dataclass(frozen=True)
@@ -48,15 +44,6 @@ class Chosen:
     numbers: Mapping[str, Fraction]
     words: Mapping[str, str]
     ticked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ShownTable:
-    """A table of an experiment: a title, the heads of its columns, and rows of text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -104,15 +91,10 @@ def _levels(given: Chosen) -> Shown:
         "Risk, R": (f"{adversary.risk:.4f}", f"that over the prior; at most {answer.risk_limit:.4f} for any prior"),
         "Budgets together": (f"{float(sum(rhos)):.4g}", "their sum"),
     }
-    rows = tuple(
-        (str(step.released), f"{step.prior:.4f}", f"{step.posterior:.4f}", f"{step.risk_at:.4f}")
-        for step in adversary.belief.steps
-    )
-    table = ShownTable("One count after the other", ("released", "belief before", "after", "R′"), rows)
     also = " ".join(f"--also-rho {_text(each)}" for each in rhos[1:])
     released = ",".join(str(int(each)) for each in counts)
     command = f"confide risk bayes --rho {_text(rhos[0])} {also} --prior {_text(prior)} --released={released}"
-    return Shown(figures, command, answer.as_dict(), answer.pictures(), (table,))
+    return Shown(figures, command, answer.as_dict(), answer.pictures(), _tables(answer))
 
 
 def _hierarchy(given: Chosen) -> Shown:
@@ -137,25 +119,12 @@ def _hierarchy(given: Chosen) -> Shown:
         f"confide risk hierarchy --rho1 {_text(rho1)} --rho2 {_text(rho2)} --siblings {int(siblings)} "
         f"--prior {_text(prior)} --prior-x2 {about} --released={','.join(map(str, counts))}"
     )
-    return Shown(figures, command, answer.as_dict(), answer.pictures(), _laws(answer))
+    return Shown(figures, command, answer.as_dict(), answer.pictures(), _tables(answer))
 
 
-def _laws(answer: HierarchyAnswer) -> tuple[ShownTable, ...]:
-    """Tables 7 and 8 of Kazan and Reiter: the beliefs about the person and about the count of the area."""
-    belief = answer.belief
-    assert belief is not None
-    decided = tuple((words, f"{belief.posterior[variant]:.4f}") for variant, words in DECIDED.items())
-    laws = (belief.law_of_x2, belief.law_of_x2_unrestricted)
-    most = max(law.first + len(law.probabilities) for law in laws)
-    rows = tuple(
-        (str(count), *(f"{law.p(count):.4f}" for law in laws))
-        for count in range(min(law.first for law in laws), most)
-        if max(law.p(count) for law in laws) >= 5e-5
-    )
-    return (
-        ShownTable("Is the person in? (Table 7)", ("computed", "belief"), decided),
-        ShownTable("The count of the area (Table 8)", ("count", "as stated", "X1 step unrestricted"), rows),
-    )
+def _tables(answer: TypedAnswer) -> tuple[ShownTable, ...]:
+    """The titled tables by which an answer describes itself."""
+    return tuple(part for part in answer.described() if isinstance(part, ShownTable) and part.title)
 
 
 def _test(given: Chosen) -> Shown:
@@ -170,7 +139,7 @@ def _test(given: Chosen) -> Shown:
         (f"{float(each.delta):g}", *(up(each.ways[way], 2) for way in ("bun_steinke", "canonne_kamath_steinke")))
         for each in epsilons
     )
-    table = ShownTable("Epsilon", ("delta", "Bun and Steinke", "Canonne, Kamath and Steinke"), rows)
+    table = ShownTable(("delta", "Bun and Steinke", "Canonne, Kamath and Steinke"), rows, "Epsilon")
     command = f"confide risk curve --rho {_text(rho)} --level {_text(level)}"
     answer = point.as_dict() | {"rho": str(rho), "epsilons": [each.as_dict() for each in epsilons]}
     pictures: Pictures = {
@@ -188,29 +157,15 @@ def _invariants(given: Chosen) -> Shown:
         return Shown({"Nothing is published exactly": ("2 ε", "one record is protected in all it says")}, "", {})
     text = _own_file(records, own) if own else ""
     answer = _statement(tuple(sets), text, rho)
-    rows = tuple(
-        (
-            each.title,
-            STATUS[each.status.value],
-            "not quantified" if each.multiplier is None else f"{each.multiplier} ε",
-            "" if each.status.value == "free" else "; ".join(each.cells),
-        )
-        for each in answer.single_record.values()
-    )
     sizes = {mode.value: group for mode, group in answer.groups.items()}
-    groups = tuple((name, str(group.size), f"{group.multiplier} ε") for name, group in sizes.items())
     fixed = [each.title for each in answer.single_record.values() if each.multiplier is None]
     figures = {
         "Fixed for one record": (", ".join(fixed) or "nothing", "what no change of one record leaves open"),
         "Group to hide in": (str(sizes["refill"].size), "records, where all that is fixed is to stay open together"),
         "One secret pair": (str(sizes["pairwise"].size), "records, where two answers are compared"),
     }
-    tables = (
-        ShownTable("One record changed", ("one record's", "is", "protected at", "cells that cannot be left"), rows),
-        ShownTable("The smallest group that leaves open what is fixed", ("meaning", "records", "protected at"), groups),
-    )
     command = f"confide risk invariants {' '.join(names)} --rho {_text(rho)} --explain"
-    return Shown(figures, command, answer.as_dict(), {}, tables, answer.sentences, text)
+    return Shown(figures, command, answer.as_dict(), {}, _tables(answer), answer.sentences, text)
 
 
 @lru_cache(maxsize=64)
@@ -282,15 +237,6 @@ def _bound(given: Chosen) -> Shown:
 def _averaging(given: Chosen) -> Shown:
     country, rule, variance = given.words["country"] or None, given.words["rule"], given.numbers["variance"]
     answer = _averaged(country, rule)
-    tables = []
-    for title, sharing in (
-        ("Same members, same noise", "with_spsn"),
-        ("Noise of its own in every table", "without_spsn"),
-    ):
-        risks = [(each.target, getattr(each, sharing)) for each in answer.targets if getattr(each, sharing) is not None]
-        riskiest = sorted(risks, key=lambda pair: pair[1].variance_needed, reverse=True)[:RISKIEST]
-        rows = tuple((target_name(target), *_averaging_row(each)) for target, each in riskiest)
-        tables.append(ShownTable(title, ("statistic", "t", "k", "k/t²", "V from", "ε to"), rows))
     target, worst = max(
         ((each.target, each.with_spsn) for each in answer.targets if each.with_spsn is not None),
         key=lambda pair: pair[1].variance_needed,
@@ -303,14 +249,7 @@ def _averaging(given: Chosen) -> Shown:
         "Statistics": (f"{len(answer.targets):,}", "of the programme"),
     }
     command = "confide risk averaging --rule " + rule + _of(country)
-    return Shown(figures, command, answer.as_dict(), answer.pictures(), tuple(tables))
-
-
-def _averaging_row(each: AveragingRisk) -> tuple[str, ...]:
-    ways = each.representations
-    terms = f"{ways.k:,}" if ways.k < 100_000 else f"{ways.k:.2e}"
-    ratio = each.means[Optimum.GREEDY].ratio
-    return f"{ways.t:,}", terms, f"{ratio:.4g}", f"{each.variance_needed:.3f}", f"{each.epsilon_allowed:.3f}"
+    return Shown(figures, command, answer.as_dict(), answer.pictures(), _tables(answer))
 
 
 @lru_cache(maxsize=32)

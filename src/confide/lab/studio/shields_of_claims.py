@@ -16,8 +16,8 @@ from confide.lab.risk.bounded_noise.noise_rows import success_probability
 from confide.lab.risk.bounded_noise.static_programme import Breakdown, StaticProgramme
 from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 from confide.lab.risk.testing.curve_answer import StatedProtection, protection
+from confide.privacy.statements import short_probability
 from confide.releases.boards import BoundedNoiseClaim, ClaimFigure, LossClaim
-from confide.report.certificate import short_probability
 from confide.shields import RegionColumn, RegionPicture, Shield, ShieldYardstick, chosen_by_others
 
 WIDTH, HEIGHT = 600.0, 320.0

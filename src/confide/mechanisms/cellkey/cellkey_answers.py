@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.engines import Engine, LocalEngine, Source, format_of
 from confide.engines.protocol import private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
 from confide.mechanisms.cellkey import keys
 from confide.mechanisms.cellkey.keyed_records import check_keyed_records, count_cells, perturb_cells, write_coded
-from confide.mechanisms.cellkey.keys import AbsTable, write_keyed
+from confide.mechanisms.cellkey.keys import ROWS, AbsTable, write_keyed
 from confide.mechanisms.cellkey.output import figure_columns, plain_rows, plain_schema
 from confide.mechanisms.cellkey.programme import CellKeyProblem, build, prepare
 from confide.mechanisms.cellkey.spec import CellKeySpec, CellKeyTable
@@ -53,6 +53,10 @@ class RecordKeys(TypedAnswer):
             "keys": self.keys,
         }
 
+    def described(self) -> Iterator[AnswerPart]:
+        text = f"Wrote {self.records}: {self.rows:,} records, each with a key in the column {self.column!r}."
+        yield f"{text} Keep it secret."
+
 
 @dataclass(frozen=True)
 class RequestedTable(TypedAnswer):
@@ -73,6 +77,19 @@ class RequestedTable(TypedAnswer):
             "rows": self.rows.to_pylist(),
         }
         return values | ({} if self.file is None else {"file": str(self.file)})
+
+    def described(self) -> Iterator[AnswerPart]:
+        rows = self.rows
+        if self.file is not None:
+            yield f"Wrote {self.file}: {rows.num_rows:,} cells that are not zero."
+            return
+        numbers = {field.name for field in rows.schema if not pa.types.is_string(field.type)}
+        heads = [f"{name} " if name in numbers else name for name in rows.column_names]
+        yield ShownTable(heads, [[_figure(value) for value in row.values()] for row in rows.to_pylist()])
+
+
+def _figure(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -95,6 +112,10 @@ class AbsTableAnswer(TypedAnswer):
             "drawn": self.drawn,
             "findings": [finding.as_dict() for finding in self.findings],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.findings
+        yield f"Wrote {self.file}: {ROWS} rows, {self.table.size} columns."
 
 
 def give_record_keys(

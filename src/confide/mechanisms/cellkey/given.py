@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines import Engine, Source, format_of
@@ -335,6 +335,9 @@ class PerturbedTable(TypedAnswer):
             "table": self.name,
             "variables": list(self.variables),
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield f"Sealed {self.release}. Its spec is {self.spec}."
 
 
 @dataclass(frozen=True, kw_only=True)

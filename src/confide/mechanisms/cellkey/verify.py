@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Integers
 from confide.errors import ConfideError
 from confide.exact import exact_text
@@ -374,6 +374,15 @@ class ArithmeticAttack(TypedAnswer):
                 for name, cells, least, mean, known in self.tables
             ],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """How many true counts are left, table by table."""
+        rows = [
+            (name, f"{cells:,}", f"{least:,}", f"{mean:,.2f}", f"{known:,}")
+            for name, cells, least, mean, known in self.tables
+        ]
+        yield ShownTable(["table", "cells ", "true counts left, least ", "mean ", "one alone "], rows)
+        yield Said(self.in_words, tone=Tone.GOOD if self.ok else Tone.BAD)
 
 
 def attack_arithmetic(release: str | Path) -> ArithmeticAttack:

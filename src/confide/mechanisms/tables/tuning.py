@@ -15,14 +15,14 @@ one, all get more. These parts are exact fractions.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.exact import Exact, exact_text, positive
@@ -324,6 +324,25 @@ class TablesFromTargets(TypedAnswer):
             "written": None if self.written is None else str(self.written),
             "charged": None,
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        rows = [
+            (
+                row.table,
+                row.level,
+                "" if row.target is None else row.target.text,
+                f"{100 * float(row.present):.3g}",
+                f"{100 * float(row.share):.3g}",
+                f"±{row.margin:,}",
+            )
+            for row in self.rows
+        ]
+        columns = ["table", "level", "target", "share now, per cent ", "share, per cent ", "margin "]
+        unit = "rho" if self.definition == "zcdp" else "epsilon"
+        title = f"Shares of {unit} {float(self.total):.6g}; targets need {float(self.needed):.6g}"
+        yield ShownTable(columns, rows, title=title)
+        if self.written is not None:
+            yield f"\nWrote {self.written}. Check it: confide check {self.written}"
 
 
 def tune_tables(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.estimation import Grouping
-from confide.exact import Exact, positive
+from confide.exact import Exact, fraction_up, positive, up
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Definition, Neighbours, calibrate, epsilons
@@ -452,6 +452,57 @@ class StrategyAccount(TypedAnswer):
         for measure in self.measures:
             table[measure.level][measure.query] = value(measure)
         return table
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The loss and the noise of a strategy."""
+        chosen = self.strategy
+        yield Said(chosen.title, f" ({chosen.id}), root {chosen.root}: {' > '.join(chosen.level_names)}\n")
+        yield from _costs(self)
+        yield ""
+        yield from _variances(self)
+        yield f"\n{chosen.provenance}"
+        promise = f"rho = {self.total.rho} ({chosen.neighbours.value}), delta = {float(self.delta):g}"
+        yield f"{promise}; every bound is rounded up."
+
+
+def _costs(account: StrategyAccount) -> Iterator[AnswerPart]:
+    """The loss, whole and in parts."""
+    rows = [_loss_row("in everything", account.total)]
+    rows += [_loss_row(f"in {attribute} alone", stated) for attribute, stated in account.by_attribute.items()]
+    rows += [_loss_row(f"in its block, same {level}", stated) for level, stated in account.by_move_within.items()]
+    columns = ["one record differs", "rho ", "epsilon ", "Bun-Steinke ", "Gaussian limit "]
+    yield ShownTable(
+        columns, rows, title="What is promised (epsilon by Canonne, Kamath and Steinke is the one to quote)"
+    )
+    for part in account.left_by_invariants.limited:
+        yield f"Beside the invariants: {part.words()}."
+
+
+LOSS_WAYS = ("canonne_kamath_steinke", "bun_steinke", "gaussian_limit")
+"""Statements of epsilon in the order of the table."""
+
+
+def _loss_row(what: str, stated: StrategyLoss) -> Sequence[str]:
+    return [what, fraction_up(stated.rho), *(up(stated.epsilon[way], 4) for way in LOSS_WAYS)]
+
+
+def _variances(account: StrategyAccount) -> Iterator[AnswerPart]:
+    """The variance of a noisy count, a row for each query and a column for each level."""
+    variance = account.as_dict()["variance"]
+    fullest = max(account.strategy.levels, key=lambda level: len(level.queries))
+    cells = {asked.name: asked.query.cells for asked in fullest.queries}
+    cells |= {measure.query: measure.cells for measure in account.measures}
+    levels = account.strategy.level_names
+    rows = [
+        [
+            query,
+            f"{count:,}",
+            *(f"{variance[level][query]:.4g}" if query in variance[level] else "-" for level in levels),
+        ]
+        for query, count in cells.items()
+    ]
+    title = "The variance of each noisy count, in a unit with the share of its level"
+    yield ShownTable(["query", "cells ", *(f"{level} " for level in levels)], rows, title=title)
 
 
 def unit_shares(strategy: Strategy, level: LevelStrategy, share: Fraction) -> dict[str, Fraction]:

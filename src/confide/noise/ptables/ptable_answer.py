@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import Exact
 from confide.noise.ptables.design import Design, PTableSettings, count_settings, generate, magnitude_settings
@@ -73,6 +74,102 @@ class PTableAnswer(TypedAnswer):
         values["findings"] = [finding.as_dict() for finding in self.findings]
         values["out"] = None if self.out is None else str(self.out)
         return values | ({"text": self.text} if self.out is None and self.text is not None else {})
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The text alone where it is not written to a file; else the table, its findings and its reading."""
+        if self.text is not None and self.out is None:
+            yield self.text.removesuffix("\n")
+            return
+        if self.design is not None:
+            yield from _described_design(self.design)
+        else:
+            yield from _described_table(self.table)
+        yield from self.findings
+        if self.reading is not None:
+            yield from _described_reading(self.reading)
+        yield f"\n{self.table.modulus:,} keys, fingerprint {self.table.fingerprint[:16]}"
+        if self.out is not None:
+            yield f"Written: {self.out}"
+
+
+_MOST_COLUMNS = 8
+_LIKELY = 5
+_MOST_SHOWN = 40
+
+
+def _described_design(design: Design) -> Iterator[AnswerPart]:
+    """Rows by counts, columns by noise; then variance, whether it is V, and the certificate."""
+    settings = design.settings
+    conditions = f"D = {settings.bound}, V = {settings.variance}, js = {settings.js}"
+    laws = [dict(zip(row.noise, row.p, strict=True)) for row in design.rows[1:]]
+    names = [str(row.i) for row in design.rows[1:]]
+    if settings.icat is None:
+        names[-1] += "+"
+    yield from _table_of_laws(f"Perturbation table, {conditions}", names, laws)
+    yield ""
+    rows = [
+        (
+            name,
+            f"{row.variance:.6f}",
+            "yes" if row.attained else "no",
+            f"{row.largest_variance:.6f}",
+            ", ".join(row.active) or "none",
+            f"{row.certificate.primal:.0e}",
+            f"{row.certificate.gap:.0e}",
+        )
+        for name, row in zip(names, design.rows[1:], strict=True)
+    ]
+    yield ShownTable(["count", "variance ", "is V", "largest ", "active", "missed by ", "gap, bits "], rows)
+
+
+def _described_table(ptable: PTable) -> Iterator[AnswerPart]:
+    """A table that was read."""
+    places = range(1, min(len(ptable.rows), _MOST_SHOWN + 1))
+    names = [str(ptable.rows[place].i) for place in places]
+    laws = [{value: float(p) for value, p in ptable.probabilities(place).items()} for place in places]
+    yield from _table_of_laws("Perturbation table", names, laws)
+    yield ""
+    rows = [
+        (n, f"{float(ptable.mean(k)):.2e}", f"{float(ptable.variance(k)):.6f}")
+        for n, k in zip(names, places, strict=True)
+    ]
+    yield ShownTable(["count", "mean ", "variance "], rows)
+    if len(ptable.rows) > _MOST_SHOWN + 1:
+        yield f"... and rows up to {ptable.top}"
+
+
+def _described_reading(reading: EpsilonDeltaReading) -> Iterator[AnswerPart]:
+    large, worst = reading.large_counts, max(reading.pairs, key=lambda pair: pair.remaining_delta)
+    yield (
+        f"\nTwo large counts that differ by one: epsilon {large.epsilon:.4g} with delta {large.remaining_delta:.3g}. "
+        f"Counts {worst.i} and {worst.i + 1}: delta {worst.remaining_delta:.3g} at any epsilon."
+    )
+    yield Said("This is one cell with one key, and no differential privacy of a release.", tone=Tone.QUIET)
+
+
+def _table_of_laws(title: str, names: list[str], laws: Sequence[dict[Fraction, float]]) -> Iterator[AnswerPart]:
+    """A column for each count if they fit eighty characters, else a line for each with its most likely values."""
+    if len(names) <= _MOST_COLUMNS:
+        noise = sorted({value for law in laws for value in law})
+        columns = ["noise ", *(f"{name} " for name in names)]
+        rows = [(_signed(value), *(_share(law.get(value)) for law in laws)) for value in noise]
+        yield ShownTable(columns, rows, title=title)
+        return
+    rows = []
+    for name, law in zip(names, laws, strict=True):
+        likely = sorted(sorted(law, key=lambda value: -law[value])[:_LIKELY])
+        rows.append((name, "  ".join(f"{_signed(value)}: {law[value]:.3f}" for value in likely)))
+    yield ShownTable(["count", f"the {_LIKELY} most likely noise values"], rows, title=title)
+
+
+def _share(p: float | None) -> str:
+    if p is None:
+        return ""
+    return f"{p:.5f}" if p >= 1e-4 or p == 0 else f"{p:.1e}"
+
+
+def _signed(value: Fraction) -> str:
+    return f"{float(value):+g}" if value else "0"
 
 
 def perturbation_table(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
 from confide.releases.ledger.entries import (
     Definition,
@@ -80,7 +81,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(TypedAnswer):
     """The state of a ledger: the budget and every run, in the order in which they were reserved."""
 
     data_set: str
@@ -151,6 +152,31 @@ class Account:
             return {}
         deltas = {"delta": self.delta, "spent_delta": self.spent_delta, "left_delta": self.left_delta}
         return {name: written(delta) for name, delta in deltas.items()}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The budget, what is spent, and every release."""
+        yield Said(self.data_set, f": {self.definition}, {self.neighbours}, opened {self.opened_at:%Y-%m-%d}")
+        parts = (self.budget, self.spent, self.left)
+        rows = [tuple(map(str, parts))]
+        if any(part.denominator >= 1_000 for part in parts):
+            rounded, *others = (f"{float(part):.6g}" for part in parts)
+            rows.append((f"≈ {rounded}", *others))
+        if self.delta:
+            rows.append(tuple(f"delta {float(part):g}" for part in (self.delta, self.spent_delta, self.left_delta)))
+        yield ShownTable(["budget ", "spent ", "left "], rows)
+        runs = [
+            (
+                run.release,
+                run.state,
+                run.charged,
+                f"{run.reserved_at:%Y-%m-%d %H:%M}",
+                "destroyed" if run.key_destroyed else "kept",
+            )
+            for run in self.runs.values()
+        ]
+        if runs:
+            yield ""
+            yield ShownTable(["release", "state", "charged ", "reserved (UTC)", "key"], runs)
 
 
 # The rules of the ledger: which entry may follow, and the state as a pure fold over the entries.

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from confide.answers import OK, AuditPower, TypedAnswer
+from confide.answers import OK, AnswerPart, AuditPower, Said, Tone, TypedAnswer, note
 from confide.arrays import Floats
-from confide.releases.mechanism import Check
+from confide.releases.mechanism import Check, checks_table
 from confide.releases.noise_audit.draws_compared import DrawComparison
 from confide.releases.noise_audit.laws import (
     ALARM,
@@ -157,6 +157,16 @@ class NoiseAudit(TypedAnswer):
             "measurements": [measurement.as_dict() for measurement in self.measurements],
             "notes": list(self.notes),
         } | ({} if self.page is None else {"page": str(self.page)})
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Every check, and what these draws would have shown."""
+        yield checks_table(self.checks)
+        yield from map(note, self.notes)
+        wrong = "not as planned" if not self.as_planned else "not judged"
+        verdict = f"\n{self.draws:,} draws: the noise is {'as planned' if self.ok else wrong}."
+        yield Said(verdict, f" {self.power.words}", Tone.GOOD if self.ok else Tone.BAD)
+        yield f"Page (confidential): {self.page}"
+        yield Said("CONFIDENTIAL", ": this audit used true figures", Tone.BAD, aside=True)
 
 
 # The page of a noise audit, for the curator.

@@ -26,7 +26,7 @@ from typing import Any
 
 from pydantic import Field
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.documents import FileKind, Loaded, Part, Problem, load_named
 from confide.errors import ParameterError, Place
 from confide.releases.spec import ExactNumber
@@ -207,6 +207,26 @@ class StatisticsReconstruction(TypedAnswer):
                 for step in self.steps
             ],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Step by step how many sets of people are left, and the first of them."""
+        rows = [
+            (
+                step.title,
+                ", ".join(step.groups),
+                f"{step.looked_at:,}",
+                "too many" if step.remaining is None else f"{step.remaining:,}",
+            )
+            for step in self.steps
+        ]
+        yield ShownTable(["step", "figures used", "looked at ", "left "], rows, self.title)
+        if self.solutions is None:
+            yield "There are too many possibilities to look at: these figures do not give the people away so simply."
+            return
+        people = "Exactly one set of people has" if self.solutions == 1 else f"{self.solutions:,} sets of people have"
+        yield f"{people} all these figures{', the first of them' if self.solutions > 1 else ''}:"
+        for person in self.people(self.steps[-1].examples[0]) if self.solutions else ():
+            yield "  " + ", ".join(f"{name} {value}" for name, value in person.items())
 
 
 def reconstruct_statistics(

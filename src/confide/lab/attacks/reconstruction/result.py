@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines.protocol import PRIVATE_FILE
 from confide.inputs.table_files import write_file
@@ -54,6 +54,8 @@ class Reconstruction(TypedAnswer):
     seconds: float
     records_file: Path | None = None
     """Where the records were written, if they were."""
+    repeats: int = 0
+    """How many programmes with random objectives there were."""
 
     @classmethod
     def gather(cls, attack: Attack, results: Sequence[UnitSolution], seconds: float) -> Reconstruction:
@@ -81,6 +83,7 @@ class Reconstruction(TypedAnswer):
             sum(item.deviation for item in results),
             sum(not item.solved for item in results),
             seconds,
+            repeats=attack.settings.repeats,
         )
 
     @property
@@ -196,6 +199,58 @@ class Reconstruction(TypedAnswer):
         texts = [" ".join(name for bit, name in enumerate(names) if kind >> bit & 1) for kind in kinds.tolist()]
         return pa.array(texts, pa.string()).take(pa.array(which))
 
+    def described(self) -> Iterator[AnswerPart]:
+        """What was found, and how sure it is."""
+        result = self.as_dict()
+        tables = len(result["tables"])
+        word = "table" if tables == 1 else "tables"
+        yield (
+            f"{self.persons:,} records in {result['blocks']:,} blocks from {tables} {word} "
+            f"({self.published.source}), solved by {self.level} in {self.seconds:.1f} s."
+        )
+        yield from (f"  {each}" for each in self.published.notes)
+        if self.unsolved:
+            why = ": the time was up. --time-limit gives more."
+            yield Said(f"{self.unsolved:,} units have no solution yet", why, Tone.CAREFUL, aside=True)
+        guessed = result["guessed_persons"]
+        if guessed:
+            yield (
+                f"{guessed:,} records have an attribute that no published figure tells; another value would do as well "
+                "(column guessed)."
+            )
+        if not self.exact:
+            yield (
+                f"\nThe likeliest people, given the law of the noise and what is published above: "
+                f"{self.deviation:,.1f} standard deviations over all figures. Others are nearly as likely, so that no "
+                f"solution variability is claimed; of these records about {self.expected_matches or 0:,.0f} are "
+                f"expected to be true, and {result['confident_persons']:,} have a probability of at least 90 % "
+                "(column confidence)."
+            )
+            return
+        yield "Every published figure was checked again: the records have these tables exactly.\n"
+        if self.mean is None:
+            yield "The number of people of a block is not published, so that no solution variability is claimed."
+            return
+        yield from _sizes_described(self)
+        bounds = len(result["bounds"])
+        if bounds:
+            yield (
+                f"For {bounds:,} blocks the time was up: their variability is an upper bound. --time-limit gives more."
+            )
+        at_most = "at most " if bounds else ""
+        yield (
+            f"Mean solution variability {at_most}{self.mean:.1f} %: another set of records with the same tables "
+            "differs in at most that share of people."
+        )
+        sure = result["certain_persons"]
+        yield f"At least {sure:,} of {self.persons:,} records are in every solution that the tables allow."
+        if self.repeats:
+            always = int((self.confidence == 1.0).sum()) - sure
+            often = f"{self.repeats:,} repeats with random objectives"
+            yield f"{always:,} more were in all of {often}, which proves nothing."
+        if self.records_file is not None:
+            yield f"Records: {self.records_file}"
+
 
 def write_records(reconstruction: Reconstruction, file: str | Path) -> Path:
     """The records as a file that only its owner can read: they may be true.
@@ -223,3 +278,23 @@ def _attribute(axis: Axis, coarse: Axis, place: Integers) -> dict[str, pa.Array]
     labels = pa.array(coarse.labels, pa.string())
     columns[f"{name}_bin"] = labels.take(pa.array(axis.to(coarse)[place]))
     return columns
+
+
+# The answer in sentences and tables.
+
+
+def _sizes_described(answer: Reconstruction) -> Iterator[AnswerPart]:
+    rows = [
+        (
+            row["size"],
+            f"{row['blocks']:,}",
+            f"{row['persons']:,}",
+            f"{row['blocks_at_0']:,}",
+            f"{row['share_of_blocks_at_0']:.1%}",
+            f"{row['share_of_persons_at_0']:.1%}",
+        )
+        for row in answer.by_size()
+        if row["blocks"]
+    ]
+    headings = ["people in block", "blocks ", "people ", "one solution ", "of blocks ", "of people "]
+    yield ShownTable(headings, rows, title="Blocks with one solution alone (solution variability 0)")

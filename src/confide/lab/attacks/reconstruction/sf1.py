@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Integers
 from confide.engines.protocol import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
@@ -47,6 +47,11 @@ class TablesFolder(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return {"ok": True, "folder": str(self.folder), "files": list(self.files)}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """How many tables there are, and where."""
+        named = len([name for name in self.files if name.endswith((".parquet", ".csv"))])
+        yield f"{named - ('areas.csv' in self.files)} tables and tables.toml: {self.folder}"
 
 
 def tabulate_sf1(

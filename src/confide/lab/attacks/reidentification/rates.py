@@ -10,7 +10,7 @@ protections failed, here's how and why* (2023), whose baselines these are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -20,13 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 from confide.lab.attacks.reidentification import baselines, linking, people_files
 from confide.lab.attacks.reidentification.attacker_file import AttackerSettings
 from confide.lab.attacks.reidentification.matching import Coding, code
+from confide.report.charts import FEW, Chart, Pictures, chart
 
 Row = TypeVar("Row", linking.Agreement, linking.LinkageRates)
 NO_AGE = "none"
@@ -149,6 +150,22 @@ class Reidentification(TypedAnswer):
         )
         return Confidential(table.take(pc.sort_indices(table, sort_keys=[("attacker_row", "ascending")])))
 
+    def described(self) -> Iterator[AnswerPart]:
+        """Four tables, and what they mean."""
+        yield from _rates_described(self.rates, self.attacker_settings, self.linked)
+        if self.matches_file is not None:
+            number = self.rates.universe("all").putative
+            yield Said(f"Written: {self.matches_file}", f", all {number:,} putative matches with person ids.")
+            yield "It is confidential; only its owner can read it."
+
+    def pictures(self) -> Pictures:
+        """Agreement by block size, precision beside the guessers', and how many are matched, by name."""
+        return {
+            "agreement-by-block-size": lambda: _agreement_chart(self.rates),
+            "precision": lambda: _precision_chart(self.rates),
+            "rates": lambda: _rates_chart(self.rates),
+        }
+
 
 def reidentify(
     reconstructed: pa.Table,
@@ -252,3 +269,239 @@ def _unique_share(coding: Coding) -> float:
 
 def _described(bins: people_files.AgeBins) -> str:
     return bins.name if bins.name != "own" else ",".join(map(str, bins.starts))
+
+
+# The answer in sentences, tables and pictures.
+
+
+PEOPLE = {
+    "all": "all",
+    "unique": "population uniques",
+    "unique&modal": "unique, modal group",
+    "unique&nonmodal": "unique, other groups",
+    "unique&nonmodal&solvar0": "unique, other groups, one reconstruction",
+}
+"""Of whom the pictures speak."""
+
+_COLUMNS = ["", "records ", "putative ", "confirmed ", "precision ", "modal guesser ", "proportional guesser "]
+
+
+def _rates_described(
+    rates: Rates, settings: AttackerSettings | None, linked: people_files.LinkedAttributes
+) -> Iterator[AnswerPart]:
+    """Four tables, and what they mean."""
+    yield (
+        f"{rates.reconstructed_records:,} reconstructed records, {rates.attacker_records:,} people known to "
+        f"the attacker ({_quality(settings)}), {rates.truth_records:,} records of the truth."
+    )
+    if rates.attacker_left_out:
+        yield (
+            f"Left out: {rates.attacker_left_out:,} of the attacker's records, because they are incomplete or "
+            "duplicates."
+        )
+    if rates.ages_in_no_group:
+        yield (
+            f"{rates.ages_in_no_group:,} reconstructed ages are not known to a group of {rates.age_bins}; "
+            "these records match nobody."
+        )
+    yield (
+        f"{_percent(rates.population_unique_share)} of the people are the only one of their {_known(linked)} in "
+        f"their block; of the reconstructed records {_percent(rates.reconstructed_unique_share)}.\n"
+    )
+    yield from _agreement_described(rates)
+    yield from _reidentified_described(rates, "Re-identification", [("all", "all"), ("population uniques", "unique")])
+    yield from _reidentified_described(
+        rates,
+        "Population uniques, by whether they are of the commonest group of their block",
+        [("all", "unique"), ("of the modal group", "unique&modal"), ("of other groups", "unique&nonmodal")],
+    )
+    if rates.has("solvar0"):
+        yield from _reidentified_described(
+            rates,
+            "Blocks whose reconstruction is the only one (solution variability 0)",
+            [
+                ("all", "solvar0"),
+                ("population uniques", "unique&solvar0"),
+                ("non-modal", "nonmodal&solvar0"),
+                ("unique, non-modal", "unique&nonmodal&solvar0"),
+            ],
+        )
+    if rates.universe("not-there").attacker_records:
+        yield from _reidentified_described(
+            rates, "Whom the truth does not have where the attacker has them", [("", "not-there")]
+        )
+    yield from _ranking_described(rates)
+    yield from _headline_described(rates)
+    yield from _words_described(rates, linked)
+
+
+def _agreement_chart(rates: Rates) -> Chart:
+    """How much of the truth the reconstruction has right, by the size of the block, and in all."""
+    sizes = {f"size:{label}": label for label in linking.size_labels() if rates.agreement_in(f"size:{label}").records}
+    rows = []
+    for name, size in ({"all": "all blocks"} | sizes).items():
+        agreement = rates.agreement_in(name)
+        rows.append({"size": size, "kind": "year or group of age", "share": agreement.rate})
+        rows.append({"size": size, "kind": "exact year of age", "share": agreement.exact_age_rate})
+    return chart("reidentification-agreement-by-size", rows)
+
+
+def _precision_chart(rates: Rates) -> Chart:
+    """How often a match is right, beside what the guessers reach about the same people."""
+    rows = [
+        {"who": who, "kind": kind, "share": share, "matches": row.putative}
+        for who, row in _people(rates).items()
+        for kind, share in (
+            ("attack", row.precision),
+            ("modal guesser", row.modal_guesser_precision),
+            ("proportional guesser", row.proportional_guesser_precision),
+        )
+    ]
+    return chart("reidentification-precision", rows)
+
+
+def _rates_chart(rates: Rates) -> Chart:
+    """Of the people whom the attacker knows, how many are matched and how many of those rightly."""
+    rows = [
+        {"who": who, "confirmed": row.confirmed_rate, "putative": row.putative_rate}
+        for who, row in _people(rates).items()
+    ]
+    divisor = "records of the attacker" if rates.divide_by == "attacker" else "persons of the truth"
+    return chart("reidentification-rates", rows, divisor=divisor)
+
+
+def _people(rates: Rates) -> dict[str, linking.LinkageRates]:
+    return {
+        words: rates.universe(name)
+        for name, words in PEOPLE.items()
+        if rates.has(name) and rates.universe(name).divided_by
+    }
+
+
+def _agreement_described(rates: Rates) -> Iterator[AnswerPart]:
+    labels = [label for label in linking.size_labels() if rates.agreement_in(f"size:{label}").records]
+    rows = [rates.agreement_in("all"), *(rates.agreement_in(f"size:{label}") for label in labels)]
+    yield ShownTable(
+        ["block size", *(f"{name} " for name in ("total", *labels))],
+        [
+            ["people", *(f"{row.records:,}" for row in rows)],
+            ["agreement", *(_percent(row.rate) for row in rows)],
+            ["with the exact age", *(_percent(row.exact_age_rate) for row in rows)],
+        ],
+        title="Agreement of the reconstruction with the truth, by block size",
+    )
+    yield ""
+
+
+def _reidentified_described(rates: Rates, title: str, universes: Sequence[tuple[str, str]]) -> Iterator[AnswerPart]:
+    yield ShownTable(_COLUMNS, [_line(label, rates.universe(name)) for label, name in universes], title=title)
+    yield ""
+
+
+def _line(label: str, row: linking.LinkageRates) -> list[str]:
+    shares = (row.putative_rate, row.confirmed_rate, row.precision)
+    guesses = (row.modal_guesser_precision, row.proportional_guesser_precision)
+    return [label, f"{row.divided_by:,}", *(_percent(share) for share in (*shares, *guesses))]
+
+
+def _ranking_described(rates: Rates) -> Iterator[AnswerPart]:
+    """How many of the surest records are true, beside those who know other blocks alone."""
+    if not rates.ranking:
+        return
+    rows = [
+        [
+            f"{row.k:,}",
+            *(_percent(rate) for rate in (row.match_rate, row.hold_out_match_rate, row.modal_match_rate)),
+            "" if row.better_than_guessing else "no better than a guess",
+        ]
+        for row in rates.ranking
+    ]
+    columns = ["first k ", "attack ", "knows other blocks ", "commonest kind ", ""]
+    yield ShownTable(columns, rows, title="Records ranked by confidence: how many of the first k are true")
+    yield ""
+
+
+def _headline_described(rates: Rates) -> Iterator[AnswerPart]:
+    everyone, exposed = rates.universe("all"), rates.universe("unique&nonmodal")
+    rows = [
+        ["putative re-identification rate", _percent(everyone.putative_rate), "", ""],
+        ["confirmed re-identification rate", _percent(everyone.confirmed_rate), "", ""],
+        ["precision", *_precisions(everyone)],
+        ["precision for population uniques, non-modal", *_precisions(exposed)],
+    ]
+    if rates.has("solvar0"):
+        certain = rates.universe("unique&nonmodal&solvar0")
+        rows.append(["the same, in blocks with one reconstruction", *_precisions(certain)])
+        exposed = certain if certain.putative >= FEW else exposed
+    yield ShownTable(["", "attack ", "modal guesser ", "proportional guesser "], rows, title="In short")
+    yield Said(f"\n{_verdict(exposed)}")
+
+
+def _verdict(row: linking.LinkageRates) -> str:
+    """What the attack adds to guessing for those whom statistics do not describe."""
+    if row.precision is None or row.putative < FEW:
+        return f"Only {row.putative:,} unique people of other groups were matched: too few to say what the attack adds."
+    best = max(row.modal_guesser_precision or 0.0, row.proportional_guesser_precision or 0.0)
+    two_deviations = 2 * (max(best * (1 - best), 0.25 / row.putative) / row.putative) ** 0.5
+    if row.precision <= best + two_deviations:
+        return "About unique people of other groups the attack is no better than a guess from the block's shares."
+    return (
+        f"About unique people of other groups the attack is right in {_percent(row.precision)} of its matches, a guess "
+        f"in {_percent(best)}: the difference is learnt from their own records."
+    )
+
+
+def _words_described(rates: Rates, linked: people_files.LinkedAttributes) -> Iterator[AnswerPart]:
+    over = "records of the attacker" if rates.divide_by == "attacker" else "persons of the truth"
+    yield (
+        f"Putative: a reconstructed record has the block, {_known(linked, 'age')} of someone the attacker knows; "
+        f"of all {over}."
+    )
+    learnt = "race and ethnicity" if linked == people_files.UNITED_STATES else _listed(linked.learnt)
+    are = "are" if len(linked.learnt) > 1 else "is"
+    yield f"Confirmed: that person is in the true records, and the {learnt} {are} theirs as well."
+    yield (
+        "Precision: confirmed matches as a share of all claimed ones. The guessers answer for the same people "
+        "and know only the block."
+    )
+    yield Said(
+        "These figures were computed with the truth. They are for the curator, as a dossier is.", tone=Tone.QUIET
+    )
+
+
+def _known(linked: people_files.LinkedAttributes, age: str = "age group") -> str:
+    """What the attacker knows of people besides the block, in words."""
+    return _listed((*linked.known, *([age] if linked.with_age else [])))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _precisions(row: linking.LinkageRates) -> list[str]:
+    return [
+        _percent(value) for value in (row.precision, row.modal_guesser_precision, row.proportional_guesser_precision)
+    ]
+
+
+def _quality(settings: AttackerSettings | None) -> str:
+    if settings is None:
+        return "a file of their own"
+    if settings == AttackerSettings(seed=settings.seed):
+        return "a perfect file"
+    named = {
+        "coverage": "coverage",
+        "age_error": "wrong age",
+        "sex_error": "wrong sex",
+        "block_error": "wrong block",
+        "duplicates": "there twice",
+    }
+    return ", ".join(
+        f"{title} {float(getattr(settings, name)):.3g}"
+        for name, title in named.items()
+        if getattr(settings, name) or name == "coverage"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"

@@ -403,18 +403,25 @@ class AuditSubject:
         return replace(audit(self.suspect, self.required, sharpen=sharpen), taken_for=self.taken_for)
 
 
-def audit_suppression(tables: str | Path, truth: str | Path | None = None, *, sharpen: bool = False) -> Audit:
+def audit_suppression(
+    tables: str | Path,
+    truth: str | Path | None = None,
+    *,
+    sharpen: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> Audit:
     """What follows from tables about their suppressed cells (``confide audit suppression``).
 
     Args:
         tables: A folder with a description (``table.toml``), a CSV or Parquet file with or without one, or a release.
         truth: CONFIDENTIAL: the true figures, in the same form, to judge each interval by them.
         sharpen: Use in every sum that figures are whole numbers; slow, small parts only.
+        note: Takes what was read as the description says, and may not be what was meant.
 
     Returns:
         The smallest interval for each suppressed cell, by linear programming, and whether it is too narrow.
     """
-    return read_subject(Path(tables), None if truth is None else Path(truth)).audit(sharpen=sharpen)
+    return read_subject(Path(tables), None if truth is None else Path(truth), note).audit(sharpen=sharpen)
 
 
 def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], None] = lambda _: None) -> AuditSubject:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from confide.answers import OK, AuditPower, TypedAnswer
+from confide.answers import OK, AnswerPart, AuditPower, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats
 from confide.errors import Finding, InputError, Place
 from confide.mechanisms.suppression.attacker import NOISE, TOLERANCE, WHOLE, Attacker, Intervals
@@ -65,6 +65,10 @@ class Required:
     lower: Floats = field(repr=False)
     upper: Floats = field(repr=False)
     sliding: Floats = field(repr=False)
+
+
+MOST_DESCRIBED = 25
+"""So many intervals are described; all of them are plain values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +159,43 @@ class Audit(TypedAnswer):
             "taken_for": dict(self.taken_for),
             "findings": [],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        plain = self.as_dict()
+        rows = sorted(plain["intervals"], key=lambda row: (not row["exact"], not row["too_narrow"]))
+        lines = [
+            (
+                row["table"],
+                ", ".join(f"{name} = {code}" for name, code in row["cell"].items()),
+                f"{row['lower']:,}",
+                "no end" if row["upper"] is None else f"{row['upper']:,}",
+                "KNOWN" if row["exact"] else "too narrow" if row["too_narrow"] else "",
+            )
+            for row in rows[:MOST_DESCRIBED]
+        ]
+        if lines:
+            yield ShownTable(["table", "suppressed cell", "from ", "to ", ""], lines)
+            if len(rows) > MOST_DESCRIBED:
+                yield f"… and {len(rows) - MOST_DESCRIBED:,} more: --json has all."
+        yield (
+            f"\n{plain['cells']:,} cells, {plain['suppressed']:,} of them suppressed; {plain['sums']:,} sums; "
+            f"{plain['programmes']:,} linear programmes solved."
+        )
+        if not plain["suppressed"]:
+            yield Said("No verdict.", " Nothing is suppressed, so nothing can be worked out.", Tone.BAD)
+        elif self.ok:
+            yield Said("No suppressed cell is known", ", and no interval is narrower than required.", Tone.GOOD)
+        else:
+            parts = [
+                _so_many(plain["disclosed"], "suppressed cell is", "suppressed cells are", "known exactly"),
+                _so_many(plain["too_narrow"], "interval is", "intervals are", "too narrow"),
+                _so_many(plain["outside"], "true figure lies", "true figures lie", "outside of the interval"),
+            ]
+            yield Said(f"{'; '.join(part for part in parts if part)}.", tone=Tone.BAD)
+        yield self.power.words
+        yield "This follows from these tables only; other tables of the same people may reveal more."
+        if self.judged:
+            yield Said("CONFIDENTIAL", ": this judgement used true figures", Tone.BAD, aside=True)
 
 
 def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool = False) -> Audit:
@@ -252,3 +293,10 @@ def _plain(value: float) -> int | float:
     """Whole numbers as such, others with six decimals."""
     nearest = round(value)
     return nearest if abs(value - nearest) <= TOLERANCE else round(float(value), 6)
+
+
+# The answer in sentences and tables.
+
+
+def _so_many(number: int, one: str, more: str, what: str) -> str:
+    return f"{number:,} {one if number == 1 else more} {what}" if number else ""

@@ -5,7 +5,7 @@ The mathematics is that of :mod:`.one_level` for one count, and of :mod:`.sequen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache, partial
 from math import inf, prod
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within
 from confide.lab.risk.bayesian import sequential
@@ -153,6 +153,16 @@ class BayesAnswer(TypedAnswer):
         }
         rows = [adversary.as_dict() for adversary in self.adversaries]
         return head | (rows[0] if len(rows) == 1 else {"adversaries": rows})
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What each adversary can expect, and what they believe after what was released."""
+        yield from _expected_described(self)
+        if all(adversary.belief is not None for adversary in self.adversaries):
+            yield ""
+            if len(self.laws) > 1:
+                yield from _sequence_described(self.adversaries)
+            else:
+                yield from _released_described(self.adversaries)
 
 
 def bayes(
@@ -299,3 +309,67 @@ def _levels_chart(name: str, evidence: Sequence[CountEvidence], priors: Sequence
 
 def _budget(value: Exact, name: str) -> Fraction:
     return positive_within(value, name, SMALLEST_BUDGET, LARGEST_BUDGET)
+
+
+# The answer in sentences and tables.
+
+
+def _expected_described(answer: BayesAnswer) -> Iterator[AnswerPart]:
+    neighbours, known, laws = answer.neighbours, answer.known_count, answer.laws
+    for law in laws:
+        yield Said(f"{law.title} noise, {law.parameter_name} {float(law.parameter):.6g}", f" ({neighbours.value}).")
+    others = "nobody else is" if not known else f"{known:,} other is" if known == 1 else f"{known:,} others are"
+    counts = "The noisy count is seen" if len(laws) == 1 else f"{len(laws)} noisy counts of the cell are seen"
+    yield f"{counts}; {others} known to be in the cell. Is the target in it?\n"
+    rows = [
+        (
+            adversary.prior,
+            _probability(adversary.marginal_posterior),
+            f"{adversary.risk:.4f}",
+            adversary.decides if adversary.decides != "from" else f"from {adversary.threshold:,} on",
+            _probability(adversary.correct_given_1),
+            _probability(adversary.correct_given_0),
+            _probability(adversary.average_accuracy),
+        )
+        for adversary in answer.adversaries
+    ]
+    columns = ["prior ", "posterior if in ", "risk R ", "decides “in” ", "right if in ", "right if not "]
+    yield ShownTable([*columns, "right on average "], rows)
+    yield ""
+    yield "Posterior: what is expected if the target is in the cell; R is that over the prior."
+    most = f"{answer.risk_limit:.6g}" if answer.risk_limit < inf else "one over it"
+    yield f"No prior makes R more than {most}. An even posterior decides “not in”."
+    gains = [adversary.gain for adversary in answer.adversaries if adversary.gain is not None]
+    if gains and max(gains) < 5e-4:
+        yield "Decisions are hardly better than without the release."
+    if neighbours is Neighbours.CHANGE_ONE:
+        yield "Who knows the target to be in one of two cells sees both counts, which is as good as two releases."
+
+
+def _sequence_described(adversaries: Sequence[BayesAdversary]) -> Iterator[AnswerPart]:
+    for adversary in adversaries:
+        assert adversary.belief is not None
+        rows = [
+            (step.released, _probability(step.prior), _probability(step.posterior), f"{step.risk_at:.4f}")
+            for step in adversary.belief.steps
+        ]
+        yield ShownTable(["released ", "belief before ", "after ", "R′ "], rows, title=f"Prior {adversary.prior}")
+        yield f"All together: R′ = {adversary.belief.risk_at[0]:.4f}, the product.\n"
+
+
+def _released_described(adversaries: Sequence[BayesAdversary]) -> Iterator[AnswerPart]:
+    rows = []
+    for adversary in adversaries:
+        belief = adversary.belief
+        assert belief is not None
+        rows += [
+            (count, adversary.prior, _probability(posterior), f"{ratio:.4f}")
+            for count, posterior, ratio in zip(belief.released, belief.posterior, belief.risk_at, strict=True)
+        ]
+    yield ShownTable(["released ", "prior ", "posterior ", "R′ "], rows)
+
+
+def _probability(value: float | None) -> str:
+    if value is None:
+        return "not computed"
+    return f"{value:.6f}" if value >= 1e-4 or value == 0 else f"{value:.3g}"

@@ -6,13 +6,13 @@ The mathematics is that of :mod:`.two_level`, :mod:`.decision_map` and :mod:`.po
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within, probability
 from confide.lab.risk.bayesian import counts, decision_map
@@ -134,25 +134,25 @@ class HierarchyAnswer(TypedAnswer):
     belief: HierarchyBelief | None = None
     decisions: HierarchyDecisions | None = None
     post_processed: PostProcessingRisk | None = None
+    ties: decision_map.Ties = decision_map.Ties.ZERO
+    """How its pictures decide where both answers are as likely."""
+    rounding: HalfRounding = HalfRounding.HALF_EVEN
+    """How they round halves."""
 
     @property
     def effective_rho_limit(self) -> Fraction:
         """What the effective rho of the block's count is at most, however large that of the parent is."""
         return self.model.rho1 * (self.model.siblings + 1) / self.model.siblings
 
-    def pictures(
-        self,
-        ties: decision_map.Ties | str = decision_map.Ties.ZERO,
-        rounding: HalfRounding | str = HalfRounding.HALF_EVEN,
-    ) -> Pictures:
+    def pictures(self) -> Pictures:
         """Decisions, accuracy by the parent's count and noise, post-processing, and the noise of the siblings' sum:
         Figures 4 (10 and 11 with other beliefs about X2), 5, 6, 12, 8 and 9 of Kazan and Reiter, by name."""
-        model, even = self.model, decision_map.Ties(ties)
+        model, even = self.model, self.ties
         return {
             "hierarchy-decisions": lambda: _decisions_chart(model),
             "hierarchy-accuracy-by-parent": lambda: _by_parent_chart(model, even),
             "hierarchy-accuracy-by-rho2": lambda: _by_rho2_chart(model, even),
-            "hierarchy-post-processing": lambda: _post_processing_chart(model, HalfRounding(rounding)),
+            "hierarchy-post-processing": lambda: _post_processing_chart(model, self.rounding),
             "hierarchy-noise-variance": lambda: _variance_chart(model),
             "hierarchy-sum-of-noises": lambda: _sum_chart(model),
         }
@@ -180,6 +180,26 @@ class HierarchyAnswer(TypedAnswer):
             values["post_processed"] = self.post_processed.as_dict()
         return values
 
+    def described(self) -> Iterator[AnswerPart]:
+        """Who the adversary is and how strong far from the boundary; then each part that was asked for."""
+        model = self.model
+        known = f", {model.known} others known" if model.known else ""
+        yield (
+            f"ρ1 {float(model.rho1):.6g}, ρ2 {float(model.rho2):.6g}, {model.siblings} siblings, "
+            f"prior {float(model.prior):.4g}{known}, belief about X2: {self.prior_x2}."
+        )
+        yield (
+            f"Where counts are large and their prior flat, the hierarchy is worth as much as "
+            f"ρ1 = {float(model.effective_rho):.6f} without it; "
+            f"whatever ρ2 is, at most {float(self.effective_rho_limit):.6f}.\n"
+        )
+        if self.belief is not None:
+            yield from _belief_described(self.belief)
+        if self.decisions is not None:
+            yield from _decisions_described(self.decisions)
+        if self.post_processed is not None:
+            yield from _post_processed_described(self.post_processed)
+
 
 @dataclass(frozen=True)
 class TreeAnswer(TypedAnswer):
@@ -203,6 +223,21 @@ class TreeAnswer(TypedAnswer):
             "cut_off_at_most": self.posterior.bound,
         }
         return values | ({"laws": {name: law.as_dict() for name, law in self.laws.items()}} if self.laws else {})
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The posterior of a target in a tree."""
+        yield Said(f"{self.nodes:,} counts.", f" Target: {self.target}")
+        rows = [
+            ("prior probability that the target is in", f"{float(self.prior):.6g}"),
+            ("posterior probability", f"{float(self.posterior.law.probabilities[1]):.6f}"),
+            ("log odds", f"{self.posterior.log_odds:.6f}"),
+        ]
+        yield ShownTable(["", " "], rows)
+        for name, law in self.laws.items():
+            yield ""
+            yield ShownTable(
+                ["count ", "probability "], [(count, f"{p:.6f}") for count, p in law.as_dict().items()], title=name
+            )
 
 
 def hierarchy(
@@ -262,6 +297,8 @@ def hierarchy(
         None if released is None else _belief(model, *released),
         _decisions(model, accuracy_at, decision_map.Ties(ties)) if accuracy_at else None,
         post_processing_risk(model, post_processed, HalfRounding(rounding)) if post_processed else None,
+        decision_map.Ties(ties),
+        HalfRounding(rounding),
     )
 
 
@@ -409,3 +446,82 @@ def _sum_chart(model: TwoLevel) -> Chart:
         rows += [{"noise": value, "probability": mass, "law": title} for value, mass in pairs]
     error = counts.approximation_error(float(model.rho1), model.siblings)
     return chart("hierarchy-sum-of-noises", rows, siblings=model.siblings, error=f"{error:.1g}")
+
+
+# The answer in sentences and tables.
+
+
+VARIANT_NAMES = {
+    Variant.STATED: "joint law as stated",
+    Variant.UNRESTRICTED: "X1 step unrestricted",
+    Variant.WITHOUT: "x1* alone",
+}
+_NOTE = (
+    "The joint law as stated is the answer. The unrestricted one is what a sampler gives whose step for X1 forgets "
+    "that X1 ≤ X2; it reproduces published figures and is not a posterior."
+)
+
+
+def _belief_described(belief: HierarchyBelief) -> Iterator[AnswerPart]:
+    """The posteriors for one release."""
+    rows = [
+        (name, f"{belief.posterior[variant]:.6f}", f"{belief.risk:.4f}" if variant is Variant.STATED else "")
+        for variant, name in VARIANT_NAMES.items()
+    ]
+    title = f"Released x1* = {belief.x1}, x2* = {belief.x2}, y* = {belief.y}"
+    yield ShownTable(["", "P(target is in) ", "over prior "], rows, title=title)
+    laws = (belief.law_of_x2, belief.law_of_x2_unrestricted)
+    first = min(law.first for law in laws)
+    last = max(law.first + len(law.probabilities) for law in laws)
+    likely = [
+        (count, *(f"{law.p(count):.6f}" for law in laws))
+        for count in range(first, last)
+        if max(law.p(count) for law in laws) >= 5e-5
+    ]
+    yield ""
+    columns = ["X2 ", f"{VARIANT_NAMES[Variant.STATED]} ", f"{VARIANT_NAMES[Variant.UNRESTRICTED]} "]
+    yield ShownTable(columns, likely, title="The parent's count")
+    yield f"\n{_NOTE}\n"
+
+
+def _decisions_described(decisions: HierarchyDecisions) -> Iterator[AnswerPart]:
+    """How often decisions are right."""
+    rows = [
+        (
+            row.x2,
+            VARIANT_NAMES[row.variant],
+            f"{row.accuracy.present:.4%}",
+            f"{row.accuracy.absent:.4%}",
+            f"{row.accuracy.average:.4%}",
+        )
+        for row in sorted(decisions.accuracy, key=lambda row: (row.x2, list(VARIANT_NAMES).index(row.variant)))
+    ]
+    title = f"Correct decisions by the parent's true count, target included; ties: {decisions.ties}"
+    yield ShownTable(["x2 ", "computed from", "if in ", "if not in ", "average "], rows, title=title)
+    yield ""
+    changes = [
+        (
+            row.x2,
+            VARIANT_NAMES[row.variant],
+            f"{row.changes.gain:.4%}",
+            f"{row.changes.loss:.4%}",
+            f"{row.ties:.4%}" if row.ties else "none",
+        )
+        for row in decisions.changes
+    ]
+    title = "Releases in which the hierarchy changes the decision, if the target is in"
+    yield ShownTable(["x2 ", "computed from", "wrong to right ", "right to wrong ", "ties "], changes, title=title)
+    yield f"\n{_NOTE}\n"
+
+
+def _post_processed_described(risk: PostProcessingRisk) -> Iterator[AnswerPart]:
+    """Risks after least squares, clamping and rounding."""
+    rows = [(str(count), f"{value:.6f}") for count, value in risk.risk.items()]
+    rows += [
+        ("x1* alone, not post-processed", f"{risk.without_post_processing:.6f}"),
+        ("x1* and y*, the bound", f"{risk.bound:.6f}"),
+    ]
+    processing = risk.processing
+    title = f"R of the post-processed count, true x2 = {processing.x2} known, rounding {processing.rounding}"
+    yield ShownTable(["published parent's count", "R "], rows, title=title)
+    yield ""

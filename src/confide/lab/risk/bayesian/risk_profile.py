@@ -17,7 +17,7 @@ A ratio that holds for all priors holds for every ρ-zCDP release: R ≤ exp(2ρ
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, log, sqrt
@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
-from confide.exact import Exact, exact, positive
+from confide.exact import Exact, exact, positive, up
 from confide.privacy import epsilons
 
 FORM = 'such as "posterior <= 3*prior", "posterior <= 1/2 where prior <= 1/10", or "posterior >= prior/3"'
@@ -125,6 +125,18 @@ class RiskTuning(TypedAnswer):
             "sides": [side.as_dict() for side in self.sides],
             "holds_for": "every rho-zCDP release" if self.any_release else "Gaussian noise, composed or not",
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        rows = [
+            (side.limit.text, side.name, "→ 0" if not side.prior else f"{side.prior:.3g}", f"{side.rho:.4f}")
+            for side in self.sides
+        ]
+        yield ShownTable(["profile", "side", "binding prior ", "largest rho "], rows)
+        epsilon = up(self.as_dict()["epsilon"]["canonne_kamath_steinke"], 2)
+        yield (
+            f"\nrho = {float(self.rho):g} (epsilon {epsilon} at delta {float(self.delta):g}): "
+            f"{self.binding.name} side binds. It holds for {self.as_dict()['holds_for']}."
+        )
 
 
 def tune_risk(profile: str | Sequence[str], *, delta: Exact = DELTA) -> RiskTuning:

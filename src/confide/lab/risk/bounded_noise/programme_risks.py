@@ -6,12 +6,12 @@ The mathematics is that of :mod:`.bound`, :mod:`.averaging`, :mod:`.small_areas`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.exact import Exact, exact
 from confide.lab.risk.bounded_noise import noise_rows, withstanding
 from confide.lab.risk.bounded_noise.averaging import (
@@ -34,6 +34,7 @@ PROGRAMME = "eu-2021"
 ALPHA = str(noise_rows.LEVEL)
 """The confidence level of Bach (2020)."""
 _BOUNDS = 15
+SAME_NOISE, OWN_NOISE = "Same members, same noise", "Noise of its own in every table"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,25 @@ class BoundAnswer(TypedAnswer):
             "revealed": self.revealed,
             "triples_given_away": self.triples_given_away,
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The chance of one triple, the triples that are needed, and what there is."""
+        risk, row = self.risk, self.risk.row
+        yield Said(f"Noise within ±{row.bound}, variance {row.variance:.4g}.")
+        if not row.attained:
+            yield (
+                f"  A variance of {float(row.variance_limit):g} is more than this bound allows: the noise is uniform."
+            )
+        rows = [
+            ("a triple F + M = T reveals the bound with probability", f"{risk.p1:.3g}"),
+            (f"triples that reveal it with probability {risk.level:g}", _large(risk.log10_m, risk.m)),
+            ("triples that the programme has", f"{self.triples:,}"),
+            ("probability that they reveal it", _chance(self.revealed)),
+            ("triples expected to give their counts away, if it is known", f"{self.triples_given_away:.2g}"),
+        ]
+        yield ShownTable(["", " "], rows)
+        verdict, tone = ("is", Tone.GOOD) if self.protected else ("is not", Tone.BAD)
+        yield Said(f"The bound {verdict} protected", f" at the level {risk.level:g}.", tone)
 
 
 @dataclass(frozen=True)
@@ -140,6 +160,15 @@ class AveragingAnswer(TypedAnswer):
     unit: str | None
     level: float
     targets: tuple[TargetAveraging, ...]
+    top: int = 10
+    """How many of the riskiest are described."""
+
+    def by_noise(self) -> dict[str, list[tuple[TargetAveraging, AveragingRisk]]]:
+        """The statistics that there are ways to have, where the same members have the same noise and where not."""
+        return {
+            SAME_NOISE: [(each, each.with_spsn) for each in self.targets if each.with_spsn is not None],
+            OWN_NOISE: [(each, each.without_spsn) for each in self.targets if each.without_spsn is not None],
+        }
 
     def pictures(self) -> Pictures:
         """The heat maps of success, over the variance and over ε (Figure 2 of Bach), and how the k/t² of all
@@ -164,6 +193,31 @@ class AveragingAnswer(TypedAnswer):
             "alpha": self.level,
             "targets": [target.as_dict() for target in self.targets],
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The riskiest statistics, and the variance that averaging asks for."""
+        programme, where = self.programme, ", ".join(f"{number:,} {name}" for name, number in self.areas.items())
+        yield f"{programme.title or programme.id}, rule {self.rule.value}{', ' + where if where else ''}.\n"
+        for title, risks in self.by_noise().items():
+            listed = sorted(risks, key=lambda pair: pair[1].variance_needed, reverse=True)[: self.top]
+            rows = [
+                (
+                    target_name(target.target),
+                    f"{risk.representations.t:,}",
+                    _short(risk.representations.k),
+                    *(f"{risk.means[optimum].ratio:.4g}" for optimum in Optimum if optimum is not Optimum.ALL),
+                    f"{risk.variance_needed:.3f}",
+                    f"{risk.epsilon_allowed:.3f}",
+                )
+                for target, risk in listed
+            ]
+            columns = ["statistic", "t ", "k ", "k/t²: greedy ", "prefix ", "weighted ", "V from ", "ε to "]
+            yield ShownTable(columns, rows, title=title)
+            yield ""
+        worst = min((risk.means[Optimum.GREEDY].ratio for _, risk in self.by_noise()[SAME_NOISE]), default=1.0)
+        chances = ", ".join(f"{noise_rows.success_probability(v, worst):.0%} at V {v}" for v in (1, 2, 3, 5))
+        text = f"V and ε: for a probability of {self.level:g} to find the count."
+        yield f"{text} The riskiest is found with {chances}."
 
 
 @dataclass(frozen=True)
@@ -200,6 +254,27 @@ class AreasAnswer(TypedAnswer):
             "size_classes": [row.as_dict() for row in self.size_classes],
         }
 
+    def described(self) -> Iterator[AnswerPart]:
+        """What ε keeps small areas close, and how many would be far off."""
+        number, bound = self.areas, self.bound
+        text = f"{number:,} areas stay within ±{bound} with probability {self.level:g}"
+        yield f"{text} from ε = {self.epsilon_at_least:.3f} on."
+        rows = [(f"ε {text}", f"{chance:.3g}", f"{number * chance:,.3g}") for text, chance in self.exceeded.items()]
+        yield ShownTable(["", f"noise above {bound} ", "areas expected "], rows)
+        by_epsilon: dict[float, list[noise_rows.SizeClass]] = {}
+        for size_class in self.size_classes:
+            by_epsilon.setdefault(size_class.epsilon, []).append(size_class)
+        for epsilon, classes in by_epsilon.items():
+            errors = list(dict.fromkeys(item.relative_error for item in classes))
+            lines = []
+            for above, to, areas in dict.fromkeys((item.above, item.to, item.areas) for item in classes):
+                name = f"above {above:,}" if to is None else f"{above:,} to {to:,}"
+                counts = [item.expected for item in classes if (item.above, item.to) == (above, to)]
+                lines.append((name, f"{areas:,}", *(f"{count:,.1f}" for count in counts)))
+            columns = ["people", "areas ", *(f"off by {error:.0%} " for error in errors)]
+            yield ""
+            yield ShownTable(columns, lines, title=f"Areas expected to be off by at least so much, ε = {epsilon:g}")
+
 
 @dataclass(frozen=True)
 class CellKeyTuning(TypedAnswer):
@@ -216,6 +291,10 @@ class CellKeyTuning(TypedAnswer):
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return self.region.as_dict() | {"country": self.country}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What every limit leaves, and the pair that is recommended."""
+        return self.region.described()
 
 
 def bound(
@@ -270,6 +349,7 @@ def averaging(
     unit: str | None = None,
     leave_out: Sequence[str] = (),
     alpha: Exact = ALPHA,
+    top: int = 10,
 ) -> AveragingAnswer:
     """The ways to have each statistic of a programme, and what averaging them would find.
 
@@ -284,6 +364,7 @@ def averaging(
         unit: What is counted, such as ``persons``.
         leave_out: Breakdowns that the programme is to do without.
         alpha: The confidence level.
+        top: How many statistics are shown as text.
 
     Returns:
         Every statistic with its representations, with the same noise for the same members (SPSN) and without.
@@ -309,7 +390,7 @@ def averaging(
     ratios = {target: (same.get(target) or own[target]).means[optimum].ratio for target in same.keys() | own.keys()}
     ordered = sorted(ratios, key=lambda target: (ratios[target], target_name(target)))
     rows = tuple(TargetAveraging(target, same.get(target), own.get(target)) for target in ordered)
-    return AveragingAnswer(chosen, rule, country or chosen.country, numbers, single, unit, level, rows)
+    return AveragingAnswer(chosen, rule, country or chosen.country, numbers, single, unit, level, rows, top)
 
 
 def areas(
@@ -470,3 +551,24 @@ def _epsilon_chart(answer: AreasAnswer) -> Chart:
     if number not in named.values():
         named["asked for"] = number
     return chart("bounded-epsilon-by-bound", withstanding.epsilon_curves(named, answer.level), chosen=answer.bound)
+
+
+# The answer in sentences and tables.
+
+
+def _large(exponent: float, value: int) -> str:
+    return f"{value:,}" if exponent < 9 else f"about 10^{exponent:.1f}"
+
+
+def _chance(probability: float) -> str:
+    return "over 99.9 %" if probability > 0.999 else f"{100 * probability:.3g} %"
+
+
+# The answer in sentences and tables.
+
+
+def _short(value: int) -> str:
+    return f"{value:,}" if value < 100_000 else f"{value:.2e}".replace("e+0", "e")
+
+
+# The answer in sentences and tables.

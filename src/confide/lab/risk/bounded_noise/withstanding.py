@@ -17,13 +17,14 @@ For noise without a bound one number, ε per count, has to satisfy both sides: a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
 from typing import Any
 
+from confide.answers import AnswerPart, Said, ShownTable, Tone
 from confide.errors import ParameterError, Place
 from confide.lab.risk.bounded_noise import averaging, noise_rows
 from confide.lab.risk.bounded_noise.bound import BoundRisk, bound_risk, grid, json_integer, largest_protected_variance
@@ -307,6 +308,69 @@ class ProtectedRegion:
             "bound_revealed": recommendation.risk.revealed(self.triples),
             "triples_given_away": recommendation.risk.expected_exact(self.triples),
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        question, worst = self.question, self.with_same_noise[0]
+        where = ", ".join(f"{number:,} {name}" for name, number in question.areas.items())
+        yield f"{question.programme.title or question.programme.id}{', ' + where if where else ''}.\n"
+        mean = worst.mean(question.optimum)
+        low = self.least_variance(question.optimum)
+        yield (
+            f"Averaging: the riskiest statistic is {averaging.target_name(worst.target)}, k/t² = {mean.ratio:.4g} "
+            f"({mean.t:,} representations, {mean.k:,} cells): V at least {float(low):g}."
+        )
+        best = self.least_variance(averaging.Optimum.INVERSE_VARIANCE)
+        if best > low:
+            yield f"  An attacker who weights representations by their size is withstood from V {float(best):g} on."
+        yield f"Revealing the bound: {self.triples:,} triples F + M = T; V at most, by D, below."
+        yield f"Utility: D at most {question.largest_noise}.\n"
+        rows = [
+            (
+                row.bound,
+                _span(row.low, row.high, ok=row.strict),
+                _span(row.relaxed_low, row.relaxed_high, ok=row.relaxed),
+            )
+            for row in self.rows
+            if row.useful
+        ]
+        yield ShownTable(["D ", "V, all limits", "V, relaxed limits"], rows)
+        recommended = self.recommended
+        if recommended is None:
+            yield Said("\nNothing is left.", " Publish less, or accept more noise.", Tone.BAD)
+        else:
+            limits = "all limits" if recommended.strict else "relaxed limits alone"
+            yield Said(
+                f"\nD = {recommended.risk.row.bound}, V = {float(recommended.variance):g}",
+                f" satisfies {limits}: the bound is revealed with probability "
+                f"{recommended.risk.revealed(self.triples):.2g}.",
+                Tone.GOOD,
+            )
+            plain = self.least_noise(question.optimum)
+            if plain is not None and plain.variance != recommended.variance:
+                yield (
+                    f"It withstands weighted means too. Against the {question.optimum.value} mean alone, "
+                    f"D = {plain.risk.row.bound}, V = {float(plain.variance):g} would be enough."
+                )
+        yield from _epsilon_described(self)
+
+
+def _epsilon_described(region: ProtectedRegion) -> Iterator[AnswerPart]:
+    limits, bound = region.epsilon, region.question.small_area_bound
+    least, most = limits["utility_at_least"], limits["averaging_at_most"]
+    second = limits["relaxed_averaging_at_most"]
+    assert most is not None
+    assert second is not None
+    text = f"Noise without a bound (Laplace, noise of its own in every table): averaging allows ε up to {most:.3f}"
+    if second != most:
+        text += f" ({second:.3f} for the second statistic)"
+    if least is not None:
+        text += f"; small areas stay within ±{bound} from ε {least:.3f} on"
+        text += ": a band is left." if least <= most else ": no ε satisfies both."
+    yield text
+
+
+def _span(low: Fraction, high: Fraction, *, ok: bool) -> str:
+    return f"{float(low):.3f} to {float(high):.3f}" if ok else "none"
 
 
 def _band(limits: Mapping[str, float | None]) -> dict[str, list[float] | None]:

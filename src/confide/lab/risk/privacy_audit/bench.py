@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.answers import OK, WRONG, AuditPower, TypedAnswer
+from confide.answers import OK, WRONG, AnswerPart, AuditPower, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import Advance, GroupFunction, private_folder
@@ -277,11 +277,20 @@ class MeasurementBound:
     """The noise is at least so many times narrower than the plan states; above 1 something is wrong."""
 
 
+MOST_DESCRIBED = 25
+"""So many measurements with narrower noise are described."""
+
+
 class OutsideAudit(TypedAnswer):
     """What both audits have: the draws of a made-up run held against their laws, the power, and the verdict."""
 
     draws: NoiseAudit
     power_of: Callable[[], AuditPower]
+
+    @property
+    @abstractmethod
+    def in_words(self) -> tuple[str, ...]:
+        """What was found, in sentences."""
 
     @property
     @abstractmethod
@@ -319,6 +328,20 @@ class OutsideAudit(TypedAnswer):
                 "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in self.draws.checks],
             },
         }
+
+    def described(self) -> Iterator[AnswerPart]:
+        plain = self.as_dict()
+        shown = ("stated", "at_least", "whatever_the_noise")
+        rows = [(row["of"], *(f"{row[key]:.4g}" for key in shown)) for row in plain["loss"]]
+        yield ShownTable(["", "stated ", "at least (95 %) ", "whatever the noise "], rows)
+        parts = self.too_narrow if isinstance(self, PrivacyAudit) else ()
+        narrow = [(part.level, part.query, f"{part.narrower_by:.2f}") for part in parts]
+        if narrow:
+            yield ShownTable(["level", "query", "noise narrower by at least "], narrow[:MOST_DESCRIBED])
+        tone = Tone.GOOD if self.ok else Tone.BAD
+        for sentence in self.in_words:
+            verdict = sentence.startswith(("The empirical bound", "The draws are not", "No verdict"))
+            yield Said(sentence, tone=tone) if verdict else sentence
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ The mathematics is that of :mod:`.curve`, :mod:`.level_power` and :mod:`.trade_o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
-from confide.exact import Exact, positive_within, probability
+from confide.exact import Exact, exact_text, fraction_up, positive_within, probability, shortened_up, up
 from confide.lab.risk.testing import curve as curves
 from confide.lab.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, parts_of, power_curve
 from confide.lab.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
@@ -98,6 +98,34 @@ class CurveAnswer(TypedAnswer):
         points = [point.as_dict() for point in part.epsilons(self.deltas)]
         return part.as_dict() | _powers(part.powers(self.levels)) | {"epsilons": points}
 
+    def described(self) -> Iterator[AnswerPart]:
+        """Power over level, epsilon over delta, and with a strategy the parts of its promise."""
+        own = self.powers[0].exact is not None
+        columns = ["level ", "any release with this rho ", "Gaussian noise "] + (["these measurements "] if own else [])
+        rows = [
+            [f"{float(point.level):g}", up(point.zcdp, 6), up(point.gaussian, 6), *_bracket(point.exact, 6)]
+            for point in self.powers
+        ]
+        yield ShownTable(
+            columns, rows, title=f"The largest power of a test about one record, rho = {fraction_up(self.rho)}"
+        )
+        yield ""
+        columns = ["delta ", "Bun-Steinke ", "Canonne-Kamath-Steinke ", "Gaussian limit "]
+        rows = [
+            [f"{float(p.delta):g}", *(up(value, 4) for value in p.ways.values()), *_bracket(p.exact, 4)]
+            for p in self.epsilons
+        ]
+        yield ShownTable(columns + (["these measurements "] if own else []), rows, title="Epsilon over delta")
+        yield "\nThe columns for Gaussian noise are for comparison; they do not bound other noise of the same rho."
+        text = f"The largest advantage, power less level: {up(self.advantage.zcdp, 4)} for any release"
+        yield f"{text}, {up(self.advantage.gaussian, 4)} for Gaussian noise."
+        yield (
+            f"One record multiplies no posterior probability by more than {self.posterior.words}, "
+            f"but for a probability of at most {shortened_up(Fraction(self.posterior.exceeded), 3)}."
+        )
+        if self.parts:
+            yield from _parts_described(self)
+
 
 @dataclass(frozen=True)
 class EpsilonPower:
@@ -136,6 +164,23 @@ class EpsilonCurveAnswer(TypedAnswer):
         if self.posterior is not None:
             values |= {"advantage": self.advantage, "posterior": self.posterior.as_dict()}
         return values
+
+    def described(self) -> Iterator[AnswerPart]:
+        """Pure differential privacy, or approximate at each δ that was given."""
+        epsilon = exact_text(self.epsilon)
+        if self.posterior is None:
+            title = f"The largest power of a test, if ({epsilon}, delta) is all that is known"
+            rows = [(f"{float(p.level):g}", f"{float(p.delta or 0):g}", up(p.power, 6)) for p in self.powers]
+            yield ShownTable(["level ", "delta ", "power "], rows, title=title)
+            yield "\nOne pair of epsilon and delta says less than the release it was stated for. With rho, use --rho."
+            return
+        title = f"The largest power of a test about one record, under pure epsilon = {epsilon}"
+        yield ShownTable(
+            ["level ", "power "], [(f"{float(p.level):g}", up(p.power, 6)) for p in self.powers], title=title
+        )
+        yield f"\nThe largest advantage, power less level: {up(self.advantage or 0.0, 6)}."
+        words = self.posterior.words
+        yield f"One record multiplies no posterior probability by more than {words} = exp(2 epsilon)."
 
 
 def curve(
@@ -417,3 +462,25 @@ def _power(loss: ZCDP | PureDP, level: Fraction) -> float:
 @lru_cache(maxsize=64)
 def _yardsticks(delta: Fraction) -> tuple[Yardstick, ...]:
     return tuple(StatedPrice(ZCDP(1), Neighbours.CHANGE_ONE, delta, "person").yardsticks())
+
+
+# The answer in sentences and tables.
+
+
+def _parts_described(answer: CurveAnswer) -> Iterator[AnswerPart]:
+    rows, level = [], answer.levels[0]
+    for part in answer.parts:
+        (power,), (point,) = part.powers([level]), part.epsilons([DELTA])
+        epsilon = up(point.ways["canonne_kamath_steinke"], 4)
+        rows.append([part.words, fraction_up(part.rho), epsilon, up(power.zcdp, 4), *_bracket(power.exact, 4)])
+    yield ""
+    columns = ["one record differs", "rho ", "epsilon ", "any release ", "these measurements "]
+    yield ShownTable(
+        columns, rows, title=f"In part: epsilon at delta = {float(DELTA):g}, and the power at level {float(level):g}"
+    )
+    yield "\nEpsilon is that of Canonne, Kamath and Steinke. Figures published without noise are not covered."
+
+
+def _bracket(ends: Bracket | None, digits: int) -> list[str]:
+    """The upper end, which is the one to quote."""
+    return [] if ends is None else [up(ends.pessimistic, digits)]

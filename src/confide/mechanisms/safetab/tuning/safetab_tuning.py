@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from confide.answers import TypedAnswer
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
-from confide.exact import Exact, exact
-from confide.mechanisms.safetab.settings import SafeTabSettings
-from confide.mechanisms.safetab.tuning.answer import LevelTuning, ReleaseTuning, tune
+from confide.exact import Exact, exact, fraction_up, up
+from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TOTAL_TABLE, SafeTabSettings
+from confide.mechanisms.safetab.tuning.answer import LevelTuning, ReleaseTuning, by_budget, by_size, tune
 from confide.mechanisms.safetab.tuning.question import (
     BudgetRule,
     LevelQuestion,
     TuningQuestion,
+    floor_margin,
     law_of,
     level_event,
     margin_of,
@@ -31,6 +32,7 @@ from confide.mechanisms.safetab.tuning.question import (
 )
 from confide.noise import TwoSidedGeometric
 from confide.privacy import Bracket, Definition, Neighbours, NoisyCells, cks_epsilon, epsilon_bracket, price
+from confide.report.charts import Pictures, chart
 
 # The privacy loss distribution of geometric noise: a bracket for epsilon at delta.
 #
@@ -200,6 +202,23 @@ class SafeTabTuning(TypedAnswer):
             values["comparison"] = [row.as_dict() for row in self.comparison]
         return values
 
+    def described(self) -> Iterator[AnswerPart]:
+        """The tuning of a release and, if asked for, what geometric noise would cost."""
+        yield from _described_release(self.release)
+        if self.comparison is not None:
+            yield from _described_costs(self.comparison, self.question)
+
+    def pictures(self) -> Pictures:
+        """Margins by budget, and those of suppression if there is any, by name."""
+        drawn: Pictures = {
+            "margin-by-budget": lambda: chart("tune-margin-by-budget", by_budget(self.release), unit=self.question.unit)
+        }
+        if sizes := by_size(self.release):
+            rows = [row | {"curve": f"{row['budget']} (T = {row['threshold']:,})"} for row in sizes]
+            drawn["suppression-by-size"] = lambda: chart("tune-suppression-by-size", rows)
+            drawn["bias-by-size"] = lambda: chart("tune-bias-by-size", rows)
+        return drawn
+
 
 def tune_safetab(
     settings: SafeTabSettings | None = None,
@@ -308,3 +327,168 @@ def _levels(
 def _joined(base: Sequence[LevelQuestion], given: dict[LevelKey, LevelQuestion]) -> tuple[LevelQuestion, ...]:
     levels = {(level.region_type, level.iteration_level): level for level in base} | given
     return tuple(level for level in levels.values() if level.budget is None or level.budget != Fraction(0))
+
+
+# The answer in sentences and tables.
+
+
+REGION_NAMES = {"USA": "nation", "AIANNH": "AIANNH", "PR-STATE": "Puerto Rico"}
+COMPARED = {
+    "unbounded": "one person more or fewer (unbounded)",
+    "bounded": "one person's answers changed (bounded)",
+}
+
+
+def _described_release(answer: ReleaseTuning) -> Iterator[AnswerPart]:
+    """What each level buys, where tables begin to be worth it, what suppression does, and what all of it costs."""
+    question, alike = answer.question, _alike(answer.levels)
+    noise = "discrete Gaussian" if question.definition is Definition.ZCDP else "two-sided geometric"
+    yield (
+        f"SafeTab-P, {noise} noise. A person is in up to {question.groups_per_person} groups of a level; "
+        f"{_percent(float(question.stage_1_fraction))} of a level's budget chooses the table of a group.\n"
+    )
+    yield from _described_levels(question, alike)
+    yield from _sizes_needed(question, alike)
+    yield from _described_groups(question, alike)
+    yield from _described_totals(answer)
+
+
+def _described_levels(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Iterator[AnswerPart]:
+    rows = []
+    for title, level in alike.items():
+        target, floor = level.level_question.target, floor_margin(level.stage_2)
+        holds = "" if target is None else f"±{target:,} {'holds' if level.target_holds else 'DOES NOT HOLD'}"
+        threshold = (
+            "nothing" if level.level_question.is_large or level.threshold is None else f"up to {level.threshold:,}"
+        )
+        rows.append(
+            (
+                title,
+                fraction_up(level.budget),
+                f"±{level.margin:,}",
+                ", ".join(f"±{margin:,}" for name, margin in level.total_margins.items() if name != TOTAL_TABLE),
+                "" if floor is None else f"±{floor:,}",
+                holds,
+                threshold,
+            )
+        )
+    columns = ["level", f"{question.unit} ", "a count ", "totals of tables ", "⌊1.96σ⌋ ", "target ", "suppressed "]
+    ages = ", ".join(str(grid.ages) for grid in GRIDS[:-1]) + f" or {GRIDS[-1].ages}"
+    yield ShownTable(columns, rows, title="Noise is within these margins in 95 of 100 cases")
+    yield (
+        "A count is a cell of a table, or a total that stands alone; targets are for counts. The total of a group with "
+        f"sex by {ages} ages is the sum of its noisy cells: its margin is one of the wider three.\n"
+    )
+
+
+def _sizes_needed(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Iterator[AnswerPart]:
+    rows = [(title, *(f"{size['cell']:,}" for size in level.sizes().values())) for title, level in alike.items()]
+    columns = ["level", "total ", *(f"sex by {grid.ages} ages " for grid in GRIDS)]
+    wanted = _percent(float(question.relative_error))
+    yield ShownTable(
+        columns, rows, title=f"Persons that a group needs for an average cell to have a margin of {wanted} of itself"
+    )
+    yield ""
+
+
+def _described_groups(question: TuningQuestion, alike: dict[str, LevelTuning]) -> Iterator[AnswerPart]:
+    small = {title: level for title, level in alike.items() if not level.level_question.is_large}
+    if not small or not question.zero_suppression or not question.sizes:
+        return
+    rows = []
+    for title, level in small.items():
+        groups = [level.group_of(size) for size in question.sizes]
+        rows.append(
+            (title, *(f"{_chance(row['suppression_probability'])}, +{row['bias_if_released']:.1f}" for row in groups))
+        )
+    yield from _published_totals(small)
+    chance = _percent(float(question.zero_suppression))
+    columns = ["level", *(f"{size:,} persons " for size in question.sizes)]
+    yield ShownTable(
+        columns,
+        rows,
+        title=f"How often a group is suppressed, if {chance} of the empty ones are, and how much too high it is if not",
+    )
+    yield ""
+
+
+def _published_totals(small: dict[str, LevelTuning]) -> Iterator[AnswerPart]:
+    rows = []
+    for title, level in small.items():
+        explained = [(figure, *level.interval_of(figure)) for figure in level.shown_figures]
+        means = [f"{figure:,}: {low:,} to {high:,}" for figure, low, high in explained]
+        rows.append((title, *means, *[""] * (4 - len(means))))
+    columns = ["level", "the smallest ", "", "", "as if all were shown "]
+    yield ShownTable(
+        columns, rows, title="What a published total that stands alone means: the true count, in 95 of 100 cases"
+    )
+    yield ""
+
+
+def _described_totals(answer: ReleaseTuning) -> Iterator[AnswerPart]:
+    question = answer.question
+    named = {"all": answer.totals()} if len(answer.passes) == 1 else {}
+    if not named:
+        named = {name: answer.totals_of(name) for name in answer.passes} | {"all": answer.totals()}
+    rows = []
+    for name, both in named.items():
+        for side, loss in both.items():
+            what = COMPARED[side] if len(named) == 1 else f"{name}: {COMPARED[side]}"
+            more = () if loss.epsilon is None else (up(loss.epsilon["canonne_kamath_steinke"], 2),)
+            rows.append((what, fraction_up(loss.amount), *more))
+    epsilon = () if question.definition is not Definition.ZCDP else (f"epsilon at delta {float(question.delta):g} ",)
+    yield ShownTable(["what is compared", f"{question.unit} ", *epsilon], rows, title="The cost of all levels together")
+
+
+def _described_costs(rows: Iterable[NoiseCostComparison], question: TuningQuestion) -> Iterator[AnswerPart]:
+    """Gaussian and geometric noise at the same margins."""
+    costs = [
+        (
+            STAGE_1[row.stage_1],
+            ACCOUNTINGS[row.accounting],
+            up(row.gaussian, 2),
+            up(row.geometric, 2),
+            f"{100 * abs(row.saving):.1f} % {'less' if row.saving >= 0 else 'more'}",
+        )
+        for row in rows
+    ]
+    yield ""
+    columns = ["stage 1", "accounting", "Gaussian ", "geometric ", "Gaussian costs "]
+    yield ShownTable(columns, costs, title=f"Epsilon at delta {float(question.delta):g} for the same noise margins")
+
+
+def _alike(levels: Iterable[LevelTuning]) -> dict[str, LevelTuning]:
+    """One level for all that differ in their name alone, under a title that names them all; largest budgets first."""
+    groups: dict[object, list[LevelTuning]] = {}
+    for level in levels:
+        asked = level.level_question
+        key = (asked.of_puerto_rico, asked.iteration_level, level.budget, asked.target, asked.is_large)
+        groups.setdefault(key, []).append(level)
+    ordered = sorted(
+        groups.values(),
+        key=lambda members: (
+            members[0].level_question.of_puerto_rico,
+            -members[0].budget,
+            not members[0].level_question.is_large,
+        ),
+    )
+    return {_title(members): members[0] for members in ordered}
+
+
+def _title(levels: list[LevelTuning]) -> str:
+    names = [
+        REGION_NAMES.get(level.level_question.region_type, level.level_question.region_type.lower()) for level in levels
+    ]
+    names = [name.replace("pr-", "PR ") for name in names]
+    return f"{', '.join(names)} ({ITERATION_LEVELS[levels[0].level_question.iteration_level]})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def _chance(probability: float) -> str:
+    """A probability in per cent that never claims certainty."""
+    if probability < 0.0005:
+        return "under 0.1 %"
+    return "over 99.9 %" if probability > 0.9995 else f"{100 * probability:.1f} %"
