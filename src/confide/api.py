@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact, positive_within
-from confide.inputs.spelled import gathered_values
+from confide.inputs.frame import gathered_values
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms import SPECS
 from confide.noise import ReleaseKey

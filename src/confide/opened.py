@@ -27,8 +27,7 @@ from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
-from confide.releases.companions import Codebook, DescribedTable
-from confide.releases.companions.explore import ExplorePage, explore_page
+from confide.releases.companions.explanations import ExplorePage, explore_page
 from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
 from confide.releases.folder import (
     MANIFEST,
@@ -36,6 +35,7 @@ from confide.releases.folder import (
     SealedRelease,
     require_package,
 )
+from confide.releases.tabular import Codebook, DescribedTable
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 BELOW_ZERO = "the sum below may be zero as far as its noise tells"
@@ -140,8 +140,7 @@ class OpenedTable:
     @property
     def listed_rows(self) -> int:
         """How many rows it has, as the manifest says."""
-        path = self.file.relative_to(self.release.folder).as_posix()
-        return next(int(file["rows"]) for file in self.release.manifest["files"] if file["path"] == path)
+        return self.release.rows_of(self.file)
 
     def arrow(self) -> pa.Table:
         """All rows, totals included, as a table of Arrow."""
@@ -337,13 +336,12 @@ class Release(SealedRelease):
         return mechanism.explain.codebook({key: value for key, value in self.manifest.items() if key != "files"})
 
     def page(self) -> ExplorePage:
-        """The release as one page, with as many tables as fit: :mod:`confide.releases.companions.explore`."""
+        """The release as one page, with as many tables as fit: :mod:`confide.releases.companions.explanations`."""
         codebook = self._codebook or Codebook(())
         for table in codebook.tables:
             if table.name in self.tables:
                 self.require_unchanged(self.tables[table.name].file.relative_to(self.folder).as_posix())
-        files = [file for file in self.manifest["files"] if "rows" in file]
-        return explore_page(self.folder, self.manifest, files, codebook, in_release=False)
+        return explore_page(self, codebook, in_release=False)
 
     def __repr__(self) -> str:
         manifest = self.manifest

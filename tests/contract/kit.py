@@ -84,11 +84,6 @@ def evaluable(name: str) -> bool:
     return mechanism.has_truth and "evaluate" in mechanism.can
 
 
-def verify_of(name: str) -> Callable[[Path, dict[str, Any]], Any]:
-    """What ``verify`` asks of this mechanism's releases alone."""
-    return MECHANISMS[name].verify
-
-
 def declares_noise(name: str) -> bool:
     """Whether it says what it drew, for the noise audit."""
     mechanism = MECHANISMS[name]

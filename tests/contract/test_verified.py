@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from confide.releases.folder import SealedRelease
 from tests.contract.kit import Check, Project, accounted, charged_once, digests, findings_of, mechanism_of
 from tests.contract.test_bytes import differences, expected
 
@@ -51,7 +51,7 @@ def test_a_release_with_a_wrong_table_is_not_sealed(project: Project, monkeypatc
 
 
 def test_what_verify_finds_is_what_the_run_says(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Any, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    def refuse(self: Any, release: SealedRelease) -> Iterator[Check]:
         yield Check("a table", True, "as it should be")
         yield Check("another table", False, "3 rows too many")
 

@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 import confide
-from tests.contract.kit import HASH_OF_VERIFY, MANIFEST, NAMES, PAGES_OF_VERIFY, Project, findings_of, tree, verify_of
+from confide.releases.folder import SealedRelease
+from tests.contract.kit import (
+    HASH_OF_VERIFY,
+    MANIFEST,
+    NAMES,
+    PAGES_OF_VERIFY,
+    Project,
+    findings_of,
+    mechanism_of,
+    tree,
+)
 
 Keys = tuple[str | int, ...]
 VALUES = 40
@@ -218,7 +228,11 @@ def test_every_row_of_a_table_has_a_key_of_its_own(seal: Callable[[str], Project
     manifest = json.loads((release / MANIFEST).read_text(encoding="utf-8"))
 
     def keys(changed: dict[str, Any]) -> list[bool]:
-        return [check.ok for check in verify_of(name)(release, changed) if check.name.endswith("a key for each row")]
+        return [
+            check.ok
+            for check in mechanism_of(name).verify(SealedRelease(release, changed))
+            if check.name.endswith("a key for each row")
+        ]
 
     assert keys(manifest) == [True] * len(manifest["plan"]["question"]["tables"])
     make_labels_alike(manifest["plan"]["question"])

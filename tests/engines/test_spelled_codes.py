@@ -14,9 +14,8 @@ import pytest
 from confide.documents import parse_schema
 from confide.engines import Engine, LocalEngine, Source, SparkEngine
 from confide.errors import InputError, SpecError
-from confide.inputs.frame import LevelRule, read_frame
+from confide.inputs.frame import LevelRule, column_text, read_frame, reading_facts, reading_in_words
 from confide.inputs.records import check_codes, check_records, code_expressions, column_expressions
-from confide.inputs.spelled import column_text, reading_facts, reading_in_words
 from confide.schema import Schema, Spelling
 
 SPARK = pytest.param(

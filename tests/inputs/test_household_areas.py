@@ -13,7 +13,7 @@ from tests.kits.studio import entered
 import confide
 from confide import drafting
 from confide.errors import ConfideError
-from confide.inputs.proposals.place_proposal import PlaceCounts, household_areas, identifies_households
+from confide.inputs.records import PlaceCounts, household_areas, identifies_households
 
 CODE = "household-areas"
 NAMES = [

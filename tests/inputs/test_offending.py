@@ -13,7 +13,7 @@ import confide
 from confide.cli import verbs
 from confide.cli.main import app
 from confide.engines import Source
-from confide.inputs.spelled import lines_of
+from confide.inputs.frame import lines_of
 
 SECRET = "zebra crossing"
 

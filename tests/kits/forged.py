@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.mechanisms import MECHANISMS
-from confide.releases.companions import companions
-from confide.releases.folder import MANIFEST, manifest_text, sha256_of
+from confide.releases.companions.explanations import companions
+from confide.releases.folder import MANIFEST, SealedRelease, manifest_text, sha256_of
 from confide.releases.tabular import cells_alone
 
 
@@ -40,6 +40,6 @@ def remake(release: Path, manifest: dict[str, Any] | None = None) -> None:
     rehash(release, content)
     codebook = MECHANISMS[content["mechanism"]].explain.codebook(content)
     if codebook is not None:
-        for name, text in companions(release, content, codebook).items():
+        for name, text in companions(SealedRelease(release, content), codebook).items():
             (release / name).write_bytes(text)
         rehash(release, content)

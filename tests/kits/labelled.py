@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.releases.companions import DescribedTable
-from confide.releases.tabular import sdmx_codes, sdmx_name
+from confide.releases.tabular import DescribedTable, sdmx_codes, sdmx_name
 
 DESCRIBING = ("area_name", "margin")
 

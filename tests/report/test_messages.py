@@ -9,7 +9,7 @@ from string import Formatter
 import pytest
 
 from confide.messages import LANGUAGES, Messages, messages
-from confide.report.render import environment
+from confide.report.certificate import environment
 
 SOURCE = Path(__file__).parents[2] / "src" / "confide"
 OTHERS = [language for language in LANGUAGES if language != "en"]

@@ -25,8 +25,8 @@ from confide.errors import ConfideError
 from confide.mechanisms import MECHANISMS
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
-from confide.releases.companions import companions
-from confide.releases.folder import file_states, manifest_of, manifest_text, sha256_of
+from confide.releases.companions.explanations import companions
+from confide.releases.folder import SealedRelease, file_states, manifest_of, manifest_text, sha256_of
 from confide.releases.plan import Plan, read_plan
 from confide.releases.verify import _plan
 
@@ -281,7 +281,7 @@ def listed_otherwise(forge: Callable[[Manifest], None], *endings: str) -> Callab
                 forge(file)
         codebook = MECHANISMS["tables"].explain.codebook(manifest)
         assert codebook is not None
-        for name, content in companions(release, manifest, codebook).items():
+        for name, content in companions(SealedRelease(release, manifest), codebook).items():
             (release / name).write_bytes(content)
         for file in manifest["files"]:
             path = release / file["path"]
@@ -447,10 +447,10 @@ def test_a_budget_that_is_not_zcdp_is_restated_too(sealed_copy: Path) -> None:
 def test_plan_hash_and_stamp_are_looked_at_by_themselves(sealed_project: Path) -> None:
     """What is made anew from the plan would differ too; neither check leans on the other."""
     manifest = json.loads((sealed_project / "small/release/manifest.json").read_text())
-    plan = read_plan(manifest["plan"])
+    plan, folder = read_plan(manifest["plan"]), sealed_project / "small/release"
 
     def wrong(**changes: Any) -> list[str]:
-        return [check.name for check in _plan(manifest | changes, plan) if not check.ok]
+        return [check.name for check in _plan(SealedRelease(folder, manifest | changes)) if not check.ok]
 
     assert wrong() == []
     assert wrong(plan_hash="ab" * 32) == ["plan hash"]
@@ -459,11 +459,11 @@ def test_plan_hash_and_stamp_are_looked_at_by_themselves(sealed_project: Path) -
     nothing_promised = manifest["privacy"] | {"loss": None}
     silent = replace(plan, has_loss=False)
     values = manifest | {"plan": silent.as_dict(), "plan_hash": silent.hash, "privacy": nothing_promised}
-    checks = {check.name: check.ok for check in _plan(values, silent)}
+    checks = {check.name: check.ok for check in _plan(SealedRelease(folder, values))}
     assert checks == {"plan hash": True, "no promise of differential privacy": False, "stamp": True}
     empty = replace(silent, measures=())
     values |= {"plan": empty.as_dict(), "plan_hash": empty.hash}
-    assert all(check.ok for check in _plan(values, empty))
+    assert all(check.ok for check in _plan(SealedRelease(folder, values)))
 
 
 def test_no_file_outside_of_a_release_is_read(sealed_project: Path, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_mechanism_that_can_do_what_nobody_asks_for_is_refused(module: types.M
     assert "evaluate" in str(finding.expected)
 
 
-ARGUMENTS = {"draft": 2, "draft_from": 3, "targets": 2, "evaluate": 1, "published": 5}
+ARGUMENTS = {"draft": 2, "draft_from": 3, "targets": 2, "evaluate": 1, "published": 1}
 ARGUMENTS |= {"residuals": 3, "rehearsal": 1, "audit": 1}
 """How many arguments each function or class of an ability is given; a board has a maker of its own."""
 

@@ -15,8 +15,8 @@ import confide
 from confide.documents import load_schema
 from confide.engines import LocalEngine, Source
 from confide.errors import ConfideError, SpecError
+from confide.inputs.frame import codes_meant
 from confide.inputs.records import code_expressions
-from confide.inputs.spelled import codes_meant
 from confide.schema import Attribute, Level, Schema
 
 SCHEMA = 'id = "s"\nprovenance = "made up"\n[attributes.kind]\n'

@@ -17,8 +17,9 @@ import confide
 from confide.errors import ConfideError
 from confide.messages import LANGUAGES, messages
 from confide.opened import write_explore
-from confide.releases.companions import Codebook, DescribedTable, GivenColumns, explore
+from confide.releases.companions import explanations
 from confide.releases.folder import read_manifest
+from confide.releases.tabular import Codebook, DescribedTable, GivenColumns
 
 ASKED_NOT = "[output]\nexplore = false\n"
 
@@ -28,7 +29,7 @@ def test_the_page_outside_has_every_row_as_published_and_asks_nobody(seal: Any, 
     release = confide.open_release(seal(name))
     written = write_explore(seal(name).parent, tmp_path / "explore.html")
     page = written.file.read_text(encoding="utf-8")
-    assert written.bytes == len(page.encode()) < explore.MOST_BYTES
+    assert written.bytes == len(page.encode()) < explanations.MOST_BYTES
     assert written.left_out == {}
     tables = explored(page)
     assert set(tables) == set(release.tables)
@@ -45,7 +46,7 @@ def test_the_page_outside_has_every_row_as_published_and_asks_nobody(seal: Any, 
 
 def test_what_is_too_large_is_left_out_and_named(seal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = seal("tables")  # whole: sealed before the limit is lower, as other tests share it
-    monkeypatch.setattr(explore, "MOST_BYTES", 62_000)
+    monkeypatch.setattr(explanations, "MOST_BYTES", 62_000)
     written = write_explore(release, tmp_path / "explore.html")
     assert written.left_out
     page = written.file.read_text(encoding="utf-8")
@@ -70,8 +71,8 @@ def test_a_spec_may_ask_for_no_page_and_nothing_else_changes(seal: Any, tmp_path
     project.spec.write_text(text.replace("[output]\n", ASKED_NOT), encoding="utf-8")
     project.run()
     own, other = read_manifest(project.release), read_manifest(seal("tables"))
-    assert explore.EXPLORE not in own
-    assert other[explore.EXPLORE] == explore.VERSION
+    assert explanations.EXPLORE not in own
+    assert other[explanations.EXPLORE] == explanations.VERSION
     assert own["plan_hash"] == other["plan_hash"]
     data = [{file["path"]: file["sha256"] for file in each["files"] if "rows" in file} for each in (own, other)]
     assert data[0] == data[1], "tables and noise are the same"
@@ -85,12 +86,12 @@ def test_a_spec_may_ask_for_no_page_and_nothing_else_changes(seal: Any, tmp_path
 def test_the_published_rows_decide_unless_the_spec_does(
     asked: bool | None, rows: int, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explore, "MOST_ROWS", 10)
+    monkeypatch.setattr(explanations, "MOST_PAGE_ROWS", 10)
     table = DescribedTable("a", "A", GivenColumns(("sex",)), ())
     files = [{"path": "tables/a.csv", "rows": rows}, {"path": "tables/a.parquet", "rows": rows}]
-    assert explore.page_version(files, Codebook((table,)), asked) == (explore.VERSION if there else None)
-    assert explore.page_version(files, Codebook((table,)), False) is None
-    assert explore.page_version([], Codebook((table,)), True) is None, "there is nothing to look at"
+    assert explanations.page_version(files, Codebook((table,)), asked) == (explanations.VERSION if there else None)
+    assert explanations.page_version(files, Codebook((table,)), False) is None
+    assert explanations.page_version([], Codebook((table,)), True) is None, "there is nothing to look at"
 
 
 def forged_page(release: Path) -> None:
@@ -124,7 +125,7 @@ def test_verify_knows_what_a_manifest_may_say_of_the_page(seal: Any, tmp_path: P
 
 def test_an_area_has_its_own_name_though_its_code_stands_on_two_levels() -> None:
     rows = pa.table({"level": ["county", "town", "town"], "area": ["1", "2", "1"], "area_name": ["C", "B", "A"]})
-    dimension = explore._dimension(rows, "area", "area_name", messages("en"))
+    dimension = explanations._dimension(rows, "area", "area_name", messages("en"))
     assert dimension["codes"] == [["1", "C"], ["2", "B"], ["1", "A"]]
 
 

@@ -20,7 +20,7 @@ from confide.lab.risk.bayesian.evidence import evidence_of
 from confide.lab.risk.bayesian.one_level import marginal_risk
 from confide.lab.risk.testing.curve_answer import expected_posterior, protection
 from confide.mechanisms import MECHANISMS
-from confide.mechanisms.tables.programme import TablesSpec, build_tables, plan_programme
+from confide.mechanisms.tables.programme import TablesSpec, build_table, plan_programme
 from confide.mechanisms.tables.tuning import TablesTuning
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP, Neighbours, PureDP
@@ -46,11 +46,10 @@ def independent(tuning: TablesTuning) -> TablesTuning:
 
 def planned_laws(tuning: TablesTuning, values: dict[str, Any]) -> dict[Any, Any]:
     """The noise of each row in the plan of a spec with these values."""
-    loaded = api.load(SPEC)
     spec = TablesSpec.model_validate(values)
-    tables, findings = build_tables(loaded, spec, tuning.programme.schema, tuning.programme.spine)
-    assert findings == []
-    problem = replace(tuning.programme, spec=spec, tables=tuple(tables))
+    schema, spine = tuning.programme.schema, tuning.programme.spine
+    tables = tuple(build_table(part, schema, spec=spec, spine=spine) for part in spec.tables)
+    problem = replace(tuning.programme, spec=spec, tables=tables)
     plan = plan_programme(problem)
     assert plan.loss == tuning.loss
     return {

@@ -200,7 +200,7 @@ def test_spss_reads_the_records_with_their_labels(release: Path) -> None:
 
 def test_whole_numbers_stay_codes_and_odd_names_are_taken(tmp_path: Path) -> None:
     pytest.importorskip("pyreadstat")
-    from confide.releases.companions.labelled import labelled_check, labelled_columns, write_labelled
+    from confide.releases.companions.programs import labelled_check, labelled_columns, write_labelled
     from confide.releases.tabular import CodedVariable
 
     names = ["if", "1st cousin", "a" * 40, "A" * 40, "größe"]
@@ -392,9 +392,9 @@ def test_the_spec_says_how_many_ways(tmp_path: Path, ways: int, tables: int) -> 
 def test_a_workbook_that_would_be_too_large_is_left_out_and_readme_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from confide.releases.companions import workbook
+    from confide.releases.companions import programs
 
-    monkeypatch.setattr(workbook, "MOST_ROWS", 1000)
+    monkeypatch.setattr(programs, "MOST_ROWS", 1000)
     folder = sealed(tmp_path / "country", 'formats = ["csv", "xlsx"]\n')
     assert not (folder / "tables.xlsx").exists()
     assert re.search(r"tables.xlsx +is left out", (folder / "README.txt").read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ from confide.releases.ledger import Ledger
 
 if TYPE_CHECKING:
     from confide.drafting import NewSchema
-    from confide.inputs.spelled import OffendingValues
+    from confide.inputs.frame import OffendingValues
     from confide.releases.check import Checked
     from confide.report.dossier import Evaluated
 

@@ -1,11 +1,14 @@
-"""The frame: public knowledge of where people can be. Reads the block table and builds the spine from it."""
+"""The frame: public knowledge of where people can be, as files spell it. Reads the block table and builds the spine."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +16,240 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from confide.confidential import Confidential
 from confide.engines import Engine, Source
-from confide.engines.protocol import identifier
+from confide.engines.protocol import UTF_8, identifier, literal
 from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
 from confide.geography import Geolevel, Spine, build_spine
-from confide.inputs.spelled import column_text
+from confide.schema import BLANKS, Attribute, Code, Schema, Spelling
 from confide.schema.schema import BIDIRECTIONAL
+
+# Codes as records spell them, and values that break a rule.
+#
+# A code is read by SQL that finds the code which is meant, in the words that all engines share; and in the same way for
+# texts in memory, where there is no engine to ask.
+#
+# Values that break a rule are counted and placed for everybody, and shown to the curator alone, who asks at a terminal.
+# A finding says how many records break a rule and where the first of them stand, by the lines of a text. The values
+# themselves are gathered only inside :func:`gathered_values`, as confidential; no finding, log or JSON holds one.
+
+
+_WHOLE = re.compile(r"[+-]?0*(\d+)(?:\.0*)?")
+
+
+def trimmed(text: str) -> str:
+    """SQL for a text without the blanks at its ends."""
+    return f"trim(BOTH {literal(BLANKS)} FROM {text})"
+
+
+def column_text(source: Source, name: str) -> str:
+    """SQL for our column ``name`` as text, spelled as the source says: codes of places."""
+    column = f"CAST({identifier(source.theirs(name))} AS VARCHAR)"
+    spelling = source.spelled(name)
+    return _meant(column, spelling, spelling.alias_table(()), ()) if spelling else column
+
+
+def attribute_code(engine: Engine, source: Source, attribute: Attribute, plain: str) -> str:
+    """SQL for the code of an attribute that a record means.
+
+    Args:
+        engine: Reads whole numbers out of texts.
+        source: The records.
+        attribute: The attribute, with its spelling.
+        plain: The SQL that reads the column as it stands, with the type of the schema.
+
+    Returns:
+        ``plain`` where records are read as they stand; otherwise the code that a spelling means, and what stands there
+        if it is none.
+    """
+    spelling = attribute.spelling
+    if not spelling:
+        return plain
+    column = f"CAST({identifier(source.theirs(attribute.name))} AS VARCHAR)"
+    if attribute.is_integer and engine.kinds(source)[source.theirs(attribute.name)] == "text":
+        plain = engine.integer_text(trimmed(column) if spelling.trim else column)
+    codes = [str(level.code) for level in attribute.levels]
+    return _meant(column, spelling, attribute.alias_table, codes, plain if attribute.is_integer else None)
+
+
+def reading_facts(schema: Schema | None, source: Source | None, block: str | None = None) -> dict[str, Any]:
+    """What a plan says of how the records are read; nothing where every value is read as it stands.
+
+    Args:
+        schema: The schema, with the spellings of its attributes.
+        source: The records, with their encoding and the sheet.
+        block: The column with the codes of the blocks, where it is read.
+
+    Returns:
+        A part of the plan's question, ``reading``, or no part at all.
+    """
+    places = {} if source is None or block is None else source.spelled(block).facts
+    of_file = {} if source is None else {"encoding": source.encoding, "sheet": source.sheet}
+    facts = {
+        "attributes": {} if schema is None else schema.spellings,
+        "places": places,
+        **{key: value for key, value in of_file.items() if value not in (None, UTF_8)},
+    }
+    return {"reading": {key: value for key, value in facts.items() if value}} if any(facts.values()) else {}
+
+
+def reading_in_words(reading: Mapping[str, Any]) -> list[str]:
+    """What :func:`reading_facts` says, in a line for each column."""
+    lines = [f"the encoding of the file is {reading['encoding']}"] if "encoding" in reading else []
+    lines += [f"the sheet is {reading['sheet']!r}"] if "sheet" in reading else []
+    named = dict(reading.get("attributes", {})) | ({"areas": reading["places"]} if "places" in reading else {})
+    for name, facts in named.items():
+        said = ["blanks at either end are ignored"] if facts.get("trim") else []
+        said += ["upper and lower case mean the same"] if facts.get("ignore_case") else []
+        said += [
+            f"{', '.join(map(repr, texts))} {'means' if len(texts) == 1 else 'mean'} {code!r}"
+            for code, texts in facts.get("aliases", {}).items()
+        ]
+        said += [f"an empty value means {facts['missing']!r}"] if "missing" in facts else []
+        lines.append(f"{name}: " + "; ".join(said))
+    return lines
+
+
+def _meant(
+    column: str, spelling: Spelling, meant: dict[str, Code], codes: Iterable[str], otherwise: str | None = None
+) -> str:
+    """The code of each spelling; ``otherwise``, or the text as it is compared, where it is the spelling of none."""
+    text = trimmed(column) if spelling.trim else column
+    capital, small = spelling.letters("".join((*meant, *codes)))
+    if capital:
+        text = f"translate({text}, {literal(capital)}, {literal(small)})"
+    branches = []
+    if spelling.missing is not None:
+        branches.append(f"WHEN {column} IS NULL OR {trimmed(column)} = '' THEN {literal(spelling.missing)}")
+    for code in dict.fromkeys(meant.values()):
+        texts = ", ".join(literal(each) for each, of in meant.items() if of == code)
+        branches.append(f"WHEN {text} IN ({texts}) THEN {literal(code)}")
+    rest = text if otherwise is None else otherwise
+    return f"CASE {' '.join(branches)} ELSE {rest} END" if branches else rest
+
+
+def codes_meant(values: Iterable[str | None], attribute: Attribute, *, blanks_mean: bool = True) -> list[Code | None]:
+    """For each text the code that it means; None where it is none of the schema's.
+
+    Args:
+        values: What stands in the column.
+        attribute: The attribute, with its spelling.
+        blanks_mean: Whether nothing means what the schema says of it; false for files in which nothing is unknown.
+
+    >>> from confide.schema import Level
+    >>> codes_meant(["1", "01", "x", None], Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female"))))
+    [1, 1, None, None]
+    """
+    spelling = attribute.spelling
+    by_text = {spelling.compared(str(level.code)): level.code for level in attribute.levels} | attribute.alias_table
+
+    def meant(text: str | None) -> Code | None:
+        if text is None or not text.strip(BLANKS):
+            return spelling.missing if blanks_mean else None
+        compared = spelling.compared(text)
+        if compared not in by_text and attribute.is_integer and (number := _WHOLE.fullmatch(text.strip(BLANKS))):
+            compared = ("-" if text.strip(BLANKS).startswith("-") else "") + number.group(1)
+        return by_text.get(compared)
+
+    known: dict[str | None, Code | None] = {}
+    return [known[text] if text in known else known.setdefault(text, meant(text)) for text in values]
+
+
+# Values that break a rule: counted and placed for everybody, shown to the curator alone, who asks at a terminal.
+
+
+MOST_SHOWN = 20
+"""So many different values of a column are shown."""
+
+
+@dataclass(frozen=True)
+class OffendingValue:
+    """A value, how many records have it, and the first of them."""
+
+    value: str | None
+    records: int
+    place: str
+
+
+@dataclass(frozen=True)
+class OffendingValues:
+    """The values of a column that break a rule, the most frequent first."""
+
+    file: str
+    column: str
+    values: Confidential[tuple[OffendingValue, ...]]
+
+
+_GATHERED: ContextVar[list[OffendingValues] | None] = ContextVar("offending values", default=None)
+
+
+@contextmanager
+def gathered_values() -> Iterator[list[OffendingValues]]:
+    """While it is open, values that break a rule are gathered in the list that it gives."""
+    gathered: list[OffendingValues] = []
+    token = _GATHERED.set(gathered)
+    try:
+        yield gathered
+    finally:
+        _GATHERED.reset(token)
+
+
+def gather(engine: Engine, source: Source, name: str, condition: str, **others: Path) -> None:
+    """Gathers the values of our column ``name`` in records that meet a condition, if anybody asked for them."""
+    gathered = _GATHERED.get()
+    if gathered is None:
+        return
+    text = f"CAST({identifier(source.theirs(name))} AS VARCHAR)"
+    query = (
+        f"SELECT {text} AS value, count(*) AS n FROM records WHERE {condition} "
+        f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST_SHOWN}"
+    )
+    reason = "shown to the curator at a terminal, who asked for it"
+    rows = engine.sql(query, records=source, **others).reveal(reason).to_pylist()
+    values = []
+    for row in rows:
+        same = f"{text} IS NULL" if row["value"] is None else f"{text} = {literal(row['value'])}"
+        first = engine.first_rows(source, f"({condition}) AND {same}", 1, **others)
+        values.append(OffendingValue(row["value"], row["n"], places_of(source, first)))
+    gathered.append(OffendingValues(source.file, source.theirs(name), Confidential(tuple(values))))
+
+
+def places_of(source: Source, rows: Sequence[int]) -> str:
+    """Numbers of records as a person finds them: lines of a text, rows of any other file."""
+    lines = lines_of(source, rows)
+    kind = "rows" if lines is None else "lines"
+    return f"{kind}: " + ", ".join(f"{number:,}" for number in (rows if lines is None else lines))
+
+
+def lines_of(source: Source, rows: Sequence[int]) -> list[int] | None:
+    """The lines of a CSV on which records begin; a quoted value may go over several, and empty lines are no records.
+
+    Args:
+        source: The file.
+        rows: Numbers of records, from one, in rising order.
+
+    Returns:
+        A line for each; nothing where the file is no text.
+    """
+    if source.format != "csv" or not rows:
+        return None
+    lines: list[int] = []
+    record, inside = -1, False
+    with source.path.open(encoding=source.encoding, errors="replace", newline="") as file:
+        for number, line in enumerate(file, start=1):
+            if not inside and line.strip("\r\n\ufeff"):
+                record += 1
+                if len(lines) < len(rows) and record == rows[len(lines)]:
+                    lines.append(number)
+            inside ^= source.quoted and line.count('"') % 2 == 1
+            if len(lines) == len(rows):
+                return lines
+    return None
+
+
+# The frame: public knowledge of where people can be. Reads the block table and builds the spine from it.
+
 
 BLOCK = "block"
 """The name of the finest level."""

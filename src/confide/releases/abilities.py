@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from confide.releases.boards import Board
     from confide.releases.draft import Draft
     from confide.releases.published import Published
+    from confide.releases.published_rows import ReadBack
     from confide.releases.replay import Residuals
     from confide.report.dossier import Evaluated, Evaluating
 
@@ -154,7 +155,7 @@ DRAFT_FROM = Ability[Callable[["OfficeFiles", Path, Mapping[str, str]], "Draft"]
 BOARD = Ability[type["Board"]]("board")
 TARGETS = Ability[Callable[..., TypedAnswer]]("targets")
 EVALUATE = Ability[Callable[["Evaluating"], "Evaluated"]]("evaluate")
-PUBLISHED = Ability[Callable[..., "Published"]]("published")
+PUBLISHED = Ability[Callable[["ReadBack"], "Published"]]("published")
 RESIDUALS = Ability[Callable[[Any, Job, "NoiseSource | None"], "Iterator[Residuals]"]]("residuals")
 REHEARSAL = Ability[Callable[[Mechanism[Any]], MadeUpRecords[Any]]]("rehearsal")
 AUDIT = Ability[Callable[[Mechanism[Any]], TrialAudit[Any]]]("audit")

@@ -19,9 +19,8 @@ from confide.engines import Engine
 from confide.engines.protocol import private_umask
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
 from confide.exact import fraction_up
-from confide.inputs.frame import BLOCK
-from confide.inputs.records import count_rows
-from confide.inputs.spelled import OffendingValues, reading_in_words
+from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words
+from confide.inputs.records import check_areas, count_rows
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.companions.geoparquet import geometry_findings
@@ -248,8 +247,6 @@ def _household_areas(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
     sources, _ = find_sources(loaded)
     if len(sources) < 2:
         return []
-    from confide.inputs.proposals.place_proposal import check_areas
-
     return check_areas(engine, sources["records"], sources["blocks"], loaded.spec.geography.block)
 
 

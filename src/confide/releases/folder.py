@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -307,7 +307,7 @@ class SealedRelease:
     """A release that was opened: its folder and its manifest. What else is read of it is read through this."""
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: dict[str, Any]
 
     @classmethod
     def of(cls, path: str | Path) -> SealedRelease:
@@ -321,6 +321,31 @@ class SealedRelease:
         return read_plan(self.manifest["plan"])
 
     @property
+    def title(self) -> str:
+        """What reports call it."""
+        return f"release {self.manifest.get('release', self.folder.name)} ({self.manifest['mechanism']})"
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of all files that are listed."""
+        return [file["path"] for file in self.manifest["files"]]
+
+    @property
+    def data(self) -> list[dict[str, Any]]:
+        """What is listed of each file that has rows."""
+        return [file for file in self.manifest["files"] if "rows" in file]
+
+    def rows_of(self, file: Path) -> int:
+        """How many rows a file has, as the manifest says."""
+        path = file.relative_to(self.folder).as_posix()
+        return next(int(each["rows"]) for each in self.data if each["path"] == path)
+
+    def without(self, paths: Collection[str]) -> SealedRelease:
+        """The same release as if it did not have some files."""
+        files = [file for file in self.manifest["files"] if file["path"] not in paths]
+        return SealedRelease(self.folder, self.manifest | {"files": files})
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What decided the release besides its measurements."""
         question: dict[str, Any] = self.manifest["plan"]["question"]
@@ -328,7 +353,7 @@ class SealedRelease:
 
     def paths(self, *starts: str) -> list[str]:
         """The files that are listed, by the beginnings of their paths."""
-        return [file["path"] for file in self.manifest["files"] if file["path"].startswith(starts)]
+        return [path for path in self.files if path.startswith(starts)]
 
     def table(self, *starts: str) -> Path | None:
         """The file of a table by the beginning of its path, without stamp and ending: Parquet before CSV."""

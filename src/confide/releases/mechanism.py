@@ -18,14 +18,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from confide.answers import ShownTable
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
-from confide.releases.folder import ReleaseWriter, formal_guarantee, stated_delta
+from confide.releases.folder import ReleaseWriter, SealedRelease, formal_guarantee, stated_delta
 from confide.releases.plan import Explanation, Plan
 from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Progress, Workspace
@@ -204,5 +203,5 @@ class Mechanism(ABC, Generic[P]):
         return formal_guarantee(plan, stated_delta(manifest))
 
     @abstractmethod
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
         """What only this mechanism can check."""

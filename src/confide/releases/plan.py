@@ -15,34 +15,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from confide import noise, privacy
 from confide.answers import AnswerPart, ShownTable
 from confide.errors import Place, ReleaseError, RunError, SpecError
 from confide.exact import exact
-from confide.noise import (
-    NoiseDistribution,
-    ReleaseNoise,
-    TruncatedDistribution,
-    distribution_from_dict,
-)
-from confide.privacy import (
-    BoundedDegree,
-    Definition,
-    Event,
-    Loss,
-    Measurement,
-    Neighbours,
-    Parallel,
-    PrivacyLoss,
-    Sequential,
-    TruncatedMeasurement,
-    event_of_noise,
-    loss_from_dict,
-    price,
-)
+from confide.privacy import price
 
 if TYPE_CHECKING:
-    from confide.releases.companions import Codebook
     from confide.releases.figure_noise import FigureNoise
+    from confide.releases.tabular import Codebook
 from confide.privacy.invariants import WhatIsLeft, what_is_left
 
 FORMAT = "confide/plan/v1"
@@ -56,20 +37,20 @@ class PlannedMeasurement:
     query: str
     units: int
     cells: int
-    law: ReleaseNoise
-    loss: PrivacyLoss
+    law: noise.ReleaseNoise
+    loss: privacy.PrivacyLoss
     attributes: tuple[str, ...] = ()
     """The attributes of a record that the query looks at, apart from where it is."""
 
     @property
-    def event(self) -> Measurement | TruncatedMeasurement:
+    def event(self) -> privacy.Measurement | privacy.TruncatedMeasurement:
         """The measurement as the accountant sees it: each record counts in at most one cell."""
-        return event_of_noise(self.law, f"{self.level} {self.query}")
+        return privacy.event_of_noise(self.law, f"{self.level} {self.query}")
 
     @property
-    def unbounded(self) -> NoiseDistribution:
+    def unbounded(self) -> noise.NoiseDistribution:
         """The law, for mechanisms that know no bounded noise."""
-        if isinstance(self.law, TruncatedDistribution):
+        if isinstance(self.law, noise.TruncatedDistribution):
             raise TypeError(f"{self.level} {self.query} has bounded noise")
         return self.law
 
@@ -120,8 +101,8 @@ class Plan:
     """
 
     mechanism: str
-    neighbours: Neighbours
-    definition: Definition
+    neighbours: privacy.Neighbours
+    definition: privacy.Definition
     measures: tuple[PlannedMeasurement, ...]
     spine: tuple[str, ...]
     question: Mapping[str, Any]
@@ -159,14 +140,16 @@ class Plan:
 
         Definition and neighbours are in every plan; without a loss they say nothing, and are the default ones.
         """
-        return cls(mechanism, Neighbours.CHANGE_ONE, Definition.ZCDP, (), spine, question, has_loss=False)
+        return cls(
+            mechanism, privacy.Neighbours.CHANGE_ONE, privacy.Definition.ZCDP, (), spine, question, has_loss=False
+        )
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> privacy.Event:
         """All measurements, as the accountant sees them."""
         return self.event_of(lambda _: True)
 
-    def event_of(self, chosen: Callable[[PlannedMeasurement], bool]) -> Event:
+    def event_of(self, chosen: Callable[[PlannedMeasurement], bool]) -> privacy.Event:
         """The chosen measurements: on the same records, or, with paths, on those of each kind of place.
 
         A record counts in the measurements of its own path and in no others, so a changed record costs at most half of
@@ -174,10 +157,10 @@ class Plan:
         groups the ``degree`` costliest count.
         """
         paths = self.paths or (tuple(range(len(self.measures))),)
-        on_paths = [Sequential(self._on_path(frozenset(path), chosen)) for path in paths]
-        return Parallel(on_paths) if self.paths else on_paths[0]
+        on_paths = [privacy.Sequential(self._on_path(frozenset(path), chosen)) for path in paths]
+        return privacy.Parallel(on_paths) if self.paths else on_paths[0]
 
-    def _on_path(self, path: frozenset[int], chosen: Callable[[PlannedMeasurement], bool]) -> Iterator[Event]:
+    def _on_path(self, path: frozenset[int], chosen: Callable[[PlannedMeasurement], bool]) -> Iterator[privacy.Event]:
         """The chosen measurements of one kind of place, in the order of the plan; a family is where it begins."""
         taken = {number for number in path if chosen(self.measures[number])}
         family_of = {number: family for family in self.families for number in family.measures}
@@ -189,13 +172,13 @@ class Plan:
             elif id(family) not in begun:
                 begun.add(id(family))
                 members = [
-                    Sequential([self.measures[each].event for each in member if each in taken])
+                    privacy.Sequential([self.measures[each].event for each in member if each in taken])
                     for member in family.members
                 ]
-                yield BoundedDegree(members, family.degree, family.copies)
+                yield privacy.BoundedDegree(members, family.degree, family.copies)
 
     @cached_property
-    def loss(self) -> Loss:
+    def loss(self) -> privacy.Loss:
         """What the release costs: the accountant's sum over the events, not the sum of what was asked for."""
         return price(self.event, self.neighbours, self.definition, self.delta)
 
@@ -218,7 +201,7 @@ class Plan:
         """The measurement of a query on a level."""
         return self._by_key[level, query]
 
-    def laws(self, level: str, query: str) -> list[NoiseDistribution]:
+    def laws(self, level: str, query: str) -> list[noise.NoiseDistribution]:
         """The noise of a query on a level, one law for each class of units that is measured, in the plan's order."""
         return [measure.unbounded for measure in self.measures if (measure.level, measure.query) == (level, query)]
 
@@ -309,13 +292,13 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
             m["query"],
             m["units"],
             m["cells"],
-            distribution_from_dict(m["law"]),
-            loss_from_dict(m["loss"]),
+            noise.distribution_from_dict(m["law"]),
+            privacy.loss_from_dict(m["loss"]),
             tuple(m["attributes"]),
         )
         for m in values["measures"]
     )
-    neighbours, definition = Neighbours(values["neighbours"]), Definition(values["definition"])
+    neighbours, definition = privacy.Neighbours(values["neighbours"]), privacy.Definition(values["definition"])
     spine, question = tuple(values["spine"]), values["question"]
     paths = tuple(tuple(path) for path in values.get("paths", ()))
     families = tuple(
@@ -340,18 +323,18 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
 # invariants leave open (``Plan.left_by_invariants``): whoever states a part takes it from here.
 
 
-def loss_by_attribute(plan: Plan) -> dict[str, PrivacyLoss]:
+def loss_by_attribute(plan: Plan) -> dict[str, privacy.PrivacyLoss]:
     """For each attribute that invariants leave open, the loss when one record differs in this attribute alone."""
     return {name: _changed(plan, event) for name, event in events_by_attribute(plan).items()}
 
 
-def loss_by_move(plan: Plan) -> dict[str, PrivacyLoss]:
+def loss_by_move(plan: Plan) -> dict[str, privacy.PrivacyLoss]:
     """For each level above the blocks, the loss when one record lies in another block of the same unit, unless
     invariants give away in which unit of the level below it is."""
     return {name: _changed(plan, event) for name, event in events_by_move(plan).items()}
 
 
-def events_by_attribute(plan: Plan) -> dict[str, Event]:
+def events_by_attribute(plan: Plan) -> dict[str, privacy.Event]:
     """For each attribute that invariants leave open, the measurements that look at it."""
     measured = dict.fromkeys(name for measure in plan.measures for name in measure.attributes)
     attributes = plan.left_by_invariants.attributes
@@ -359,7 +342,7 @@ def events_by_attribute(plan: Plan) -> dict[str, Event]:
     return {name: _chosen(plan, lambda measure, name=name: name in measure.attributes) for name in names}
 
 
-def events_by_move(plan: Plan) -> dict[str, Event]:
+def events_by_move(plan: Plan) -> dict[str, privacy.Event]:
     """For each level above the blocks, the measurements that can tell blocks of the same unit apart.
 
     Queries of off-spine areas always count: the blocks of a unit may lie in different ones. A level is left out where
@@ -375,12 +358,12 @@ def events_by_move(plan: Plan) -> dict[str, Event]:
     return result
 
 
-def _chosen(plan: Plan, chosen: Callable[..., bool]) -> Event:
+def _chosen(plan: Plan, chosen: Callable[..., bool]) -> privacy.Event:
     return plan.event_of(chosen)
 
 
-def _changed(plan: Plan, event: Event) -> PrivacyLoss:
-    return price(event, Neighbours.CHANGE_ONE, plan.definition, plan.delta)
+def _changed(plan: Plan, event: privacy.Event) -> privacy.PrivacyLoss:
+    return price(event, privacy.Neighbours.CHANGE_ONE, plan.definition, plan.delta)
 
 
 # What a plan comes to, in a few lines: for a terminal, and for the table of levels of a certificate.
@@ -447,12 +430,12 @@ def measured_levels(plan: Plan) -> Iterator[dict[str, Any]]:
             "counts": sum(units * cells for parts in classes for units, cells, _ in parts),
             # In approximate a measurement has no share: together they cost less than one by one.
             "share": ""
-            if plan.definition is Definition.APPROXIMATE
+            if plan.definition is privacy.Definition.APPROXIMATE
             else " to ".join(f"{100 * float(share):.2f} %" for share in dict.fromkeys((shares[0], shares[-1]))),
         }
 
 
-def amount_of(loss: PrivacyLoss) -> Fraction:
+def amount_of(loss: privacy.PrivacyLoss) -> Fraction:
     """ρ or ε of a loss; where there is a δ too, it is stated once, for all measurements together."""
     return next(iter(loss.parameters().values()))
 

@@ -26,10 +26,17 @@ from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
 from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_file, unusable_folder
-from confide.releases.companions import companions
-from confide.releases.companions.explore import page_version
+from confide.releases.companions.explanations import companions, page_version
 from confide.releases.companions.geoparquet import publish_outlines
-from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
+from confide.releases.folder import (
+    MANIFEST,
+    ReleaseWriter,
+    SealedRelease,
+    file_problems,
+    make_manifest,
+    read_manifest,
+    sha256_of,
+)
 from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Explanation, Plan
@@ -251,7 +258,7 @@ def produce(
             if job.loaded.spec.geography.outlines:
                 publish_outlines(job.loaded, writer, tables, codebook)
             listed = manifest | {"files": [file.as_dict() for file in sorted(writer.files, key=lambda file: file.path)]}
-            for name, content in companions(writer.folder, listed, codebook).items():
+            for name, content in companions(SealedRelease(writer.folder, listed), codebook).items():
                 writer.document(name, content)
         writer.seal(manifest, before_naming=before_naming)
 

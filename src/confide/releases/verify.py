@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.errors import ConfideError, Finding, Place
-from confide.releases.companions import companions
-from confide.releases.companions.explore import EXPLORE, VERSION
+from confide.releases.companions.explanations import EXPLORE, VERSION, companions
 from confide.releases.companions.geoparquet import outline_checks
 from confide.releases.folder import (
     MANIFEST,
+    SealedRelease,
     file_states,
     manifest_of,
     manifest_text,
@@ -37,7 +37,7 @@ from confide.releases.folder import (
 )
 from confide.releases.ledger import Account
 from confide.releases.mechanism import Check, Mechanism, checks_table
-from confide.releases.plan import Plan, hash_of_plan, read_plan
+from confide.releases.plan import hash_of_plan
 from confide.releases.signature import signature_check
 from confide.releases.spec import PUBLICATION
 from confide.releases.workspace import STAMP
@@ -122,8 +122,9 @@ def verify(
     Without the ledger this shows that a folder agrees with its manifest, and the manifest with its plan; with its
     ``account``, or the public key of its office, that the manifest is the one that was sealed.
     """
-    manifest = read_manifest(folder)
-    checks = list(_files(folder, manifest))
+    release = SealedRelease(folder, read_manifest(folder))
+    manifest = release.manifest
+    checks = list(_files(release))
     if account is not None:
         checks.append(_sealed(folder, account))
     if (signed := signature_check(folder, public_key)) is not None:
@@ -132,14 +133,13 @@ def verify(
         require_package(folder, manifest, find_mechanism)
         try:
             mechanism = find_mechanism(manifest["mechanism"])
-            plan = read_plan(manifest["plan"])
-            checks.append(_form(folder, manifest))
-            checks += _plan(manifest, plan)
-            checks += _restated(folder, manifest, mechanism, plan)
-            checks.append(_own_tables(folder, manifest))
+            checks.append(_form(release))
+            checks += _plan(release)
+            checks += _restated(release, mechanism)
+            checks.append(_own_tables(release))
             if (codebook := mechanism.explain.codebook(manifest)) is not None:
-                checks += outline_checks(folder, manifest, codebook)
-            checks += mechanism.verify(folder, manifest)
+                checks += outline_checks(release, codebook)
+            checks += mechanism.verify(release)
         except (ConfideError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # The files are as the manifest says; so it is the manifest that somebody changed.
             checks.append(Check(MANIFEST, False, "the manifest does not describe the tables of the release"))
@@ -162,25 +162,24 @@ def verify_staged(folder: Path, mechanism: Mechanism[Any], copies: Collection[st
     Returns:
         Everything that was looked at.
     """
-    manifest = read_manifest(folder)
-    narrowed = manifest | {"files": [file for file in manifest["files"] if file["path"] not in copies]}
-    return (*_plan(manifest, read_plan(manifest["plan"])), *mechanism.verify(folder, narrowed))
+    release = SealedRelease(folder, read_manifest(folder)).without(copies)
+    return (*_plan(release), *mechanism.verify(release))
 
 
-def _files(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-    sizes = {file["path"]: file["bytes"] for file in manifest["files"]}
-    for path, problem in file_states(folder, manifest):
+def _files(release: SealedRelease) -> Iterator[Check]:
+    sizes = {file["path"]: file["bytes"] for file in release.manifest["files"]}
+    for path, problem in file_states(release.folder, release.manifest):
         yield Check(path, not problem, problem or f"{sizes[path]:,} bytes, SHA-256 as in the manifest")
-    extra = unlisted(folder, manifest)
+    extra = unlisted(release.folder, release.manifest)
     yield Check("nothing else in the folder", not extra, ", ".join(extra) or "every file is in the manifest")
 
 
-def _form(folder: Path, manifest: dict[str, Any]) -> Check:
+def _form(release: SealedRelease) -> Check:
     """A manifest has one form, in which two readers read the same; and lists every file once, with its size."""
-    sizes = {file["path"]: file["bytes"] for file in manifest["files"]}
-    written = (folder / MANIFEST).read_bytes() == manifest_text(manifest).encode()
-    listed = [*sizes] == sorted(file["path"] for file in manifest["files"])
-    right = listed and all((folder / path).stat().st_size == size for path, size in sizes.items())
+    sizes = {file["path"]: file["bytes"] for file in release.manifest["files"]}
+    written = (release.folder / MANIFEST).read_bytes() == manifest_text(release.manifest).encode()
+    listed = [*sizes] == sorted(release.files)
+    right = listed and all((release.folder / path).stat().st_size == size for path, size in sizes.items())
     return Check(MANIFEST, written and right, "in canonical form" if written and right else "not as Confide writes it")
 
 
@@ -191,8 +190,9 @@ def _sealed(folder: Path, account: Account) -> Check:
     return Check(f"in the ledger of {account.data_set!r}", bool(sealed), detail)
 
 
-def _plan(manifest: dict[str, Any], plan: Plan) -> Iterator[Check]:
+def _plan(release: SealedRelease) -> Iterator[Check]:
     """The manifest agrees with itself: the plan has its hash, and its measurements cost what is stated."""
+    manifest, plan = release.manifest, release.plan
     # The hash of the plan as it is written, and of what was read from it: a loss is composed anew when a plan is read.
     hashes = {plan.hash, hash_of_plan(manifest["plan"])}
     yield Check("plan hash", hashes == {manifest["plan_hash"]}, manifest["plan_hash"])
@@ -215,11 +215,12 @@ def _plan(manifest: dict[str, Any], plan: Plan) -> Iterator[Check]:
     yield Check("stamp", stamped == (manifest.get("stamp") == STAMP), manifest.get("stamp") or origin)
 
 
-def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[Any], plan: Plan) -> Iterator[Check]:
+def _restated(release: SealedRelease, mechanism: Mechanism[Any]) -> Iterator[Check]:
     """What the manifest says beside its plan, and the pages that are made of it, computed anew and compared.
 
     An older version may have used other words for the same numbers: only its numbers are compared.
     """
+    manifest, plan = release.manifest, release.plan
     stated = {part: value for part, value in manifest.items() if part != "files"}
     version, stamped = str(manifest["confide"]), mechanism.keyed and manifest.get("stamp") == STAMP
     anew = manifest_of(
@@ -245,10 +246,10 @@ def _restated(folder: Path, manifest: Mapping[str, Any], mechanism: Mechanism[An
     texts = dict(mechanism.documents(stated)) | stamp
     pages = {page: text.encode() for page, text in texts.items()}
     if (codebook := mechanism.explain.codebook(stated)) is not None:
-        pages |= companions(folder, manifest, codebook)
+        pages |= companions(release, codebook)
     listed = {file["path"] for file in manifest["files"] if "rows" not in file}
     wrong = sorted(pages.keys() ^ listed)
-    changed = [page for page in pages.keys() & listed if (folder / page).read_bytes() != pages[page]]
+    changed = [page for page in pages.keys() & listed if (release.folder / page).read_bytes() != pages[page]]
     if older and not wrong and changed:
         detail = f"made by Confide {version}, whose pages this version ({__version__}) does not make: not compared"
     else:
@@ -303,16 +304,17 @@ def _is_older(version: str) -> bool:
     return first < own
 
 
-def _own_tables(folder: Path, manifest: Mapping[str, Any]) -> Check:
+def _own_tables(release: SealedRelease) -> Check:
     """Parquet files name the release, the plan and the stamp that they were made with, their rows and their columns."""
+    manifest = release.manifest
     expected = {"release": manifest["release"], "plan_hash": manifest["plan_hash"], "stamp": manifest.get("stamp")}
     wrong: list[str] = []
     described: dict[str, list[tuple[int, Mapping[str, str]]]] = {}
-    for file in (file for file in manifest["files"] if "rows" in file):
+    for file in release.data:
         described.setdefault(file["path"].rpartition(".")[0], []).append((file["rows"], file["columns"]))
         if not file["path"].endswith(".parquet"):
             continue
-        with pq.ParquetFile(folder / file["path"]) as table:
+        with pq.ParquetFile(release.folder / file["path"]) as table:
             schema, rows = table.schema_arrow, table.metadata.num_rows
         metadata = {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
         columns = {column.name: (column.metadata or {}).get(b"description", b"").decode() for column in schema}

@@ -26,15 +26,7 @@ from pydantic import BaseModel, Field
 from confide import api, drafting
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place
-from confide.inputs.proposals import (
-    AreaTree,
-    AreaUnit,
-    ColumnProposal,
-    FileLook,
-    area_tree,
-    look_at_file,
-    read_column,
-)
+from confide.inputs import proposals
 from confide.inputs.proposals.office import ColumnReading
 from confide.releases.abilities import DRAFT_FROM
 from confide.releases.ledger import Ledger
@@ -75,13 +67,13 @@ class OpenedOffice:
     """An office's files as they were read, and what somebody made of the proposal. All of it is confidential."""
 
     stamp: tuple[int, ...]
-    look: FileLook
+    look: proposals.FileLook
     values: Mapping[str, Mapping[str, int]]
-    columns: dict[str, ColumnProposal]
+    columns: dict[str, proposals.ColumnProposal]
     said: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    tree: AreaTree | None = None
-    edited: dict[str, ColumnProposal] = field(default_factory=dict)
+    tree: proposals.AreaTree | None = None
+    edited: dict[str, proposals.ColumnProposal] = field(default_factory=dict)
     """What was changed by hand, for all views of this file."""
     merged: dict[str, str] = field(default_factory=dict)
     _readings: dict[str, ColumnReading] = field(default_factory=dict)
@@ -89,10 +81,10 @@ class OpenedOffice:
     def reading(self, name: str) -> ColumnReading:
         """How the schema as it stands reads a column."""
         if name not in self._readings:
-            self._readings[name] = read_column(self.columns[name], self.values[name])
+            self._readings[name] = proposals.read_column(self.columns[name], self.values[name])
         return self._readings[name]
 
-    def change(self, column: ColumnProposal) -> None:
+    def change(self, column: proposals.ColumnProposal) -> None:
         """Takes a column as somebody changed it."""
         self.edited[column.name] = column
         self.take_up()
@@ -159,7 +151,7 @@ def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, s
         codes = (known.merged if known else {}) if merged is None else dict(merged)
         if known is None or known.stamp != stamp or known.merged != codes:
             read = _read(records, areas, view, codes, stamp)
-            edited: dict[str, ColumnProposal] = folder.desk.setdefault(("edited", view.file, stamp[0]), {})
+            edited: dict[str, proposals.ColumnProposal] = folder.desk.setdefault(("edited", view.file, stamp[0]), {})
             read.edited = edited
             known = folder.desk[key] = read
         known.take_up()
@@ -171,7 +163,7 @@ def _read(
 ) -> OpenedOffice:
     household, place = view.household or None, view.place or None
     with tempfile.TemporaryDirectory(prefix="confide-doctor-") as scratch, LocalEngine(Path(scratch)) as engine:
-        look = look_at_file(records, engine)
+        look = proposals.look_at_file(records, engine)
         values = {name: look.values(engine, name) for name in look.columns}
         places, findings, tree = None, tuple[Finding, ...](), None
         try:
@@ -181,7 +173,9 @@ def _read(
             findings = tuple(error.findings)
             office = drafting.look_at_office(records, None, None, household=household)
         try:
-            tree = area_tree(look, None if areas is None else look_at_file(areas, engine), places, engine, place)
+            tree = proposals.area_tree(
+                look, None if areas is None else proposals.look_at_file(areas, engine), places, engine, place
+            )
         except ConfideError as error:
             findings = findings or tuple(error.findings)
     if places is not None and places.unknown:
@@ -269,8 +263,8 @@ def _change(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> 
 
 
 def _edited(
-    column: ColumnProposal, values: Mapping[str, int], reading: ColumnReading, form: Mapping[str, str]
-) -> ColumnProposal:
+    column: proposals.ColumnProposal, values: Mapping[str, int], reading: ColumnReading, form: Mapping[str, str]
+) -> proposals.ColumnProposal:
     """The column as a form has it."""
     numbered = bool(column.levels) and all(isinstance(code, int) for code, _ in column.levels)
     levels: list[tuple[Code, str]] = []
@@ -317,12 +311,12 @@ def _as_code(text: str, *, numbered: bool) -> Code:
     return int(text) if numbered and text.lstrip("-").isdecimal() and str(int(text)) == text else text
 
 
-def _as_categories(name: str, values: Mapping[str, int]) -> ColumnProposal:
+def _as_categories(name: str, values: Mapping[str, int]) -> proposals.ColumnProposal:
     """A column that was left out, with a level for each of its texts."""
     texts = sorted(text for text in values if text)
     if len(texts) > MOST_TEXTS:
         raise ParameterError("too-many-values", where=Place(column=name), texts=len(texts), most_texts=MOST_TEXTS)
-    return ColumnProposal(name, levels=tuple((text, text) for text in texts), missing="" in values)
+    return proposals.ColumnProposal(name, levels=tuple((text, text) for text in texts), missing="" in values)
 
 
 # What is written.
@@ -465,7 +459,7 @@ def _free_folder(specs: set[str]) -> str:
 
 
 def _texts(
-    column: ColumnProposal, values: Mapping[str, int], reading: ColumnReading
+    column: proposals.ColumnProposal, values: Mapping[str, int], reading: ColumnReading
 ) -> list[tuple[int, str, int, str, bool]]:
     """Number, text, rows, what it means now, and whether that can be changed: of columns that are in the schema."""
     if column.left_out:
@@ -480,7 +474,7 @@ def _texts(
     return listed
 
 
-def _nodes(tree: AreaTree) -> dict[str, Any]:
+def _nodes(tree: proposals.AreaTree) -> dict[str, Any]:
     """The tree as the page draws it: areas in areas; of very many those alone that do not nest."""
     many = len(tree.units) > MOST_UNITS
     root: dict[str, Any] = {"inside": {}, "units": [], "records": 0, "wrong": 0}
@@ -497,7 +491,7 @@ def _nodes(tree: AreaTree) -> dict[str, Any]:
 
 
 def _sort(node: dict[str, Any]) -> None:
-    units: Sequence[AreaUnit] = node["units"]
+    units: Sequence[proposals.AreaUnit] = node["units"]
     node["units"] = sorted(units, key=lambda unit: (unit.nests, unit.code))
     for inner in node["inside"].values():
         _sort(inner)

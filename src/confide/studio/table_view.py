@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from confide.engines.protocol import identifier
 from confide.errors import ParameterError
 from confide.opened import Estimate, OpenedTable, Release, Rows
-from confide.releases.companions.workbook import MOST_ROWS as MOST_SHEET_ROWS
-from confide.releases.companions.workbook import WorkSheet, workbook
+from confide.releases.companions.programs import MOST_ROWS as MOST_SHEET_ROWS
+from confide.releases.companions.programs import WorkSheet, workbook
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, STATUS, SUPPRESSED
 from confide.schema import TOTAL_CODE
 

@@ -18,7 +18,7 @@ from confide.inputs.frame import Frame, read_frame
 from confide.inputs.records import blocks_table, check_records, column_expressions, records_fingerprint
 from confide.noise import perturb
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.replay import Residuals
@@ -110,11 +110,11 @@ class Headcount(Mechanism[Blocks]):
         counts = messages_of(manifest).text("certificate.counts_tables")  # a sentence of data/messages, in any language
         return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        (planned,) = manifest["plan"]["measures"]
-        for file in manifest["files"]:
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        (planned,) = release.plan.measures
+        for file in release.data:
             if file["path"].startswith("tables/"):
-                whole = file["rows"] == planned["units"]
+                whole = file["rows"] == planned.units
                 yield Check(f"{file['path']}: a row for each block", whole, f"{file['rows']:,} rows")
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from unicodedata import combining, normalize
 
 from confide.engines import LocalEngine, Source, format_of
 from confide.engines.protocol import UTF_8, identifier
 from confide.engines.texts import DELIMITERS, column_names, guess_encoding, sheet_names
 from confide.errors import InputError, ParameterError, Place
-from confide.inputs.spelled import trimmed
+from confide.inputs.frame import trimmed
 from confide.schema import ALL, DETAILED, TOTAL, TOTAL_CODE
 
 MOST_LEVELS = 100
@@ -309,21 +308,6 @@ def _delimiter(path: Path, encoding: str) -> str:
         return (values[first] if first > 1 else 0), first
 
     return max(DELIMITERS, key=agreement)
-
-
-def without_accents(text: str) -> str:
-    """A text in the letters that file names may have anywhere.
-
-    >>> without_accents("län")
-    'lan'
-    """
-    return "".join(sign for sign in normalize("NFKD", text) if not combining(sign))
-
-
-def vocabulary(file: str) -> frozenset[str]:
-    """The words of a file of ``data/proposals``, plain, without its comments."""
-    lines = files("confide").joinpath(f"data/proposals/{file}").read_text("utf-8").splitlines()
-    return frozenset(without_accents(word) for line in lines if not line.startswith("#") for word in line.split())
 
 
 def layout_keys(look: FileLook, prefix: str = "") -> dict[str, str]:

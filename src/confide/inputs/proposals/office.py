@@ -13,9 +13,10 @@ from pathlib import Path
 from confide.documents import load_schema, parse_schema
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, InputError, Place
+from confide.inputs import records as input_records
+from confide.inputs.frame import codes_meant
 from confide.inputs.proposals import column_proposal, place_proposal
 from confide.inputs.proposals.record_places import AreaTree, AreaUnit, propose_record_places, record_tree
-from confide.inputs.spelled import codes_meant
 from confide.schema import Code
 
 MOST_CELLS = 5_000
@@ -98,7 +99,7 @@ class OfficeFiles:
 
 def table_name(names: list[str]) -> str:
     """The name of a table, which is also that of a file."""
-    text = re.sub(r"[^a-z0-9]+", "-", column_proposal.without_accents("-by-".join(names).lower())).strip("-")
+    text = re.sub(r"[^a-z0-9]+", "-", input_records.without_accents("-by-".join(names).lower())).strip("-")
     return text[:60].strip("-") or "table"
 
 
@@ -143,15 +144,15 @@ def _no_households(
     own = household == places.block
     if household is not None and not own:
         pairs = [(place, home) for place, home, _ in records.counted_pairs(engine, places.block, household) if home]
-        own = len(pairs) == len({place for place, _ in pairs}) >= place_proposal.FEWEST_PLACES
+        own = len(pairs) == len({place for place, _ in pairs}) >= input_records.FEWEST_PLACES
     listed = (
         sum(1 for _ in place_proposal.area_paths(areas, places, engine)[1]) if areas is not None else places.proposed
     )
-    finding = place_proposal.household_areas(
+    finding = input_records.household_areas(
         (areas or records).source.file,
         {places.block, places.block_column},
         () if areas is None else areas.columns,
-        place_proposal.PlaceCounts.of((rows for place, rows in counts.items() if place), listed),
+        input_records.PlaceCounts.of((rows for place, rows in counts.items() if place), listed),
         households=own,
     )
     if finding is not None:
@@ -302,7 +303,7 @@ def propose_office(
         raise InputError(
             "missing-column/records", where=Place(file=look.source.file, column=household), columns=len(look.columns)
         )
-    household = household or next((name for name in look.columns if place_proposal.identifies_households(name)), None)
+    household = household or next((name for name in look.columns if input_records.identifies_households(name)), None)
     without = {} if household is None else {household: "it identifies households"}
     if not with_places:
         return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confide.engines import Engine, LocalEngine, Source
-from confide.errors import Finding, InputError, ParameterError, Place
+from confide.engines import LocalEngine
+from confide.errors import InputError, ParameterError, Place
 from confide.inputs.frame import BLOCK
-from confide.inputs.proposals.column_proposal import FileLook, vocabulary, without_accents
-from confide.inputs.spelled import column_text
+from confide.inputs.proposals.column_proposal import FileLook
+from confide.inputs.records import without_accents
 
 ENOUGH = 0.5
 """At least this share of the records' codes must be in the file of areas."""
@@ -119,138 +119,6 @@ def propose_places(
     )
 
 
-# Households that are given for areas: their numbers, and tables of their members, would be published as those of areas.
-#
-# A household has a handful of members, and so have some true areas. What tells a file of households is a handful in
-# nearly every row, none of them empty, with hardly one that has more; or a handful on average together with a name that
-# says so: of the column with the codes, or of columns that describe dwellings and people. A census block has 28 people
-# on average in the United States, most blocks of a prairie state have none, and many a block has hundreds.
-HANDFUL = 10
-"""So many records are at most in a household, on average over those that are there."""
-MEMBERS, CROWD, FEW_CROWDS = 5, 12, 0.01
-"""Places without a telling name are households if they have at most so many records on average, and if at most this
-share of them has more than a crowd."""
-INHABITED = 0.95
-"""And if this share of them is inhabited at least: a file of areas lists empty ones too."""
-FEWEST_PLACES, FEWEST_DESCRIBED = 50, 20
-"""With fewer places than this, numbers alone tell nothing, nor do columns that describe dwellings: a small file of
-areas may count their rooms."""
-_HOUSEHOLDS, _DWELLINGS = vocabulary("households.txt"), vocabulary("dwellings.txt")
-_NUMBERED = re.compile(r"^(?:id|no|nr|num|number)(?=[^a-z])|s?[^a-z]*(?:ids?|no|nr|num|number)$")
-
-
-def _plain(name: str) -> str:
-    return without_accents(name.casefold())
-
-
-def identifies_households(column: str) -> bool:
-    """Whether the name of a column says that it tells one household, family or dwelling from the others.
-
-    >>> [identifies_households(name) for name in ("HHID", "id_ménage", "Household No", "Өрх", "house_district", "bag")]
-    [True, True, True, True, False, False]
-    """
-    plain = _plain(column)
-    bare = _NUMBERED.sub("", _NUMBERED.sub("", plain))
-    return any(re.sub(r"[\W_]+", "", text) in _HOUSEHOLDS for text in (plain, bare))
-
-
-def _describes_dwellings(column: str) -> bool:
-    """Whether the name of a column says that it describes a dwelling, a household or a person.
-
-    >>> [_describes_dwellings(name) for name in ("TENURE", "nb_pieces", "housing_units", "population", "AWATER")]
-    [True, True, False, False, False]
-    """
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
-    words = re.findall(r"[^\W\d_]+", _plain(apart))
-    return any(word in _DWELLINGS for word in (*words, "".join(words)))
-
-
-@dataclass(frozen=True)
-class PlaceCounts:
-    """How records lie over places. It is confidential."""
-
-    places: int
-    inhabited: int
-    records: int
-    crowded: int
-    """Places with more than :data:`CROWD` records."""
-
-    @classmethod
-    def of(cls, counts: Iterable[int], places: int) -> PlaceCounts:
-        """From the number of records of each inhabited place, and how many places there are."""
-        each = list(counts)
-        return cls(max(places, len(each)), len(each), sum(each), sum(number > CROWD for number in each))
-
-    @property
-    def handful(self) -> bool:
-        return self.records <= HANDFUL * self.inhabited
-
-    @property
-    def like_households(self) -> bool:
-        """Whether the numbers alone show it."""
-        return (
-            self.inhabited >= max(FEWEST_PLACES, INHABITED * self.places)
-            and self.records <= MEMBERS * self.inhabited
-            and self.crowded <= FEW_CROWDS * self.inhabited
-        )
-
-
-def household_areas(
-    file: str, codes: Iterable[str], columns: Iterable[str], counts: PlaceCounts, *, households: bool = False
-) -> Finding | None:
-    """A finding if the smallest areas are the households of the records. It says the rule, and no number of records.
-
-    Args:
-        file: The file of areas.
-        codes: The columns with the codes of the smallest areas, in the records and in the file of areas.
-        columns: All columns of the file of areas.
-        counts: How the records lie over the areas.
-        households: Whether it is known that each area holds one household.
-    """
-    named = sorted(column for column in codes if identifies_households(column))
-    telling = sorted(column for column in columns if _describes_dwellings(column) or identifies_households(column))
-    if counts.places < FEWEST_DESCRIBED:
-        telling = []
-    if not counts.handful or not (households or named or telling or counts.like_households):
-        return None
-    found = "a handful of records in each of the smallest areas"
-    if named:
-        found += f", and a column {named[0]!r} with their codes"
-    elif telling:
-        found += f", and columns that describe dwellings or people: {', '.join(map(repr, telling))}"
-    return Finding.of("household-areas", where=Place(file=file), found=found)
-
-
-def check_areas(engine: Engine, records: Source, blocks: Source, block: str) -> list[Finding]:
-    """:func:`household_areas` for the two files of a spec, whose records have passed the other checks.
-
-    Args:
-        engine: Reads both.
-        records: One row for each person.
-        blocks: The file of areas.
-        block: The spec's name for the column with the codes of the smallest areas.
-    """
-
-    def numbers(text: str, **tables: Source) -> list[int]:
-        (row,) = engine.sql(text, **tables).reveal("whether areas are households; no number is shown").to_pylist()
-        return [int(value or 0) for value in row.values()]
-
-    if any(source.theirs(block) not in engine.kinds(source) for source in (records, blocks)):
-        return []  # files of another layout, such as the Bureau's own
-    (places,) = numbers("SELECT count(*) AS n FROM blocks", blocks=blocks)
-    (rows,) = numbers("SELECT count(*) AS n FROM records", records=records)
-    if rows > HANDFUL * places:
-        return []
-    counted = f"SELECT {column_text(records, block)} AS code, count(*) AS n FROM records GROUP BY 1"
-    text = (
-        f"SELECT count(*) AS a, sum(n) AS b, sum(CASE WHEN n > {CROWD} THEN 1 ELSE 0 END) AS c FROM ({counted}) AS each"
-    )
-    counts = PlaceCounts(places, *numbers(text, records=records))
-    names = {records.theirs(block), blocks.theirs(block)}
-    finding = household_areas(blocks.file, names, engine.kinds(blocks), counts)
-    return [] if finding is None else [finding]
-
-
 def area_paths(
     areas: FileLook, places: PlacesProposal, engine: LocalEngine
 ) -> tuple[tuple[str, ...], dict[str, tuple[str, tuple[str, ...]]]]:
@@ -274,7 +142,7 @@ def area_paths(
 
 def _rows(areas: FileLook, engine: LocalEngine) -> dict[str, list[str]]:
     from confide.engines.protocol import identifier
-    from confide.inputs.spelled import trimmed
+    from confide.inputs.frame import trimmed
 
     texts = [
         f"coalesce({trimmed(f'CAST({identifier(name)} AS VARCHAR)')}, '') AS c{at}"

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from confide.engines import LocalEngine
 from confide.errors import InputError, Place
 from confide.inputs.proposals import place_proposal
-from confide.inputs.proposals.column_proposal import FileLook, vocabulary, without_accents
+from confide.inputs.proposals.column_proposal import FileLook
+from confide.inputs.records import vocabulary, without_accents
 
 MISTAKES = 0.1
 """Up to this share of records, a second upper area is a mistake; beyond it, the column says something else."""

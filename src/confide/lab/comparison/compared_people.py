@@ -24,9 +24,16 @@ from confide.engines import Engine, LocalEngine, Source
 from confide.engines.protocol import identifier, literal, private_folder, whole_file, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.geography import Spine
-from confide.inputs.frame import WHOLE, LevelRule, missing_columns, read_counts, read_frame, wrong_code_types
+from confide.inputs.frame import (
+    WHOLE,
+    LevelRule,
+    column_text,
+    missing_columns,
+    read_counts,
+    read_frame,
+    wrong_code_types,
+)
 from confide.inputs.records import ROWS_NAMED, blocks_table, check_columns, check_records, column_expressions
-from confide.inputs.spelled import column_text
 from confide.lab.comparison.common_tables import (
     CommonTables,
     common_tables,

@@ -21,6 +21,7 @@ from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.exact import exact_text
 from confide.geography.spine import OUTSIDE
+from confide.inputs.frame import gather
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (
     ROWS_NAMED,
@@ -32,7 +33,6 @@ from confide.inputs.records import (
     integer_expression,
     wrong_type,
 )
-from confide.inputs.spelled import gather
 from confide.mechanisms.cellkey.keys import CellSums, Lookup, lower_parts, nobody, of_records, uneven
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise
 from confide.mechanisms.cellkey.programme import CellKeyProblem, Counted

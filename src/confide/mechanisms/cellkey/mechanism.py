@@ -26,30 +26,22 @@ from confide.engines.protocol import private_folder, write_parquet
 from confide.errors import Finding
 from confide.exact import exact_text
 from confide.inputs.records import records_fingerprint
+from confide.mechanisms.cellkey import keyed_records
 from confide.mechanisms.cellkey import verify as verification
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
-from confide.mechanisms.cellkey.keyed_records import (
-    PerturbedFigures,
-    check_keyed_records,
-    count_cells,
-    perturb_cells,
-    write_coded,
-)
 from confide.mechanisms.cellkey.output import columns_of, figure_columns, plain_rows, publish_given
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, describe, prepare
 from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
-from confide.releases.companions import Codebook, GivenColumns, asked
 from confide.releases.figure_noise import FigureNoise
-from confide.releases.folder import ReleaseWriter, rehearsal_banner
+from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import DescribedTable, Table, publish_areas
+from confide.releases.tabular import Codebook, DescribedTable, GivenColumns, Table, asked, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import STATEMENT, messages_of
-from confide.report.render import render
+from confide.report.certificate import STATEMENT, messages_of, render
 
 # What can be said of a release by the cell key method, in words and in figures of its perturbation table.
 #
@@ -342,7 +334,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         if problem.given:
             findings = [check_given(job.engine, table, problem.modulus) for table in problem.given]
             return [*problem.warnings, *(finding for of_table in findings for finding in of_table)]
-        return [*problem.warnings, *check_keyed_records(job.engine, problem, job.workspace.scratch)]
+        return [*problem.warnings, *keyed_records.check_keyed_records(job.engine, problem, job.workspace.scratch)]
 
     def measure(self, problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """Counts every cross-classification and perturbs it. True counts and keys are not kept."""
@@ -355,11 +347,11 @@ class CellKey(Mechanism[CellKeyProblem]):
             return
         scratch = private_folder(job.workspace.scratch)
         with job.progress.stage("Reading records", 1) as advance:
-            write_coded(job.engine, problem, scratch / "coded.parquet", scratch)
+            keyed_records.write_coded(job.engine, problem, scratch / "coded.parquet", scratch)
             advance(1)
         with job.progress.stage("Counting and perturbing", len(distinct)) as advance:
-            for counted, sums in count_cells(problem, scratch / "coded.parquet"):
-                _keep(_file(job.workspace, counted.name), perturb_cells(problem, sums))
+            for counted, sums in keyed_records.count_cells(problem, scratch / "coded.parquet"):
+                _keep(_file(job.workspace, counted.name), keyed_records.perturb_cells(problem, sums))
                 advance(1)
 
     def _measure_given(self, problem: CellKeyProblem, job: Job) -> None:
@@ -367,7 +359,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         with job.progress.stage("Perturbing cells", len(problem.given)) as advance:
             for table in problem.given:
                 sums, labels = read_given(job.engine, table, problem.modulus).reveal("to perturb given cells")
-                figures = perturb_cells(problem, sums).listed()
+                figures = keyed_records.perturb_cells(problem, sums).listed()
                 _keep(_file(job.workspace, table.name), figures, labels.take(pa.array(figures.cell)))
                 advance(1)
 
@@ -392,10 +384,8 @@ class CellKey(Mechanism[CellKeyProblem]):
                 described = DescribedTable.of(table.layout, columns.plain())
                 described.publish(release, rows_of, output, problem.area_names)
                 advance(1)
-            levels = dict.fromkeys(name for table in problem.tables for name in table.levels)
-            if levels:
-                areas = [(name, problem.spine.level(name).codes) for name in levels]
-                publish_areas(release, areas, problem.area_names)
+            if problem.areas:
+                publish_areas(release, problem.areas, problem.area_names)
             for given in problem.given:
                 labels, of_cells = _labels(job.workspace, given), _recall(job.workspace, given.name)
                 publish_given(release, output.formats, output.agency, given, labels, of_cells, columns)
@@ -418,8 +408,8 @@ class CellKey(Mechanism[CellKeyProblem]):
             "noise": noise | {name: stated[name] for name in ("bias", "variance")},
         }
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verification.verify(folder, manifest)
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        return verification.verify(release)
 
 
 def _file(workspace: Workspace, query: str) -> Path:
@@ -427,7 +417,7 @@ def _file(workspace: Workspace, query: str) -> Path:
     return workspace.measured / f"{hashlib.sha256(query.encode()).hexdigest()}.parquet"
 
 
-def _keep(file: Path, figures: PerturbedFigures, labels: pa.Table | None = None) -> None:
+def _keep(file: Path, figures: keyed_records.PerturbedFigures, labels: pa.Table | None = None) -> None:
     listed = figures.listed()
     columns = {"cell": pa.array(listed.cell), "count": pa.array(listed.figure)}
     if listed.weighted is not None:
@@ -439,11 +429,11 @@ def _keep(file: Path, figures: PerturbedFigures, labels: pa.Table | None = None)
     write_parquet(table, file)
 
 
-def _recall(workspace: Workspace, name: str) -> PerturbedFigures:
+def _recall(workspace: Workspace, name: str) -> keyed_records.PerturbedFigures:
     table = pq.read_table(_file(workspace, name))
     values = [table.column(each).to_numpy() for each in ("cell", "count")]
     weighted = table.column("weighted").to_numpy() if "weighted" in table.column_names else None
-    return PerturbedFigures(values[0], values[1], weighted)
+    return keyed_records.PerturbedFigures(values[0], values[1], weighted)
 
 
 def _labels(workspace: Workspace, table: GivenTable) -> pa.Table:

@@ -32,18 +32,6 @@ from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.releases import tabular
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Check
-from confide.releases.tabular import (
-    COUNT,
-    OBSERVATION,
-    SDMX,
-    DescribedTable,
-    QueryTable,
-    Table,
-    TableRows,
-    UnlikePlanError,
-    released,
-    unlike_plan,
-)
 from confide.releases.workspace import Workspace
 from confide.schema import Query
 
@@ -70,7 +58,7 @@ class FigureColumns:
     @property
     def name(self) -> str:
         """The name of the first column."""
-        return COUNT if self.decimals is None else VALUE
+        return tabular.COUNT if self.decimals is None else VALUE
 
     def plain(self) -> list[pa.Field]:
         """For readers."""
@@ -84,7 +72,7 @@ class FigureColumns:
     def sdmx(self) -> list[pa.Field]:
         """For SDMX-CSV, of given cells."""
         mean = tabular.figure_column(WEIGHTED_OBSERVATION, kind=pa.float64())
-        return [tabular.figure_column(OBSERVATION, kind=self.kind), *([mean] if self.weighted else ())]
+        return [tabular.figure_column(tabular.OBSERVATION, kind=self.kind), *([mean] if self.weighted else ())]
 
     def arrays(self, figures: PerturbedFigures) -> list[pa.Array]:
         """The figures of cells as columns."""
@@ -114,19 +102,21 @@ def figure_columns(problem: CellKeyProblem) -> FigureColumns:
     return FigureColumns(problem.spec.data.weight is not None)
 
 
-def plain_schema(table: QueryTable, columns: FigureColumns) -> pa.Schema:
+def plain_schema(table: tabular.QueryTable, columns: FigureColumns) -> pa.Schema:
     """The columns of a table for its readers."""
     return tabular.plain_schema(table.layout, *columns.plain())
 
 
-def plain_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall) -> Iterator[pa.RecordBatch]:
+def plain_rows(problem: CellKeyProblem, table: tabular.QueryTable, figures: Recall) -> Iterator[pa.RecordBatch]:
     """The rows of a table: margin by margin, the total first; on levels area by area."""
     columns = figure_columns(problem)
     for labels, values in table_rows(problem, table, figures, columns):
         yield tabular.plain_rows(plain_schema(table, columns), labels, values)
 
 
-def table_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall, columns: FigureColumns) -> Iterator[Rows]:
+def table_rows(
+    problem: CellKeyProblem, table: tabular.QueryTable, figures: Recall, columns: FigureColumns
+) -> Iterator[Rows]:
     """Labels and figures of the cells that are not zero."""
     layout = table.layout
     for name in table.levels or (None,):
@@ -143,7 +133,7 @@ def table_rows(problem: CellKeyProblem, table: QueryTable, figures: Recall, colu
 
 
 def _area_rows(
-    layout: Table, level: Geolevel, parts: Sequence[PerturbedFigures], columns: FigureColumns
+    layout: tabular.Table, level: Geolevel, parts: Sequence[PerturbedFigures], columns: FigureColumns
 ) -> Iterator[Rows]:
     """The rows of a level: by area, by margin, by cell."""
     sizes = [margin.cells for margin in layout.margins]
@@ -184,14 +174,14 @@ def renumbered(cell: Integers, canonical: Query, query: Query) -> Integers:
     return result
 
 
-def read_table(path: Path, format_: str, table: Table, columns: FigureColumns) -> TableRows:
+def read_table(path: Path, format_: str, table: tabular.Table, columns: FigureColumns) -> tabular.TableRows:
     """A released table in one of its formats; weighted figures in millionths, values in whole numbers of their last
     decimal, both under the name of counts and ``weighted``. Raises :class:`UnlikePlanError`."""
-    rows = DescribedTable.of(table, columns.plain()).placed(path, format_)
+    rows = tabular.DescribedTable.of(table, columns.plain()).placed(path, format_)
     figures = dict(rows.figures)
     if columns.decimals is not None:
         values = figures[VALUE]
-        figures = {COUNT: whole_numbers(values, columns.decimals) if columns.decimals else values}
+        figures = {tabular.COUNT: whole_numbers(values, columns.decimals) if columns.decimals else values}
     elif columns.weighted:
         figures[WEIGHTED] = millionths(figures[WEIGHTED])
     return replace(rows, figures=figures)
@@ -201,7 +191,7 @@ def whole_numbers(values: npt.NDArray[Any], decimals: int) -> Integers:
     """Values as whole numbers of their last decimal."""
     scaled = [int(value.scaleb(decimals)) for value in values.tolist()]
     if any(abs(value) >= 1 << 62 for value in scaled):
-        raise UnlikePlanError("a value is larger than any sum")
+        raise tabular.UnlikePlanError("a value is larger than any sum")
     return np.array(scaled, np.int64)
 
 
@@ -209,7 +199,7 @@ def millionths(values: npt.NDArray[Any]) -> Integers:
     """Weighted figures as whole numbers; those of a release have no more than six decimals."""
     scaled = np.rint(values * WEIGHT_UNIT)
     if not np.isfinite(values).all() or not np.array_equal(scaled / WEIGHT_UNIT, values):
-        raise UnlikePlanError("a weighted figure is not one of millionths")
+        raise tabular.UnlikePlanError("a weighted figure is not one of millionths")
     result: Integers = scaled.astype(np.int64)
     return result
 
@@ -236,7 +226,7 @@ def publish_given(
         plain = pa.schema([*(tabular.text_column(name, name) for name in table.variables), *columns.plain()])
         rows = pa.RecordBatch.from_arrays([*texts, *values], schema=plain)
         release.table(table.name, plain, [rows], readers, table.title)
-    if SDMX in formats:
+    if tabular.SDMX in formats:
         dimensions = [tabular.text_column(name, "") for name in (DATAFLOW, *sdmx_names(table.variables))]
         sdmx = pa.schema([*dimensions, *columns.sdmx()])
         flow = tabular.repeated(f"{agency}:{tabular.flow_name(table.name)}(1.0)", len(figures.cell))
@@ -247,7 +237,7 @@ def publish_given(
 def read_cells(path: Path, format_: str, table: GivenTable, columns: FigureColumns) -> pa.Table:
     """A released table of given cells, under the names of the plain form. Raises :class:`UnlikePlanError`."""
     fields = columns.plain()
-    if format_ == SDMX:
+    if format_ == tabular.SDMX:
         types = dict.fromkeys([DATAFLOW, *sdmx_names(table.variables)], pa.string())
         rows = tabular.read_columns(path, types | {field.name: field.type for field in columns.sdmx()})
         tabular.check_flow(rows.column(DATAFLOW), table.name)
@@ -273,7 +263,7 @@ def verify_given(folder: Path, files: set[str], described: PerturbedTables, tabl
     rows = next(iter(contents.values()))
     detail = f"{rows.num_rows:,} cells that are not zero"
     yield Check(f"{table.name}: every cell once, in order", _ascending(rows.select(table.variables)), detail)
-    counts = rows.column(COUNT).to_numpy()
+    counts = rows.column(tabular.COUNT).to_numpy()
     least = int(counts.min(initial=described.smallest))
     step = int(described.weighted_step * WEIGHT_UNIT)
     coarse = not described.weighted or not (rows.column(WEIGHTED).to_numpy() % step).any()
@@ -351,7 +341,7 @@ def released_tables(
     columns = figure_columns(problem)
     for table in problem.tables:
         read = partial(read_table, table=table.layout, columns=columns)
-        rows = released(release, table.name, problem.spec.output.formats, read)
+        rows = tabular.released(release, table.name, problem.spec.output.formats, read)
         margins = []
         for place, level in enumerate(table.levels or (None,)):
             here = rows if level is None else rows.on_level(place)
@@ -375,7 +365,7 @@ def _figures(problem: CellKeyProblem, sums: CellSums) -> tuple[Integers, Integer
 def _margin(
     problem: CellKeyProblem,
     named: tuple[str, str | None],
-    rows: TableRows,
+    rows: tabular.TableRows,
     truth: tuple[Integers, Integers],
     query: Query,
 ) -> ReleasedMargin:
@@ -385,7 +375,7 @@ def _margin(
     if geolevel is not None:
         unit = pc.index_in(rows.area, pa.array(geolevel.codes, pa.string()))
         if unit.null_count:
-            raise unlike_plan(name, UnlikePlanError("an area is not in the frame"))
+            raise tabular.unlike_plan(name, tabular.UnlikePlanError("an area is not in the frame"))
         cell = unit.to_numpy().astype(np.int64) * query.cells + cell
     # Numbered as they were counted: a cross-classification is the same array in every table that has it.
     cell, true_cell = renumbered(cell, query, problem.canonical(query)), truth[0]
@@ -400,9 +390,9 @@ def _margin(
 def _given(problem: CellKeyProblem, engine: Engine, release: Path, table: GivenTable) -> ReleasedMargin:
     sums, labels = read_given(engine, table, problem.modulus).reveal("to compare given cells")
     read = partial(read_cells, table=table, columns=figure_columns(problem))
-    rows = released(release, table.name, problem.spec.output.formats, read)
+    rows = tabular.released(release, table.name, problem.spec.output.formats, read)
     listed = zip(*(rows.column(name).to_pylist() for name in table.variables), strict=True)
-    counts = dict(zip(listed, rows.column(COUNT).to_pylist(), strict=True))
+    counts = dict(zip(listed, rows.column(tabular.COUNT).to_pylist(), strict=True))
     cells = zip(*(labels.column(name).to_pylist() for name in table.variables), strict=True)
     published = np.array([counts.get(cell, 0) for cell in cells], np.int64)
     return ReleasedMargin(table.name, None, sums.cell, sums.count, published, len(sums.cell))

@@ -15,12 +15,10 @@ from functools import cached_property, partial
 from typing import Any
 
 from confide.arrays import Integers
-from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.errors import ConfideError, Finding, Place, SpecError
+from confide.errors import Finding, Place, SpecError, noting
 from confide.geography import Geolevel, Spine
-from confide.inputs.frame import Frame, read_frame
-from confide.inputs.spelled import reading_facts
+from confide.inputs.frame import Frame, reading_facts
 from confide.mechanisms.cellkey.given import GivenTable, find_given
 from confide.mechanisms.cellkey.keys import AbsTable, Lookup, allocate, bias_findings, facts, read_abs
 from confide.mechanisms.cellkey.magnitudes import MagnitudeNoise, magnitude_noise
@@ -37,30 +35,16 @@ from confide.mechanisms.cellkey.spec import (
 )
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
-from confide.releases.spec import LoadedSpec, find_source, frame_rules
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LAYOUT,
-    LEVEL,
-    SDMX,
-    AreaNames,
-    QueryTable,
-    Table,
-    area_names,
-    check_area_codes,
-    check_column_names,
-    placed,
-    too_large,
-)
-from confide.schema import NO_GROUP, Attribute, Query, Schema
+from confide.releases import tabular
+from confide.releases.spec import LoadedSpec
+from confide.schema import NO_GROUP, Query, Schema
 
 MOST_CELLS = 50_000_000
 """More cells in one table than this, on a level in one area, are a mistake: somebody crossed what should not be."""
 MOST_NUMBERS = 1 << 62
 """The numbers of all cells of a level stay below this."""
 
-COLUMNS = (COUNT, "weighted", "value")
+COLUMNS = (tabular.COUNT, "weighted", "value")
 """Columns of figures."""
 
 
@@ -91,7 +75,7 @@ def counted_name(level: str | None, query: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class CellKeyProblem:
+class CellKeyProblem(tabular.TabularProblem):
     """Everything that decides the release but the records and their keys."""
 
     spec: CellKeySpec
@@ -100,7 +84,7 @@ class CellKeyProblem:
     records: Source | None
     ptable: PTable | None
     """None for magnitudes."""
-    tables: tuple[QueryTable, ...]
+    tables: tuple[tabular.QueryTable, ...]
     warnings: tuple[Finding, ...]
     matrix: AbsTable | None = None
     """With ``lookup = "abs"``; ``ptable`` is then the same table by the byte of a key."""
@@ -127,19 +111,13 @@ class CellKeyProblem:
         assert self.records is not None
         return self.records
 
-    @property
-    def spine(self) -> Spine:
-        assert self.frame is not None
-        return self.frame.spine
-
     @cached_property
     def unit_of_block(self) -> dict[str, Integers]:
         """For each level of some table the unit of every block, in the order of the blocks."""
         if self.frame is None:
             return {}
         order = self.spine.blocks.unit_of_block.argsort()
-        names = dict.fromkeys(name for table in self.tables for name in table.levels)
-        return {name: self.spine.level(name).unit_of_block[order] for name in names}
+        return {level.name: level.unit_of_block[order] for level in self.published_levels}
 
     @property
     def record_keys(self) -> range:
@@ -148,12 +126,6 @@ class CellKeyProblem:
             return range(self.modulus)
         part = self.spec.cellkey
         return range(1, 1 + (part.keys if "keys" in part.model_fields_set else self.matrix.big_n))
-
-    @property
-    def attributes(self) -> list[Attribute]:
-        """The attributes that some table uses, in the order of the schema."""
-        used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
-        return [] if self.schema is None else [each for each in self.schema.attributes if each.name in used]
 
     def canonical(self, query: Query) -> Query:
         """The query with its variables in the order of the schema: the same members, counted once."""
@@ -198,20 +170,19 @@ class CellKeyProblem:
             ),
             "tables": [table.layout.as_dict() for table in self.tables] + [table.as_dict() for table in self.given],
         }
-        levels = dict.fromkeys(name for table in self.tables for name in table.levels)
         return (
             question
             | {
-                "layout": LAYOUT,
+                "layout": tabular.LAYOUT,
                 "order": self.order,
                 "frame": None if self.frame is None else self.frame.fingerprint,
                 "spine": [] if self.frame is None else [level.name for level in self.spine.levels],
-                "levels": {name: self.spine.level(name).units for name in levels},
+                "levels": {level.name: level.units for level in self.published_levels},
                 "given": bool(self.given),
                 **({} if self.ptable is None else {"candidates": least_candidates(self.ptable, part.threshold or 1)}),
                 "magnitude": None if self.magnitude is None else self.magnitude.facts(),
             }
-            | self._explained()
+            | self.explained
         )
 
     @property
@@ -226,21 +197,6 @@ class CellKeyProblem:
             return {}
         step = Fraction(self.weighted_step, WEIGHT_UNIT)
         return {"weight_gap": str(self.spec.data.weight_gap), "weighted_step": str(step)}
-
-    def _explained(self) -> dict[str, Any]:
-        """What explains the release to its readers."""
-        names = self.area_names
-        return {
-            "area_names": None if names is None else names.fingerprint,
-            "companions": self.spec.output.explained,
-        }
-
-    @cached_property
-    def area_names(self) -> AreaNames | None:
-        """The names of the areas of all tables, where the frame has any."""
-        levels = dict.fromkeys(name for table in self.tables for name in table.levels)
-        named = self.spec.geography.has_names
-        return area_names(self.frame, [self.spine.level(name) for name in levels], named=named)
 
     def _noise_facts(self) -> Mapping[str, Any] | None:
         part = self.spec.cellkey
@@ -257,36 +213,26 @@ class CellKeyProblem:
         }
 
 
-def build_tables(
-    loaded: LoadedSpec, spec: CellKeySpec, schema: Schema, spine: Spine | None
-) -> tuple[list[QueryTable], list[Finding]]:
-    """The tables of a spec, and a finding for each that cannot be."""
-    tables, findings = [], []
-    for position, part in enumerate(spec.tables):
-        try:
-            table = build(part, schema, named=spec.geography.has_names)
-            table.layout.coded.check(COLUMNS)
-            if spine is not None and SDMX in spec.output.formats:
-                check_area_codes(code for level in part.levels for code in spine.level(level).codes)
-            for level in part.levels if spine is not None else ():
-                if spine is not None and spine.level(level).units * table.query.cells > MOST_NUMBERS:
-                    raise too_large(spine.level(level).units * table.query.cells, MOST_NUMBERS)
-            tables.append(table)
-        except ConfideError as error:
-            findings += placed(error, loaded.place("tables", position, "variables"))
-    return tables, findings
+def build_table(part: CellKeyTable, schema: Schema, *, spec: CellKeySpec, spine: Spine | None) -> tabular.QueryTable:
+    """A table of a spec. Raises where it cannot be."""
+    table = build(part, schema, named=spec.geography.has_names)
+    tabular.check_published(table.layout, COLUMNS, spec.output.formats, spine)
+    for level in part.levels if spine is not None else ():
+        if spine is not None and spine.level(level).units * table.query.cells > MOST_NUMBERS:
+            raise tabular.too_large(spine.level(level).units * table.query.cells, MOST_NUMBERS)
+    return table
 
 
-def build(part: CellKeyTable, schema: Schema, *, named: bool = False) -> QueryTable:
+def build(part: CellKeyTable, schema: Schema, *, named: bool = False) -> tabular.QueryTable:
     """The table that a part of a spec, or a request, describes."""
     schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns stand in the order of the spec
     query = Query(tuple(schema.variable(name) for name in part.variables))
     if query.cells > MOST_CELLS:
-        raise too_large(query.cells, MOST_CELLS, area=bool(part.levels))
-    columns = (*COLUMNS, LEVEL, AREA) if part.levels else COLUMNS
-    check_column_names((variable.attribute for variable in query.variables), columns)
+        raise tabular.too_large(query.cells, MOST_CELLS, area=bool(part.levels))
+    columns = (*COLUMNS, tabular.LEVEL, tabular.AREA) if part.levels else COLUMNS
+    tabular.check_column_names((variable.attribute for variable in query.variables), columns)
     margins = tuple(query.margins())[::-1] if part.margins == "all" else (query,)
-    return QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), named)
+    return tabular.QueryTable(part.name, part.title or part.name, query, margins, tuple(part.levels), named)
 
 
 def counts_behind(ptable: PTable, most: int) -> Counter[int]:
@@ -334,7 +280,7 @@ def least_candidates(ptable: PTable, smallest: int) -> int:
 class PerturbedTables:
     """The tables of a release, and what the plan says of their figures."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[tabular.Table, ...]
     largest_noise: Fraction
     smallest: int
     """No published count is between zero and this."""
@@ -352,7 +298,7 @@ class PerturbedTables:
     weight_gap: Fraction = Fraction(1)
     """Neighbouring weights that are thought possible are at most so far apart."""
 
-    def cells(self, table: Table) -> int:
+    def cells(self, table: tabular.Table) -> int:
         """The number of cells of a table, over all its areas."""
         return table.cells * sum(self.units[level] for level in table.levels) if table.levels else table.cells
 
@@ -373,7 +319,7 @@ def describe(question: Mapping[str, Any]) -> PerturbedTables:
     ptable, threshold = question["ptable"] or {"D": "0", "js": 0}, question["threshold"] or 0
     given = bool(question["given"])
     return PerturbedTables(
-        () if given else tuple(Table.read(values) for values in question["tables"]),
+        () if given else tuple(tabular.Table.read(values) for values in question["tables"]),
         Fraction(ptable["D"]),
         max(ptable["js"] + 1, threshold),
         threshold,
@@ -398,74 +344,37 @@ DERIVED_ORDER = hashlib.sha256(b"confide/cellkey/derived-order/v1").hexdigest()
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> CellKeyProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
-    spec = loaded.spec
-    assert isinstance(spec, CellKeySpec)
-    findings: list[Finding] = []
-    try:
-        spec = spec.model_copy(update={"cellkey": with_order(loaded, spec.cellkey)})
-    except ConfideError as error:
-        findings += error.findings
+    asked = loaded.spec
+    assert isinstance(asked, CellKeySpec)
+    # Areas are those of the frame, never those of the records.
+    blocks = any(table.levels for table in asked.tables)
+    public = tabular.PublicFiles.of(loaded, engine, records=not asked.given, blocks=blocks)
+    ordered = noting(public.findings, lambda: asked.model_copy(update={"cellkey": with_order(loaded, asked.cellkey)}))
+    spec = ordered or asked
+    given = noting(public.findings, lambda: find_given(loaded, spec)) if spec.given else ()
     warnings: list[Finding] = []
-    schema = records = frame = noise = None
-    given: tuple[GivenTable, ...] = ()
-    if spec.given:
-        try:
-            given = find_given(loaded, spec)
-        except ConfideError as error:
-            findings += error.findings
-    else:
-        source = find_source(loaded, "records")
-        if isinstance(source, Finding):
-            findings.append(source)
-        else:
-            records = source
-        try:
-            schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
-        except ConfideError as error:
-            findings += error.findings
-    try:
-        frame = _frame(loaded, spec, engine)
-    except ConfideError as error:
-        findings += error.findings
-    try:
-        noise = _noise(loaded, spec, warnings)
-    except ConfideError as error:
-        findings += error.findings
-    tables: list[QueryTable] = []
-    if schema is not None:
-        tables, wrong = build_tables(loaded, spec, schema, None if frame is None else frame.spine)
-        findings += wrong
-    if findings or noise is None:
-        raise SpecError(findings)
+    noise = noting(public.findings, lambda: _noise(loaded, spec, warnings))
+    spine = None if public.frame is None else public.frame.spine
+    tables = public.tables(loaded, partial(build_table, spec=spec, spine=spine))
+    if public.findings or noise is None or given is None:
+        raise SpecError(public.findings)
     matrix = noise if isinstance(noise, AbsTable) else None
     law = matrix.by_byte if matrix is not None else noise if isinstance(noise, PTable) else None
     if law is not None and least_candidates(law, spec.cellkey.threshold or 1) == 1:
         raise SpecError("one-candidate", where=loaded.place("cellkey"))
     return CellKeyProblem(
         spec,
-        schema,
-        records,
+        public.schema,
+        public.sources.get("records"),
         law,
-        tuple(tables),
+        tables,
         tuple(warnings),
         matrix,
-        frame,
+        public.frame,
         given,
         noise if isinstance(noise, MagnitudeNoise) else None,
         _order(spec.cellkey),
     )
-
-
-def _frame(loaded: LoadedSpec, spec: CellKeySpec, engine: Engine) -> Frame | None:
-    """The frame, where a table has levels: areas are those of the frame, never those of the records."""
-    if not any(table.levels for table in spec.tables):
-        return None
-    source = find_source(loaded, "blocks")
-    if isinstance(source, Finding):
-        raise SpecError(source)
-    geography = spec.geography
-    names, smallest = geography.block_names, geography.smallest
-    return read_frame(engine, source, geography.block, *frame_rules(geography), names, smallest=smallest)
 
 
 def _noise(loaded: LoadedSpec, spec: CellKeySpec, warnings: list[Finding]) -> PTable | AbsTable | MagnitudeNoise:

@@ -23,7 +23,7 @@ from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.cellkey.keys import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
-from confide.report.render import render
+from confide.report.certificate import render
 
 MOST_LARGEST, LARGEST_POWER = 6, 10
 

@@ -31,12 +31,12 @@ from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_cells, 
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
 from confide.noise.ptables import count_settings, generate
-from confide.releases import published_release, tabular
+from confide.releases import published_rows, tabular
 from confide.releases.figure_noise import FigureLaw, PTableLaw
-from confide.releases.folder import read_manifest, release_of
+from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.published import NoiseBound, Published, PublishedMarginal, one_unit
-from confide.releases.published_rows import PublishedRows, impossible, marginals_of
+from confide.releases.published_rows import PublishedRows, marginals_of
 from confide.releases.tabular import Margin, Table, TableRows, projected
 
 
@@ -65,10 +65,10 @@ Shared = dict[str, tuple[tuple[str, ...], MarginRows]]
 """The figures of cross-classifications that more than one table has, as they were met first: variables and cells."""
 
 
-def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table by itself, then what tables have in common."""
-    described = describe(manifest["plan"]["question"])
-    files = {file["path"] for file in manifest["files"]}
+    folder, files, question = release.folder, set(release.files), release.facts
+    described = describe(question)
     names = [*(table.name for table in described.tables), *(table.name for table in described.given)]
     yield tabular.no_other_files(names, files)
     yield tabular.every_format(names, files)
@@ -82,7 +82,6 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     shared: Shared = {}
     for table in described.tables:
         yield from _table(folder, files, described, table, repeated, shared)
-    question = manifest["plan"]["question"]
     coded = [table.name for table in described.tables]
     yield from tabular.cells_and_areas(folder, coded, files, question["levels"], question["area_names"])
     for given in described.given:
@@ -227,53 +226,43 @@ def _range(
 ZEROS = "Nobody stays nobody: where a count is above zero, the records have somebody."
 
 
-def read_published(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    schema: str | Path | None = None,
-    groups: Sequence[str] = (),
-    areas: published_release.KnownAreas | None = None,
-) -> Published:
+def read_published(asked: published_rows.ReadBack) -> Published:
     """Tables for all records or by area, each cell with its own noise; what is not listed is published as zero."""
-    published_release.no_groups(groups, manifest["mechanism"])
-    question = manifest["plan"]["question"]
+    asked.no_groups()
+    question = asked.release.facts
     described = describe(question)
     if described.magnitude is not None or described.given:
-        raise published_release.not_attacked("values" if described.magnitude is not None else "cells without a schema")
-    attributes = published_release.release_schema(question["schema"], schema)
+        raise published_rows.not_attacked("values" if described.magnitude is not None else "cells without a schema")
+    attributes = asked.schema(question["schema"])
     bound = NoiseBound(int(Fraction(question["ptable"]["D"])), zeros_kept=True)
     variance, law = _law(question["ptable"], bound)
     unknown = bool(question["threshold"])
     marginals: dict[tuple[str | None, str], PublishedMarginal] = {}
-    said = {
-        table.name: PublishedRows(
-            table.name, tuple(margin.name for margin in reversed(table.margins)), variance, bound, unknown, table.name
-        )
+
+    def add(level: str | None, rows_of: PublishedRows, of_table: Sequence[PublishedMarginal]) -> None:
+        for marginal, name in zip(of_table, rows_of.queries, strict=True):
+            # The same people have the same noise in every table.
+            marginals.setdefault((level, _set_name(name)), replace(marginal, law=law))
+
+    said = [
+        (table, PublishedRows(table.name, table.queries[::-1], variance, bound, unknown, table.name))
         for table in described.tables
-    }
-    columns = {table.name: table.attribute_columns for table in described.tables}
-    spatial = {said[table.name]: table.levels for table in described.tables if table.levels}
+    ]
+    spatial = [each for each in said if each[0].levels]
     geography = one_unit()
     left_out: tuple[str, ...] = ()
     if spatial:
-        by_area = published_release.AreaTables.read(folder, manifest, spatial, question["spine"], columns, areas)
+        by_area = published_rows.AreaTables.read(asked, spatial, question["spine"])
         geography, left_out = by_area.geography, by_area.notes
         for rows_of, level, of_level in by_area.marginals(attributes):
-            for marginal, name in zip(of_level, rows_of.queries, strict=True):
-                marginals.setdefault((level, _set_name(name)), replace(marginal, law=law))
-    for table in described.tables:
+            add(level, rows_of, of_level)
+    for table, rows_of in said:
         if spatial and not table.levels:
             left_out = (*left_out, f"The table {table.name} has no areas, and is left out.")
         elif not table.levels:
-            rows, of_table = published_release.release_rows(folder, manifest, table.name), said[table.name]
-            rows = published_release.under_attributes(rows, columns[table.name])
-            all_margins = marginals_of(of_table, rows, attributes, geography, 0, None)
-            for marginal, name in zip(all_margins, of_table.queries, strict=True):
-                # The same people have the same noise in every table.
-                marginals.setdefault((None, _set_name(name)), replace(marginal, law=law))
-    notes = (published_release.NOISE, published_release.BOUNDED.format(bound.largest), ZEROS, *left_out)
-    title = published_release.release_title(folder, manifest)
-    return Published(attributes, geography, tuple(marginals.values()), impossible(attributes), title, notes)
+            add(None, rows_of, marginals_of(rows_of, asked.rows(table), attributes, geography, 0, None))
+    notes = (published_rows.NOISE, published_rows.BOUNDED.format(bound.largest), ZEROS, *left_out)
+    return asked.published(attributes, geography, marginals.values(), *notes)
 
 
 def _set_name(query: str) -> str:
@@ -397,13 +386,11 @@ def attack_arithmetic(release: str | Path) -> ArithmeticAttack:
     Raises:
         ParameterError: The release is of another mechanism.
     """
-    folder = release_of(Path(release))
-    manifest = read_manifest(folder)
-    if manifest["mechanism"] != "cellkey":
-        raise published_release.not_attacked("figures whose noise has no bound")
-    described = describe(manifest["plan"]["question"])
-    files = {file["path"] for file in manifest["files"]}
-    figures = dict(_published_figures(folder, files, described))
+    opened = SealedRelease.of(release)
+    if opened.manifest["mechanism"] != "cellkey":
+        raise published_rows.not_attacked("figures whose noise has no bound")
+    folder, described = opened.folder, describe(opened.facts)
+    figures = dict(_published_figures(folder, set(opened.files), described))
     if described.magnitude is not None:
         remaining = {name: _values_behind(described.magnitude, count) for name, (count, _) in figures.items()}
         return ArithmeticAttack(folder, ("value",), None, None, _by_table(remaining), None)
@@ -417,7 +404,7 @@ def attack_arithmetic(release: str | Path) -> ArithmeticAttack:
         name: candidates(count, weighted, bound, step, 0 if unit is None else int(unit * WEIGHT_UNIT)).sum(axis=1)
         for name, (count, weighted) in figures.items()
     }
-    proved = manifest["plan"]["question"].get("candidates")
+    proved = opened.facts.get("candidates")
     return ArithmeticAttack(folder, columns, proved, unit, _by_table(remaining), power)
 
 

@@ -65,13 +65,12 @@ from confide.mechanisms.topdown.statement import evidence_words
 from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.messages import Messages, messages
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec, PrivacyPart, Problem, find_source, is_path
 from confide.releases.workspace import STAMP
-from confide.report.certificate import CERTIFICATE, messages_of
-from confide.report.render import render
+from confide.report.certificate import CERTIFICATE, messages_of, render
 
 # From a spec for post-processing to its problem: strategy, measurements, and the spine and frame that they tell.
 
@@ -427,11 +426,11 @@ class Postprocess(Mechanism[PostprocessProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {CERTIFICATE: statement(manifest)}
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        source, facts = manifest["source"], manifest["plan"]["question"]
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        manifest, source, facts = release.manifest, release.manifest["source"], release.facts
         bound = source == facts["source"] and not manifest["plan"]["measures"]
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
-        yield from verification.verify(folder, manifest)
+        yield from verification.verify(release.folder, manifest)
         yield solver_check(manifest["statistics"])
 
 

@@ -16,9 +16,8 @@ from confide.mechanisms.safetab.settings import LARGE_REGIONS
 from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases.replay import require_sealed
 from confide.report import charts, dossier
-from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
+from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
 from confide.report.geometry import AreaSums, area_maps, require_levels
-from confide.report.render import render
 from confide.utility.metrics import bin_label
 
 Row = Mapping[str, Any]

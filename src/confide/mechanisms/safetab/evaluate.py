@@ -37,7 +37,7 @@ from confide.mechanisms.safetab.tallies import (
     sum_intervals,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
-from confide.releases.folder import read_manifest
+from confide.releases.folder import SealedRelease
 from confide.releases.replay import no_truth
 from confide.releases.workspace import Workspace
 from confide.report.certificate import LoneFigures
@@ -178,7 +178,7 @@ def evaluate(
 ) -> Confidential[SafeTabEvaluation]:
     """A sealed release against the truth. The result tells of the truth and stays with the curator; ``by_area`` is told
     how far the totals of each area are off, and ``lone`` of groups of one person."""
-    tables = released_tables(workspace.release, read_manifest(workspace.release))
+    tables = released_tables(SealedRelease.of(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}
     tallies, theory = [], []
     for level in problem.levels:

@@ -9,7 +9,6 @@ groups, depending on a first noisy total (Algorithms 1 to 3). Proof of the guara
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from confide.engines import Engine
@@ -31,7 +30,7 @@ from confide.mechanisms.safetab.settings import CHOICE, TABLE, TOTAL_ONLY
 from confide.mechanisms.safetab.spec import SafeTabSpec
 from confide.mechanisms.safetab.statement import SafeTabExplained
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
@@ -103,8 +102,8 @@ class SafeTab(Mechanism[SafeTabProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return statement.documents(manifest)
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verification.verify(folder, manifest)
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        return verification.verify(release)
 
 
 def _queries(level: GroupLevel) -> Iterator[str]:

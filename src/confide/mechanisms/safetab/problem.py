@@ -6,10 +6,9 @@ whether anybody is in it or not. It comes from the geography and the code lists,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import private_folder, write_parquet
-from confide.errors import ConfideError, Finding, SpecError
+from confide.errors import Finding, SpecError, noting
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability
 from confide.mechanisms.safetab.records import check_persons
@@ -148,7 +147,6 @@ def _law(settings: SafeTabSettings, budget: Fraction, degree: int) -> NoiseDistr
 
 
 DERIVED = "derived"
-T = TypeVar("T")
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
@@ -164,16 +162,16 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
         ethnicity_iterations=loaded.resolve(spec.data.ethnicity_iterations),
         code_to_iteration=loaded.resolve(spec.data.code_to_iteration),
     )
-    lists = _noting(findings, lambda: read_code_lists(files))
+    lists = noting(findings, lambda: read_code_lists(files))
     regions = None
     if "blocks" in sources:
         blocks = sources["blocks"]
-        regions = _noting(findings, lambda: read_regions(engine, blocks, settings.states, settings.puerto_rico))
-    sets = None if regions is None else _noting(findings, lambda: _coterminous(loaded, spec, regions))
+        regions = noting(findings, lambda: read_regions(engine, blocks, settings.states, settings.puerto_rico))
+    sets = None if regions is None else noting(findings, lambda: _coterminous(loaded, spec, regions))
     names = None
     if regions is not None and spec.data.area_names is not None:
         file = loaded.resolve(spec.data.area_names)
-        names = _noting(findings, lambda: area_names_from_file(file, regions))
+        names = noting(findings, lambda: area_names_from_file(file, regions))
     if findings or lists is None or regions is None or sets is None:
         if "records" in sources:
             codes = None if lists is None else lists.codes
@@ -216,15 +214,6 @@ def _coterminous(loaded: LoadedSpec, spec: SafeTabSpec, regions: Regions) -> tup
     if chosen is None:
         return ()
     return tuple(regions.coterminous() if chosen == DERIVED else coterminous_from_file(loaded.resolve(chosen), regions))
-
-
-def _noting(findings: list[Finding], read: Callable[[], T]) -> T | None:
-    """What ``read`` gives, or None with its findings noted."""
-    try:
-        return read()
-    except ConfideError as error:
-        findings += error.findings
-        return None
 
 
 # The plan of a SafeTab-P release: generalised parallel composition, level by level.

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +29,9 @@ from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.figure_noise import AdditiveLaw
+from confide.releases.folder import SealedRelease
 from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
-from confide.releases.published_release import NOISE, KnownAreas, release_title
+from confide.releases.published_rows import NOISE, ReadBack
 from confide.schema import Query, Schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.
@@ -165,17 +164,12 @@ Regions = tuple[int, ...]
 MEMBERSHIPS = "Groups overlap, and each is fitted by itself: a person is there once for every group that counts them."
 
 
-def read_published(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    schema: str | Path | None = None,  # noqa: ARG001 the attributes of SafeTab-P are its own
-    groups: Sequence[str] = (),
-    areas: KnownAreas | None = None,  # noqa: ARG001 the codes of regions say what lies in what
-) -> Published:
-    """The tables of a release; of some groups alone if their iteration codes are given."""
-    facts = manifest["plan"]["question"]
-    tables = _tables(folder, manifest)
-    totals, planned = tables[0], read_planned(manifest["plan"])
+def read_published(asked: ReadBack) -> Published:
+    """The tables of a release; of some groups alone if their iteration codes are given. The attributes of SafeTab-P are
+    its own, and the codes of regions say what lies in what."""
+    release, facts = asked.release, asked.release.facts
+    tables = _tables(release)
+    totals, planned = tables[0], read_planned(release.manifest["plan"])
     kinds = [REGION_TYPES[region] for region in dict.fromkeys(level.region for level in planned)]
     levels = levels_of(kinds)
     copied, copies = _copies(facts["coterminous"], levels)
@@ -183,7 +177,8 @@ def read_published(
     if unknown := set(np.unique(reading.code_of(totals.key)).tolist()) - iterations.keys():
         raise ReleaseError("release-tables/groups", where=Place(file=TOTAL_TABLE), unknown=len(unknown))
     noise = GroupNoise.of(planned, iterations, copies)
-    wanted = _chosen(groups, totals) & (depths(totals.key, levels) >= 0) & ~np.isin(totals.key // reading.CODES, copied)
+    wanted = _chosen(asked.groups, totals) & (depths(totals.key, levels) >= 0)
+    wanted &= ~np.isin(totals.key // reading.CODES, copied)
     group_areas = GroupAreas.of(totals.key[wanted], levels)
     attributes = _schema()
     marginals = [
@@ -199,14 +194,14 @@ def read_published(
         notes.append(f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each.")
     names = {code: each.label for code, each in iterations.items()}
     together = NAMES[levels[-1]]
-    title = release_title(folder, manifest)
-    return Published(attributes, group_areas.geography(names), tuple(marginals), (), title, tuple(notes), together)
+    geography = group_areas.geography(names)
+    return Published(attributes, geography, tuple(marginals), (), release.title, tuple(notes), together)
 
 
-def _tables(folder: Path, manifest: Mapping[str, Any]) -> list[reading.TableForPeople]:
+def _tables(release: SealedRelease) -> list[reading.TableForPeople]:
     """The tables for people, the totals first."""
     try:
-        tables = released_tables(folder, manifest)
+        tables = released_tables(release)
     except LookupError as error:
         name = str(error.args[0])
         raise ReleaseError("release-tables/columns", where=Place(file=name)) from None

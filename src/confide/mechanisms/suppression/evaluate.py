@@ -33,10 +33,9 @@ from confide.releases.replay import require_records
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
-from confide.report.certificate import LoneFigures, risk_pictures
+from confide.report.certificate import LoneFigures, render, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps
-from confide.report.render import render
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
 # for.

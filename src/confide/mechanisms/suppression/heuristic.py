@@ -15,14 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from confide.arrays import Integers
-from confide.mechanisms.suppression.flows import (
-    NOTHING,
-    FeasibleFlow,
-    FeasibleFlows,
-    FlowRegions,
-    Search,
-    cheapest,
-)
+from confide.mechanisms.suppression import flows
+from confide.mechanisms.suppression.flows import cheapest
 from confide.mechanisms.suppression.problem import (
     LARGEST,
     NOBODY,
@@ -56,12 +50,12 @@ class Protection:
     def __init__(self, problem: PatternProblem, suppressed: Flags | None = None):
         self.problem = problem
         self.suppressed: Flags = (problem.begun if suppressed is None else suppressed | problem.begun).copy()
-        self.flows = FeasibleFlows(problem)
+        self.flows = flows.FeasibleFlows(problem)
         self.needs = {need.cell: need for need in problem.needs()}
         self.missed: set[int] = set()
         """Cells for which there are movements in fractions, and none in whole numbers was found."""
         self._totals: dict[int, set[int]] = {}
-        self._regions = FlowRegions(problem)
+        self._regions = flows.FlowRegions(problem)
         self._lifting = Lifting(problem)
         # In large tables of magnitudes first what few contributors can rule out, since each of these would need another
         # movement: faster, and a little dearer.
@@ -103,7 +97,7 @@ class Protection:
             moved[flow.cells] = flow.by
             np.add.at(moved, len(self.suppressed) + union, moved[cells])
             at = np.flatnonzero(moved)
-            protection.flows.keep(FeasibleFlow(at, moved[at]))
+            protection.flows.keep(flows.FeasibleFlow(at, moved[at]))
         return protection
 
     def thin_out(self, advance: Advance | None = None, *, among: Flags | None = None) -> None:
@@ -267,7 +261,7 @@ class Protection:
             return False
         return self._take(flow)
 
-    def _of_whole_people(self, cell: int, by: int, *, known: int, new: bool) -> FeasibleFlow | None:
+    def _of_whole_people(self, cell: int, by: int, *, known: int, new: bool) -> flows.FeasibleFlow | None:
         """A movement of kinds of people. Of a union each kind is in one part at most: what moves that moves it."""
         kinds, structure = self.problem.kinds, self.problem.structure
         if kinds is None:
@@ -279,18 +273,18 @@ class Protection:
                 moved[flow.cells] = flow.by
                 structure.move_unions(moved)
                 at = np.flatnonzero(moved)
-                return FeasibleFlow(at, moved[at])
+                return flows.FeasibleFlow(at, moved[at])
         return None
 
-    def _take(self, flow: FeasibleFlow) -> bool:
+    def _take(self, flow: flows.FeasibleFlow) -> bool:
         self.suppressed[flow.cells] = True
         self.flows.add(flow)
         return True
 
-    def _search(self, region: Integers, cell: int, by: int, *, known: int, new: bool, near: bool) -> Search:
+    def _search(self, region: Integers, cell: int, by: int, *, known: int, new: bool, near: bool) -> flows.Search:
         """The cheapest movement in a region. With joint tables first one of the tables alone, which people may be able
         to follow; if not, one of tables and people together."""
-        search = NOTHING
+        search = flows.NOTHING
         for careful in self._ways:
             search = cheapest(self.problem, region, cell, by, self.suppressed, known=known, new=new, careful=careful)
             if search.flow is not None:
@@ -300,7 +294,7 @@ class Protection:
         if search.flow is not None:
             lifted = self._lifting.lifted(search.flow, known)
             if lifted is not None or near:
-                return Search(lifted, possible=True)
+                return flows.Search(lifted, possible=True)
         wider = self._lifting.widened(region)
         return cheapest(self.problem, wider, cell, by, self.suppressed, known=known, new=new, joint=True)
 

@@ -26,17 +26,8 @@ from confide.inputs.argus import write_jj
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import output as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
+from confide.mechanisms.suppression.given import cells
 from confide.mechanisms.suppression.given.assumed import assumptions
-from confide.mechanisms.suppression.given.cells import (
-    PROBLEM,
-    REASONS,
-    GivenTruth,
-    check_given,
-    jj_of,
-    pose_given,
-    read_given,
-    reasons,
-)
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem, prepare_given
 from confide.mechanisms.suppression.output import (
     SuppressionExplained,
@@ -52,7 +43,7 @@ from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import solve
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
@@ -94,7 +85,7 @@ class Suppression(Mechanism[SuppressionProblem]):
 
     def check(self, problem: SuppressionProblem, job: Job) -> list[Finding]:
         if isinstance(problem, GivenTablesProblem):
-            findings = check_given(problem)
+            findings = cells.check_given(problem)
         else:
             findings = check_figures(job.engine, problem, _frame_file(problem, job.workspace))
         if findings:
@@ -119,9 +110,9 @@ class Suppression(Mechanism[SuppressionProblem]):
         with job.progress.stage("Protecting cells", int(posed.levels.primary.sum())) as advance:
             safe = solve(posed, problem.programme.linked, method=problem.spec.suppression.method, advance=advance)
         suppressed = safe.pattern.suppressed
-        if isinstance(problem, GivenTablesProblem) and isinstance(truth, GivenTruth):
-            write_parquet(reasons(problem, truth, posed, suppressed), job.workspace.confidential / REASONS)
-            write_jj(jj_of(posed, suppressed), job.workspace.confidential / PROBLEM)
+        if isinstance(problem, GivenTablesProblem) and isinstance(truth, cells.GivenTruth):
+            write_parquet(cells.reasons(problem, truth, posed, suppressed), job.workspace.confidential / cells.REASONS)
+            write_jj(cells.jj_of(posed, suppressed), job.workspace.confidential / cells.PROBLEM)
         write_parquet(pa.table({"figure": masked(truth.value, suppressed, pa.int64())}), kept)
 
     def guarantee(self, problem: SuppressionProblem, job: Job) -> Mapping[str, Any]:  # noqa: ARG002
@@ -155,14 +146,14 @@ class Suppression(Mechanism[SuppressionProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: suppression_statement(manifest)}
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verification.verify(folder, manifest)
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        return verification.verify(release)
 
 
 def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) -> Truth:
     """The true figures of all cells."""
     if isinstance(question, GivenTablesProblem):
-        return read_given(question)
+        return cells.read_given(question)
     grouped = private_folder(workspace.scratch) / "grouped.parquet"
     write_grouped(engine, question, grouped)
     return read_truth(question, grouped)
@@ -170,8 +161,8 @@ def count(question: SuppressionProblem, engine: Engine, workspace: Workspace) ->
 
 def posed_by(problem: SuppressionProblem, truth: Truth) -> PatternProblem:
     """The problem that true figures pose."""
-    if isinstance(problem, GivenTablesProblem) and isinstance(truth, GivenTruth):
-        return pose_given(problem, truth)
+    if isinstance(problem, GivenTablesProblem) and isinstance(truth, cells.GivenTruth):
+        return cells.pose_given(problem, truth)
     return pose_problem(problem, truth)
 
 

@@ -29,27 +29,15 @@ from confide.mechanisms.suppression.spec import figure_type, published_figures, 
 from confide.mechanisms.suppression.structure import ROOT, Flags, Structure
 from confide.mechanisms.suppression.variables import Variable, strata
 from confide.messages import Messages, messages
-from confide.releases import published_release, tabular
-from confide.releases.companions import Codebook, CodeHierarchy, DescribedTable, asked
+from confide.releases import published_rows, tabular
 from confide.releases.figure_noise import Draw
-from confide.releases.folder import rehearsal_banner
+from confide.releases.folder import SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check
 from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.published import EVERYWHERE, Published, PublishedGeography, PublishedMarginal, one_unit, sparse
-from confide.releases.published_rows import impossible, nested, query_of, unit_of_code
-from confide.releases.tabular import (
-    COUNT,
-    PUBLISHED,
-    STATUS,
-    SUPPRESSED,
-    TOTAL_CODE,
-    UnlikePlanError,
-    figure_column,
-    table_files,
-    text_column,
-)
-from confide.report.certificate import messages_of
-from confide.report.render import render
+from confide.releases.published_rows import nested, query_of, unit_of_code
+from confide.releases.tabular import PUBLISHED, SUPPRESSED, asked
+from confide.report.certificate import messages_of, render
 from confide.schema import TOTAL, Attribute, Group, Level, Recode, Schema
 
 ONE = Fraction(1)
@@ -58,16 +46,16 @@ VALUE = "value"
 
 def described_table(
     table: HierarchicalTable, *, magnitude: bool, unit: Fraction = ONE, hierarchies: bool = False
-) -> DescribedTable:
+) -> tabular.DescribedTable:
     """The table as it is published; with the ``hierarchies`` of its codes for those who explain it."""
     what = "the sum of the records' values" if magnitude else "records"
     description = f"{what}; empty where suppressed"
     figures = (
-        figure_column(VALUE if magnitude else COUNT, description, figure_type(unit), gaps=True),
-        text_column(STATUS, f"{PUBLISHED} or {SUPPRESSED}"),
+        tabular.figure_column(VALUE if magnitude else tabular.COUNT, description, figure_type(unit), gaps=True),
+        tabular.text_column(tabular.STATUS, f"{PUBLISHED} or {SUPPRESSED}"),
     )
     listed = hierarchies_of(table) if hierarchies else {}
-    return DescribedTable(table.name, table.title, table.coded, figures, tuple(table.levels), listed)
+    return tabular.DescribedTable(table.name, table.title, table.coded, figures, tuple(table.levels), listed)
 
 
 def table_rows(
@@ -75,7 +63,7 @@ def table_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a table; ``figures``, in units, and ``suppressed`` are those of its layout's cells."""
     labels, cells = table.lines
-    columns = [text_column(name, "") for name in table.columns]
+    columns = [tabular.text_column(name, "") for name in table.columns]
     schema = pa.schema([*columns, *described_table(table, magnitude=magnitude, unit=unit).figures])
     keys = [pa.array([label[at] for label in labels], pa.string()) for at in range(len(columns))]
     status = pa.array(np.where(suppressed[cells], SUPPRESSED, PUBLISHED).tolist(), pa.string())
@@ -94,26 +82,26 @@ def read_table(
     rows = described_table(table, magnitude=magnitude, unit=unit).read(path, format_)
     labels, cells = table.lines
     if rows.num_rows != len(labels):
-        raise UnlikePlanError("there are more rows, or fewer, than the table has cells")
+        raise tabular.UnlikePlanError("there are more rows, or fewer, than the table has cells")
     for at, name in enumerate(table.columns):
         if rows.column(name).to_pylist() != [label[at] for label in labels]:
-            raise UnlikePlanError(f"{name} does not have the labels of the plan in their order")
-    status = np.array(rows.column(STATUS).to_pylist(), object)
+            raise tabular.UnlikePlanError(f"{name} does not have the labels of the plan in their order")
+    status = np.array(rows.column(tabular.STATUS).to_pylist(), object)
     if not np.isin(status, [PUBLISHED, SUPPRESSED]).all():
-        raise UnlikePlanError("a status is none that a cell can have")
+        raise tabular.UnlikePlanError("a status is none that a cell can have")
     column = rows.column(len(table.columns))
     figure = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     absent: Flags = np.asarray(figure.is_null().to_numpy(zero_copy_only=False), np.bool_)
     if not np.array_equal(absent, status == SUPPRESSED):
-        raise UnlikePlanError("a cell is suppressed and has a figure, or is published and has none")
+        raise tabular.UnlikePlanError("a cell is suppressed and has a figure, or is published and has none")
     values = units_of(figure, unit)
     if values is None:
-        raise UnlikePlanError("a figure is no multiple of the unit")
+        raise tabular.UnlikePlanError("a figure is no multiple of the unit")
     figures, suppressed = np.zeros(table.layout.cells, np.int64), np.ones(table.layout.cells, np.bool_)
     figures[cells], suppressed[cells] = values, absent
     # Areas may stand on two levels: both rows are one cell.
     if not (np.array_equal(figures[cells], values) and np.array_equal(suppressed[cells], absent)):
-        raise UnlikePlanError("one cell that stands in two rows has two figures")
+        raise tabular.UnlikePlanError("one cell that stands in two rows has two figures")
     return figures, suppressed
 
 
@@ -138,7 +126,7 @@ VALUE_NOTE = "value is the sum of what the records say, and not a number of reco
 WEIGHT_NOTE = "Values are weighted: a record counts its weight times its value."
 
 
-def codebook(question: Mapping[str, Any]) -> Codebook:
+def codebook(question: Mapping[str, Any]) -> tabular.Codebook:
     """What the tables of a release hold."""
     programme, magnitude = described(question), question["value"] is not None
     unit = unit_of(question)
@@ -150,10 +138,10 @@ def codebook(question: Mapping[str, Any]) -> Codebook:
         notes.append(SHARED_NOTE)
     formats, agency = asked(question)
     levels = {level: len(codes) for level, codes in programme.areas}
-    return Codebook(tables, levels, formats, agency, PROTECTION, tuple(notes))
+    return tabular.Codebook(tables, levels, formats, agency, PROTECTION, tuple(notes))
 
 
-def hierarchies_of(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
+def hierarchies_of(table: HierarchicalTable) -> dict[str, tabular.CodeHierarchy]:
     """Of every column of a table the hierarchy that has most of the codes that the table lists."""
     return {
         variable.name: _hierarchy(variable, names)
@@ -161,7 +149,7 @@ def hierarchies_of(table: HierarchicalTable) -> dict[str, CodeHierarchy]:
     }
 
 
-def _hierarchy(variable: Variable, names: Sequence[str]) -> CodeHierarchy:
+def _hierarchy(variable: Variable, names: Sequence[str]) -> tabular.CodeHierarchy:
     entries, kept = variable.entries(names), variable.kept(names).tolist()
     places = {at for _, _, at in entries}
     way = max(variable.cut(names).hierarchies, key=lambda each: sum(each[at] >= 0 for at in places))
@@ -180,8 +168,10 @@ def _hierarchy(variable: Variable, names: Sequence[str]) -> CodeHierarchy:
         above = way[at]
         while above != ROOT and above not in listed:
             above = way[above]
-        parent[text[at]] = text.get(above, TOTAL_CODE)
-    return CodeHierarchy({key: text[at] for key, at in keys if at in listed}, parent, text.get(ROOT, TOTAL_CODE))
+        parent[text[at]] = text.get(above, tabular.TOTAL_CODE)
+    return tabular.CodeHierarchy(
+        {key: text[at] for key, at in keys if at in listed}, parent, text.get(ROOT, tabular.TOTAL_CODE)
+    )
 
 
 @dataclass(frozen=True)
@@ -198,13 +188,13 @@ class ExactFigures:
 
 def figure_noise(question: Mapping[str, Any]) -> ExactFigures:
     """What is known of the noise of figures: there is none."""
-    return ExactFigures(COUNT if question["value"] is None else VALUE)
+    return ExactFigures(tabular.COUNT if question["value"] is None else VALUE)
 
 
 class SuppressionExplained(Explanation):
     """What releases with suppressed cells say to their readers."""
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+    def codebook(self, manifest: Mapping[str, Any]) -> tabular.Codebook | None:
         return codebook(manifest["plan"]["question"])
 
     def figure_noise(self, manifest: Mapping[str, Any]) -> ExactFigures:
@@ -306,7 +296,7 @@ def suppression_statement(manifest: Mapping[str, Any]) -> str:
         insiders=question.get("insiders", False),
         sizes=suppression_sizes(programme),
         tables=[_row(table) for table in programme.tables],
-        totals=[TOTAL_CODE],
+        totals=[tabular.TOTAL_CODE],
     )
 
 
@@ -351,11 +341,10 @@ TableContent = tuple[Integers, Flags]
 """The figures of a table's cells, and which of them are suppressed."""
 
 
-def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table by itself, then all together."""
-    question = manifest["plan"]["question"]
+    folder, files, question = release.folder, set(release.files), release.facts
     programme = described(question)
-    files = {file["path"] for file in manifest["files"]}
     names = [table.name for table in programme.tables]
     yield tabular.no_other_files(names, files)
     yield tabular.every_format(names, files)
@@ -518,58 +507,39 @@ ABSENT = -1
 LEFT_OUT = "Figures that were left out are unknown: any record that the others allow will do in their place."
 
 
-def read_published(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    schema: str | Path | None = None,
-    groups: Sequence[str] = (),
-    areas: published_release.KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
-) -> Published:
-    """Every crossing of one grouping of each variable, or of none. Magnitudes count no persons and are refused.
-
-    Args:
-        folder: The release.
-        manifest: Its manifest.
-        schema: The schema file, where the schema of the release does not ship.
-        groups: Must be empty: only other mechanisms have groups to choose from.
-
-    Returns:
-        The published tables, every suppressed figure unknown.
-    """
-    published_release.no_groups(groups, manifest["mechanism"])
-    question = manifest["plan"]["question"]
+def read_published(asked: published_rows.ReadBack) -> Published:
+    """Every crossing of one grouping of each variable, or of none, with every suppressed figure unknown. What lies in
+    what the release itself says. Magnitudes count no persons and are refused."""
+    asked.no_groups()
+    release, question = asked.release, asked.release.facts
     if question["value"] is not None:
-        raise published_release.not_attacked(f"{manifest['mechanism']} of magnitudes")
+        raise published_rows.not_attacked(f"{release.manifest['mechanism']} of magnitudes")
     programme = described(question)
-    attributes = (
-        schema_of_tables(programme)
-        if question["schema"] is None
-        else published_release.release_schema(question["schema"], schema)
-    )
+    schema = schema_of_tables(programme) if question["schema"] is None else asked.schema(question["schema"])
     by_area = next((variable for variable in programme.variables.values() if variable.areas), None)
     geography = one_unit() if by_area is None else _geography(by_area)
-    files = {file["path"] for file in manifest["files"]}
     marginals: list[PublishedMarginal] = []
     for table in programme.tables:
-        marginals += _marginals(table, _figures(folder, files, table), attributes, geography)
-    title = published_release.release_title(folder, manifest)
-    return Published(attributes, geography, tuple(marginals), impossible(attributes), title, (LEFT_OUT,))
+        marginals += _marginals(table, _figures(release, table), schema, geography)
+    return asked.published(schema, geography, marginals, LEFT_OUT)
 
 
-def _figures(folder: Path, files: set[str], table: HierarchicalTable) -> Floats:
+def _figures(release: SealedRelease, table: HierarchicalTable) -> Floats:
     """The figures of all cells of a table in its shape; what is suppressed, or not listed, is no number."""
-    for format_, path in table_files(table.name, files).items():
+    for format_, path in tabular.table_files(table.name, release.files).items():
         try:
-            figures, unknown = read_table(folder / path, format_, table, magnitude=False)
-        except (UnlikePlanError, OSError) as error:
-            raise _unlike(table, str(error) if isinstance(error, UnlikePlanError) else "a file that is gone") from None
+            figures, unknown = read_table(release.folder / path, format_, table, magnitude=False)
+        except (tabular.UnlikePlanError, OSError) as error:
+            raise _unlike(
+                table, str(error) if isinstance(error, tabular.UnlikePlanError) else "a file that is gone"
+            ) from None
         return np.where(unknown, np.nan, figures.astype(np.float64)).reshape(table.layout.shape)
     raise _unlike(table, "no file")
 
 
 def _unlike(table: HierarchicalTable, found: str) -> ReleaseError:
     remedy = "get the release again from its office"
-    return published_release.release_unlike(f"the table {table.name!r} cannot be read as planned", found, remedy)
+    return published_rows.release_unlike(f"the table {table.name!r} cannot be read as planned", found, remedy)
 
 
 def _geography(areas: Variable) -> PublishedGeography:

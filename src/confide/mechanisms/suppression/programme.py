@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,31 +14,17 @@ from typing import Any
 import numpy as np
 
 from confide.arrays import Integers
-from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.errors import ConfideError, Finding, SpecError
+from confide.errors import ConfideError, Finding, SpecError, noting
 from confide.geography import Geolevel
-from confide.inputs.frame import Frame, read_frame
-from confide.inputs.spelled import reading_facts
+from confide.inputs.frame import Frame, reading_facts
 from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, Flags, LinkedTables, TableDimensions
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping, read_variable
 from confide.releases import tabular
-from confide.releases.spec import LoadedSpec, find_source, frame_rules
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LAYOUT,
-    LEVEL,
-    SDMX,
-    STATUS,
-    TOTAL_CODE,
-    AreaNames,
-    CodedColumns,
-    area_names,
-    placed,
-)
+from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import area_names
 from confide.schema import Attribute, Recode, Schema
 
 # The variables of records: recodes of an attribute that nest or cross, and levels of the spine.
@@ -108,15 +94,15 @@ def published_codes(variable: Variable, recodes: Sequence[Recode]) -> PublishedC
     numbers = range(1, variable.tree.size)
     return PublishedCodes(
         recodes[0].attribute.title,
-        (TOTAL_CODE, *(codes.get(at, "") for at in numbers)),
-        (TOTAL_CODE, *(texts[at][2] if at in texts else "" for at in numbers)),
+        (tabular.TOTAL_CODE, *(codes.get(at, "") for at in numbers)),
+        (tabular.TOTAL_CODE, *(texts[at][2] if at in texts else "" for at in numbers)),
     )
 
 
 def of_levels(levels: Sequence[Geolevel]) -> Variable:
     """The variable of geographic areas from levels of the spine, the root first."""
     return _variable(
-        AREA, [(level.name, level.codes, level.unit_of_block) for level in levels], prefixed=True, areas=True
+        tabular.AREA, [(level.name, level.codes, level.unit_of_block) for level in levels], prefixed=True, areas=True
     )
 
 
@@ -144,7 +130,7 @@ Grouping = tuple[str, Sequence[str], Integers]
 def _variable(name: str, groupings: Sequence[Grouping], *, prefixed: bool, areas: bool = False) -> Variable:
     """The codes of groupings, coarse first, with a hierarchy for every chain of them that nests."""
     members: dict[tuple[int, ...], int] = {tuple(range(len(groupings[0][2]))): ROOT}
-    codes, trees = [TOTAL_CODE], []
+    codes, trees = [tabular.TOTAL_CODE], []
     for grouping, labels, group in groupings:
         order = np.argsort(group, kind="stable")
         starts = np.searchsorted(group[order], np.arange(len(labels) + 1))
@@ -269,7 +255,7 @@ def _nests(coarse: Integers, fine: Integers) -> bool:
 MOST_CELLS = 500_000
 """More cells in all tables together would take the solver days: somebody crossed what should not be crossed."""
 
-PUBLISHED_FIGURES = (COUNT, "value", STATUS)
+PUBLISHED_FIGURES = (tabular.COUNT, "value", tabular.STATUS)
 """Columns of figures."""
 
 
@@ -285,12 +271,12 @@ class HierarchicalTable:
     """Whether areas have names."""
 
     @cached_property
-    def coded(self) -> CodedColumns:
+    def coded(self) -> tabular.CodedColumns:
         """The columns of its files."""
         pairs = zip(self.variables, self.listed, strict=True)
         variables = tuple(variable.coded(names) for variable, names in pairs if not variable.areas)
         areas = any(variable.areas for variable in self.variables)
-        return CodedColumns(variables, areas, areas and self.named)
+        return tabular.CodedColumns(variables, areas, areas and self.named)
 
     @property
     def levels(self) -> list[str]:
@@ -321,7 +307,11 @@ class HierarchicalTable:
     @property
     def columns(self) -> list[str]:
         """The columns that say which cell a row is."""
-        return [c for variable in self.variables for c in ([LEVEL, AREA] if variable.areas else [variable.name])]
+        return [
+            c
+            for variable in self.variables
+            for c in ([tabular.LEVEL, tabular.AREA] if variable.areas else [variable.name])
+        ]
 
     @cached_property
     def lines(self) -> tuple[list[tuple[str, ...]], Integers]:
@@ -360,7 +350,7 @@ class SuppressionProgramme:
         """The levels of all tables, each with the codes of its areas; all areas together are a level of their own where
         no level of a table has them."""
         levels = set().union(*(table.levels for table in self.tables))
-        together = [(TOTAL_CODE, (TOTAL_CODE,))] if TOTAL_CODE in levels else []
+        together = [(tabular.TOTAL_CODE, (tabular.TOTAL_CODE,))] if tabular.TOTAL_CODE in levels else []
         places = [variable for variable in self.variables.values() if variable.areas]
         return together + [(each.name, each.labels) for v in places for each in v.groupings if each.name in levels]
 
@@ -403,7 +393,7 @@ def described(question: Mapping[str, Any]) -> SuppressionProgramme:
 
 
 @dataclass(frozen=True, eq=False)
-class SuppressionProblem:
+class SuppressionProblem(tabular.TabularProblem):
     """Everything that decides the release but the records."""
 
     spec: SuppressionSpec
@@ -441,28 +431,20 @@ class SuppressionProblem:
             }
             | ({} if joint is None else {"joint": joint})
             | reading_facts(self.schema, self.records, None if self.frame is None else self.spec.geography.block)
-            | self._explained()
+            | {"layout": tabular.LAYOUT}
+            | self.explained
         )
 
-    def _explained(self) -> dict[str, Any]:
-        """What explains the tables to their readers."""
-        names = self.area_names
-        return {
-            "layout": LAYOUT,
-            "area_names": None if names is None else names.fingerprint,
-            "companions": self.spec.output.explained,
-        }
-
     @cached_property
-    def area_names(self) -> AreaNames | None:
+    def area_names(self) -> tabular.AreaNames | None:
         """The names of the areas of all tables, where the frame has any."""
         if self.frame is None:
             return None
         levels = dict(self.programme.areas)
-        together = {TOTAL_CODE: (levels.pop(TOTAL_CODE), ("",))} if TOTAL_CODE in levels else {}
+        together = {tabular.TOTAL_CODE: (levels.pop(tabular.TOTAL_CODE), ("",))} if tabular.TOTAL_CODE in levels else {}
         spine = [self.frame.spine.level(name) for name in levels]
         names = area_names(self.frame, spine, named=self.spec.geography.has_names)
-        return None if names is None else AreaNames({**together, **names.levels})
+        return None if names is None else tabular.AreaNames({**together, **names.levels})
 
     def _of_values(self) -> dict[str, Any]:
         """What stands in the plan of magnitudes besides: what is declared of values, and against whom it protects."""
@@ -486,17 +468,17 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
                 recode = schema.variable(name)
                 used.setdefault(recode.attribute.name, {})[name] = recode
         except ConfideError as error:
-            findings += placed(error, loaded.place("tables", position, "variables"))
+            findings += tabular.placed(error, loaded.place("tables", position, "variables"))
     variables: dict[str, Variable] = {}
     wanted = {level for part in spec.tables for level in part.levels}
     if frame is not None and wanted:
-        variables[AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
-        if SDMX in spec.output.formats:
-            tabular.check_area_codes(code for grouping in variables[AREA].groupings for code in grouping.labels)
+        variables[tabular.AREA] = of_levels([level for level in frame.spine.levels if level.name in wanted])
+        if tabular.SDMX in spec.output.formats:
+            tabular.check_area_codes(code for grouping in variables[tabular.AREA].groupings for code in grouping.labels)
     for attribute in schema.attributes:
         if attribute.name in used:
             try:
-                tabular.check_column_names([attribute], (LEVEL, AREA, *PUBLISHED_FIGURES))
+                tabular.check_column_names([attribute], (tabular.LEVEL, tabular.AREA, *PUBLISHED_FIGURES))
                 recodes = used[attribute.name]
                 by_table = [[name for name in part.variables if name in recodes] for part in spec.tables]
                 variable = of_attribute(list(recodes.values()), [names for names in by_table if names])
@@ -514,7 +496,7 @@ def build(loaded: LoadedSpec, spec: SuppressionSpec, schema: Schema, frame: Fram
         try:
             table.coded.check(PUBLISHED_FIGURES)
         except ConfideError as error:
-            findings += placed(error, loaded.place("tables", position, "variables"))
+            findings += tabular.placed(error, loaded.place("tables", position, "variables"))
     if findings:
         raise SpecError(findings)
     cells = sum(prod(table.layout.shape) for table in tables)
@@ -543,49 +525,17 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SuppressionProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SuppressionSpec)
-    findings: list[Finding] = []
-    records = find_source(loaded, "records")
-    if isinstance(records, Finding):
-        findings.append(records)
-    schema, frame = None, None
-    try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
-    except ConfideError as error:
-        findings += error.findings
-    if any(table.levels for table in spec.tables):
-        try:
-            frame = _frame(loaded, spec, engine)
-        except ConfideError as error:
-            findings += error.findings
-    programme = None
+    public = tabular.PublicFiles.of(loaded, engine, blocks=any(table.levels for table in spec.tables), areas=False)
+    findings, schema, programme = public.findings, public.schema, None
     if schema is not None:
-        try:
-            programme = build(loaded, spec, schema, frame)
-        except ConfideError as error:
-            findings += error.findings
-    if findings or schema is None or programme is None or isinstance(records, Finding):
+        known = schema
+        programme = noting(findings, lambda: build(loaded, spec, known, public.frame))
+    if findings or schema is None or programme is None:
         raise SpecError(findings)
     findings = margins_unknown(loaded, spec, [set(_names(table.variables)) for table in programme.tables])
     if findings:
         raise SpecError(findings)
-    return SuppressionProblem(spec, schema, records, frame, programme)
-
-
-def _frame(loaded: LoadedSpec, spec: SuppressionSpec, engine: Engine) -> Frame:
-    source = find_source(loaded, "blocks")
-    if isinstance(source, Finding):
-        raise SpecError(source)
-    geography = spec.geography
-    levels, _ = frame_rules(geography)
-    return read_frame(
-        engine,
-        source,
-        geography.block,
-        levels,
-        [],
-        smallest=geography.smallest,
-        block_names=geography.block_names,
-    )
+    return SuppressionProblem(spec, schema, public.sources["records"], public.frame, programme)
 
 
 def _names(variables: tuple[object, ...]) -> list[str]:

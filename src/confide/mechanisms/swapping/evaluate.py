@@ -42,10 +42,9 @@ from confide.releases.replay import OutcomeLaw, Residuals, require_records
 from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
-from confide.report.certificate import LoneFigures, risk_pictures
+from confide.report.certificate import LoneFigures, render, risk_pictures
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
-from confide.report.render import render
 from confide.utility import tally
 
 SCORE_CLASSES = 64

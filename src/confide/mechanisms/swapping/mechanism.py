@@ -36,15 +36,9 @@ from confide.inputs.records import (
     code_expressions,
     column_expressions,
 )
+from confide.mechanisms.swapping import core
 from confide.mechanisms.swapping import output as verification
-from confide.mechanisms.swapping.core import (
-    PublishedHouseholds,
-    anybody_can_move,
-    counted_again,
-    looked_at,
-    strata_findings,
-    swap_people,
-)
+from confide.mechanisms.swapping.core import swap_people
 from confide.mechanisms.swapping.output import (
     FIGURES,
     MICRODATA,
@@ -68,7 +62,7 @@ from confide.mechanisms.swapping.problem import (
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, Variant
 from confide.mechanisms.swapping.swap import People, Swap, arrange
 from confide.releases.abilities import MadeUpRecords
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
@@ -98,10 +92,10 @@ def _strata(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     """Whether anybody can move at all, and whether the loss of a permutation is stated for strata as large as these.
     Of a permutation both follow from what stays as it is, and tell nothing else of the records."""
     people, settings = read_people(problem, engine), problem.settings
-    values = looked_at(settings, *variables_of(problem, people))
+    values = core.looked_at(settings, *variables_of(problem, people))
     if settings.variant == "permutation":
-        return strata_findings(people, settings, values)
-    if people.households and anybody_can_move(people, settings, values):
+        return core.strata_findings(people, settings, values)
+    if people.households and core.anybody_can_move(people, settings, values):
         return []
     return [
         Finding.of(
@@ -352,8 +346,7 @@ class Swapping(Mechanism[SwappingProblem]):
                 DescribedTable.of(table.layout, FIGURES).publish(release, batches, output, problem.area_names)
                 advance(1)
             if problem.tables:
-                areas = [(name, problem.spine.level(name).codes) for name in problem.table_levels]
-                publish_areas(release, areas, problem.area_names)
+                publish_areas(release, problem.areas, problem.area_names)
             if problem.spec.output.microdata:
                 schema, title = microdata_schema(problem), "Swapped records"
                 if "parquet" in formats:
@@ -367,8 +360,8 @@ class Swapping(Mechanism[SwappingProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return {STATEMENT: swapping_statement(manifest)}
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verification.verify(folder, manifest)
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        return verification.verify(release)
 
 
 TALLY = "swap-confidential.json"
@@ -425,14 +418,14 @@ def _hashed_invariants(problem: SwappingProblem, people: People) -> dict[str, An
         microdata_rows(problem, people, people.block, people.codes), microdata_schema(problem)
     )
     records = plain_records(before, question["microdata"])
-    households = PublishedHouseholds.of(records, HOUSEHOLD, question["swapping"])
+    households = core.PublishedHouseholds.of(records, HOUSEHOLD, question["swapping"])
     return {INVARIANTS: households.digests(question["microdata"]["attributes"])}
 
 
 def _tally(
     question: SwappingProblem, people: People, swap: Swap, values: Mapping[str, Integers], age: Integers | None
 ) -> dict[str, Any]:
-    named = looked_at(question.settings, values, age)
+    named = core.looked_at(question.settings, values, age)
     return {
         "people": people.fingerprint.hex(),
         "households": people.households,
@@ -440,5 +433,5 @@ def _tally(
         "wanted": dict(swap.wanted),
         "without": dict(swap.without),
         "by_stage": dict(swap.by_stage),
-        "kept": [kept.as_dict() for kept in counted_again(people, question.settings, swap, named)],
+        "kept": [kept.as_dict() for kept in core.counted_again(people, question.settings, swap, named)],
     }

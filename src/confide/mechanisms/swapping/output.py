@@ -18,40 +18,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.mechanisms.swapping.core import BLOCK, PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS, SwappingProblem, no_budget, sizes, stated_guarantee
 from confide.mechanisms.swapping.spec import HOUSEHOLD, swap_settings
 from confide.mechanisms.swapping.swap import People, combined
-from confide.releases import published_release
-from confide.releases.companions import Codebook, asked
-from confide.releases.companions.labelled import LABELLED, labelled_check, write_labelled
-from confide.releases.folder import ReleaseWriter
+from confide.releases import published_rows, tabular
+from confide.releases.companions.programs import LABELLED, labelled_check, write_labelled
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.published import Published
-from confide.releases.published_rows import PublishedRows, impossible
-from confide.releases.tabular import (
-    COUNT,
-    CodedVariable,
-    DescribedTable,
-    QueryTable,
-    Table,
-    TableRows,
-    UnlikePlanError,
-    cells_and_areas,
-    checked_rows,
-    figure_column,
-    masked,
-    no_other_files,
-    plain_rows,
-    plain_schema,
-    projected,
-    repeated,
-    text_column,
-)
+from confide.releases.published_rows import PublishedRows
+from confide.releases.tabular import asked
 
 # Counts of people by area and cell, without zeros: exact, of the records as they are or as they were swapped.
 
@@ -67,7 +47,7 @@ class AreaCounts:
 
 
 def count_table(
-    people: People, block: Integers, codes: Mapping[str, Integers], table: QueryTable
+    people: People, block: Integers, codes: Mapping[str, Integers], table: tabular.QueryTable
 ) -> Iterator[tuple[str, AreaCounts]]:
     """The rows of a table on each of its levels, for people in these blocks with these codes."""
     cells = np.zeros(len(block), np.int64)
@@ -80,11 +60,11 @@ def count_table(
         yield level, _with_margins(table, key, count.astype(np.int64))
 
 
-def _with_margins(table: QueryTable, key: Integers, count: Integers) -> AreaCounts:
+def _with_margins(table: tabular.QueryTable, key: Integers, count: Integers) -> AreaCounts:
     units, margins, cells, counts = [], [], [], []
     unit, cell = np.divmod(key, table.query.cells)
     for number, margin in enumerate(table.margins):
-        distinct, sums = _summed(unit * margin.cells + projected(table.query, margin, cell), count)
+        distinct, sums = _summed(unit * margin.cells + tabular.projected(table.query, margin, cell), count)
         units.append(distinct // margin.cells)
         margins.append(np.full(len(distinct), number, np.int64))
         cells.append(distinct % margin.cells)
@@ -106,18 +86,23 @@ MICRODATA = f"microdata/{PERSONS}"
 _BATCH = 1 << 18
 
 
-FIGURES = (figure_column(COUNT, "swapped records; what is not listed is 0"),)
+FIGURES = (tabular.figure_column(tabular.COUNT, "swapped records; what is not listed is 0"),)
 
 
-def table_rows(problem: SwappingProblem, table: QueryTable, level: str, rows: AreaCounts) -> Iterator[pa.RecordBatch]:
+def table_rows(
+    problem: SwappingProblem, table: tabular.QueryTable, level: str, rows: AreaCounts
+) -> Iterator[pa.RecordBatch]:
     """The rows of a table on one level."""
-    schema, codes = plain_schema(table.layout, *FIGURES), pa.array(problem.spine.level(level).codes, pa.string())
+    schema, codes = (
+        tabular.plain_schema(table.layout, *FIGURES),
+        pa.array(problem.spine.level(level).codes, pa.string()),
+    )
     layout = table.layout
     for begin in range(0, len(rows.count), _BATCH):
         part = slice(begin, begin + _BATCH)
         labels = layout.labels(layout.mixed_places(rows.margin[part], rows.cell[part]))
-        geography = [repeated(level, len(rows.unit[part])), codes.take(pa.array(rows.unit[part]))]
-        yield plain_rows(schema, [*geography, *labels], [pa.array(rows.count[part])])
+        geography = [tabular.repeated(level, len(rows.unit[part])), codes.take(pa.array(rows.unit[part]))]
+        yield tabular.plain_rows(schema, [*geography, *labels], [pa.array(rows.count[part])])
 
 
 def microdata_schema(problem: SwappingProblem) -> pa.Schema:
@@ -125,16 +110,16 @@ def microdata_schema(problem: SwappingProblem) -> pa.Schema:
     household = pa.field(
         HOUSEHOLD, pa.int64(), metadata={"description": "a number of this file alone; none outside of households"}
     )
-    places = [text_column(level.name, "code of the geounit") for level in problem.spine.levels[:-1]]
+    places = [tabular.text_column(level.name, "code of the geounit") for level in problem.spine.levels[:-1]]
     areas = [
         pa.field(level.name, pa.string(), metadata={"description": "code of the area, if any"})
         for level in problem.spine.areas
     ]
     people = [
-        figure_column(attribute.name, attribute.title, pa.int64() if attribute.is_integer else pa.string())
+        tabular.figure_column(attribute.name, attribute.title, pa.int64() if attribute.is_integer else pa.string())
         for attribute in problem.attributes
     ]
-    return pa.schema([household, *places, *areas, text_column(problem.spec.geography.block, "block"), *people])
+    return pa.schema([household, *places, *areas, tabular.text_column(problem.spec.geography.block, "block"), *people])
 
 
 def microdata_rows(
@@ -157,7 +142,7 @@ def microdata_rows(
     blocks = pa.array(problem.spine.blocks.codes, pa.string())
     for begin in range(0, len(order), _BATCH):
         part = order[begin : begin + _BATCH]
-        columns = [masked(number[part] + 1, outside[part])]
+        columns = [tabular.masked(number[part] + 1, outside[part])]
         for unit, codes_of in zip(units, names, strict=True):
             at = unit[block[part]]
             columns.append(codes_of.take(pa.array(np.where(at < 0, len(codes_of) - 1, at))))
@@ -189,10 +174,12 @@ def _numbers(people: People, block: Integers, person: Integers) -> Integers:
 # Released tables and records, read again from their files in whole numbers, whatever wrote them.
 
 
-def labels_of(question: Mapping[str, Any]) -> dict[str, CodedVariable]:
+def labels_of(question: Mapping[str, Any]) -> dict[str, tabular.CodedVariable]:
     """The attributes of the records, with codes and labels, where files for Stata or SPSS were asked for."""
     return {
-        name: CodedVariable(name, tuple(str(code) for code in said["codes"]), tuple(said["labels"]), said["title"])
+        name: tabular.CodedVariable(
+            name, tuple(str(code) for code in said["codes"]), tuple(said["labels"]), said["title"]
+        )
         for name, said in question.get("labels", {}).items()
     }
 
@@ -218,10 +205,10 @@ def labelled_files(files: Iterable[str]) -> dict[str, str]:
     return {stems[path.split(".")[0]]: path for path in files if path.split(".")[0] in stems}
 
 
-def labelled_checks(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Check]:
+def labelled_checks(release: SealedRelease) -> Iterator[Check]:
     """The files for Stata and SPSS, read again and compared with the records."""
-    question = manifest["plan"]["question"]
-    described = {str(file["path"]): file.get("columns", {}) for file in manifest["files"]}
+    folder, question = release.folder, release.facts
+    described = {str(file["path"]): file.get("columns", {}) for file in release.manifest["files"]}
     paths, variables = labelled_files(described), labels_of(question)
     wanted = [format_ for format_ in LABELLED if format_ in question["companions"]["formats"]]
     if not wanted:
@@ -256,39 +243,35 @@ NOTES = (
 UNKNOWN = "how far swapping moved a figure is not published"
 
 
-def codebook(question: Mapping[str, Any]) -> Codebook | None:
+def codebook(question: Mapping[str, Any]) -> tabular.Codebook | None:
     """What the tables of a release hold; none where there is nothing to explain: records alone, unless they are asked
     for in the form of tau-ARGUS too."""
     formats, agency = asked(question)
     records = None if question["microdata"] is None else MICRODATA
     if not (question["tables"] or (records and "argus" in formats)):
         return None
-    tables = tuple(DescribedTable.of(Table.read(values), FIGURES) for values in question["tables"])
+    tables = tuple(tabular.DescribedTable.of(tabular.Table.read(values), FIGURES) for values in question["tables"])
     levels = {level: question["levels"][level] for table in tables for level in table.levels}
     notes = NOTES if tables else ()
-    return Codebook(tables, levels, formats, agency, PROTECTION, notes, records, consistent=True)
+    return tabular.Codebook(tables, levels, formats, agency, PROTECTION, notes, records, consistent=True)
 
 
 def read_records(path: Path, types: Mapping[str, pa.DataType]) -> pa.Table:
     """A file of swapped records with just these columns, in this order, cast to these types."""
-    if path.suffix == ".parquet":
-        records = pq.read_table(path)
-    else:
-        options = pyarrow.csv.ConvertOptions(column_types=dict(types), strings_can_be_null=False)
-        records = pyarrow.csv.read_csv(path, convert_options=options)
+    records = tabular.read_file(path, types)
     if records.column_names != list(types):
-        raise UnlikePlanError("other columns")
+        raise tabular.UnlikePlanError("other columns")
     plain = pa.schema([pa.field(name, kind) for name, kind in types.items()])
     try:
-        return records.replace_schema_metadata(None).cast(plain).combine_chunks()
+        return records.cast(plain).combine_chunks()
     except pa.ArrowException:
-        raise UnlikePlanError("a column of another kind") from None
+        raise tabular.UnlikePlanError("a column of another kind") from None
 
 
 class SwappingExplained(Explanation):
     """What releases of swapped records say to their readers."""
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+    def codebook(self, manifest: Mapping[str, Any]) -> tabular.Codebook | None:
         return codebook(manifest["plan"]["question"])
 
     def figure_noise(self, manifest: Mapping[str, Any]) -> str:  # noqa: ARG002
@@ -313,15 +296,14 @@ class SwappingExplained(Explanation):
 # were taken before the swap, and no stratum is larger than its loss is stated for.
 
 
-Shared = dict[tuple[str, str], TableRows]
+Shared = dict[tuple[str, str], tabular.TableRows]
 """The rows of cross-classifications on a level, as they were met first."""
 
 
-def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table by itself, then what tables and records have in common."""
-    question = manifest["plan"]["question"]
-    files = [file["path"] for file in manifest["files"]]
-    yield no_other_files(
+    folder, files, manifest, question = release.folder, release.files, release.manifest, release.facts
+    yield tabular.no_other_files(
         [values["name"] for values in question["tables"]],
         files,
         [*_microdata(files), *labelled_files(files).values()],
@@ -333,14 +315,14 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield check
         if people is not None and "guarantee" in question["swapping"]:
             yield from _invariants(people, question, manifest["statistics"])
-        yield from labelled_checks(folder, manifest)
+        yield from labelled_checks(release)
     shared: Shared = {}
     for values in question["tables"]:
         yield from _table(folder, files, values, manifest["plan"]["spine"], shared, people)
     if question["tables"]:
         levels = {level: question["levels"][level] for values in question["tables"] for level in values["levels"]}
         names = [values["name"] for values in question["tables"]]
-        yield from cells_and_areas(folder, names, files, levels, question["area_names"])
+        yield from tabular.cells_and_areas(folder, names, files, levels, question["area_names"])
 
 
 def _microdata(files: list[str]) -> list[str]:
@@ -381,8 +363,10 @@ def _table(
     shared: Shared,
     people: pa.Table | None,
 ) -> Iterator[Check]:
-    table = Table.read(values)
-    rows = yield from checked_rows(folder, table, files, DescribedTable.of(table, FIGURES).placed, table.cells)
+    table = tabular.Table.read(values)
+    rows = yield from tabular.checked_rows(
+        folder, table, files, tabular.DescribedTable.of(table, FIGURES).placed, table.cells
+    )
     if rows is None:
         return
     positive = int(rows.count.min(initial=1)) > 0
@@ -395,12 +379,12 @@ def _table(
         yield _from_records(table, values["codes"], by_level, people, spine[-1])
 
 
-def _inner(table: Table, rows: TableRows) -> TableRows:
+def _inner(table: tabular.Table, rows: tabular.TableRows) -> tabular.TableRows:
     """The rows of the table itself, the last of the margins."""
     return rows.where(rows.margin == len(table.margins) - 1)
 
 
-def _adds_up(table: Table, by_level: Mapping[str, TableRows]) -> Check:
+def _adds_up(table: tabular.Table, by_level: Mapping[str, tabular.TableRows]) -> Check:
     """Every margin is the sum of the cells of the table itself."""
     wrong = 0
     for rows in by_level.values():
@@ -414,7 +398,7 @@ def _adds_up(table: Table, by_level: Mapping[str, TableRows]) -> Check:
     return Check(f"{table.name}: margins add up", not wrong, f"{len(table.margins)} cross-classifications")
 
 
-def _levels_agree(table: Table, by_level: Mapping[str, TableRows], spine: list[str]) -> Check:
+def _levels_agree(table: tabular.Table, by_level: Mapping[str, tabular.TableRows], spine: list[str]) -> Check:
     """Over all areas, the levels of the spine have the same counts: they have the same people."""
     inner = [_inner(table, rows) for level, rows in by_level.items() if level in spine]
     sums = [_sums(rows.cell, rows.count) for rows in inner]
@@ -422,7 +406,7 @@ def _levels_agree(table: Table, by_level: Mapping[str, TableRows], spine: list[s
     return Check(f"{table.name}: levels come to the same", same, f"{len(sums)} levels of the spine")
 
 
-def _repeated(table: Table, by_level: Mapping[str, TableRows], shared: Shared) -> Iterator[Check]:
+def _repeated(table: tabular.Table, by_level: Mapping[str, tabular.TableRows], shared: Shared) -> Iterator[Check]:
     again = wrong = 0
     for level, rows in by_level.items():
         for number, margin in enumerate(table.margins):
@@ -447,8 +431,8 @@ def _records(folder: Path, files: list[str], question: dict[str, Any], smallest:
     for path in _microdata(files):
         try:
             contents.append(read_records(folder / path, types))
-        except (UnlikePlanError, pa.ArrowException) as error:
-            words = str(error) if isinstance(error, UnlikePlanError) else "a file that cannot be read"
+        except (tabular.UnlikePlanError, pa.ArrowException) as error:
+            words = str(error) if isinstance(error, tabular.UnlikePlanError) else "a file that cannot be read"
             return None, Check(name, False, words)
     if not contents:
         return None, Check(name, False, "no file of the records is in the release")
@@ -466,9 +450,9 @@ def _records(folder: Path, files: list[str], question: dict[str, Any], smallest:
 
 
 def _from_records(
-    table: Table,
+    table: tabular.Table,
     codes: Sequence[Sequence[Sequence[int | str]]],
-    by_level: Mapping[str, TableRows],
+    by_level: Mapping[str, tabular.TableRows],
     people: pa.Table,
     smallest: str,
 ) -> Check:
@@ -510,27 +494,16 @@ def _sums(key: Integers, count: Integers) -> dict[int, int]:
 # A release of ``swapping`` read back: tables of swapped records, exact as such, or the swapped records themselves.
 
 
-def read_published(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    schema: str | Path | None = None,
-    groups: Sequence[str] = (),
-    areas: published_release.KnownAreas | None = None,
-) -> Published:
+def read_published(asked: published_rows.ReadBack) -> Published:
     """The records of a release that has them, otherwise its tables."""
-    published_release.no_groups(groups, manifest["mechanism"])
-    question = manifest["plan"]["question"]
-    attributes = published_release.release_schema(question["schema"], schema)
-    records = published_release.release_file(folder, manifest, *published_release.RECORDS)
+    asked.no_groups()
+    facts = asked.release.facts
+    attributes = asked.schema(facts["schema"])
+    records = asked.release.table(*published_rows.RECORDS)
     if records is not None:
-        return published_release.released_records(folder, manifest, records, attributes)
-    listed = {
-        PublishedRows(table["name"], tuple(table["margins"]), file=table["name"]): table["levels"]
-        for table in question["tables"]
-    }
-    spine = manifest["plan"]["spine"]
-    columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
-    tables = published_release.AreaTables.read(folder, manifest, listed, spine, columns, areas=areas)
-    marginals = tuple(marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
-    notes, title = (published_release.PROTECTED, *tables.notes), published_release.release_title(folder, manifest)
-    return Published(attributes, tables.geography, marginals, impossible(attributes), title, notes)
+        return asked.records(records, attributes)
+    layouts = [tabular.Table.read(values) for values in facts["tables"]]
+    said = [(each, PublishedRows(each.name, each.queries, file=each.name)) for each in layouts]
+    tables = published_rows.AreaTables.read(asked, said, asked.release.plan.spine)
+    marginals = (marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
+    return asked.published(attributes, tables.geography, marginals, published_rows.PROTECTED, *tables.notes)

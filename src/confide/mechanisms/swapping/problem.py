@@ -6,19 +6,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
-from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.errors import ConfideError, Finding, SpecError
+from confide.errors import ConfideError, Finding, SpecError, noting
 from confide.exact import exact_text, fraction_up
-from confide.geography import Spine
-from confide.inputs.frame import BLOCK, Frame, read_frame
+from confide.inputs.frame import BLOCK, Frame, reading_facts
 from confide.inputs.records import (
     records_fingerprint,
 )
-from confide.inputs.spelled import reading_facts
 from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.spec import (
     ADULTS,
@@ -26,6 +23,7 @@ from confide.mechanisms.swapping.spec import (
     NOISE,
     SIZE,
     SwappingSpec,
+    SwappingTable,
     SwapSettings,
     foreign_to,
     settings_values,
@@ -33,25 +31,11 @@ from confide.mechanisms.swapping.spec import (
 )
 from confide.messages import Messages, messages
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
-from confide.releases.companions.labelled import LABELLED, absent
+from confide.releases import tabular
+from confide.releases.companions.programs import LABELLED, absent
 from confide.releases.folder import rehearsal_banner
-from confide.releases.spec import LoadedSpec, find_sources, frame_rules
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    SDMX,
-    AreaNames,
-    QueryTable,
-    Table,
-    area_names,
-    check_area_codes,
-    check_column_names,
-    placed,
-    too_large,
-)
-from confide.report.certificate import messages_of
-from confide.report.render import render
+from confide.releases.spec import LoadedSpec
+from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
 # What can be said of a release of swapped data: what stays, what changes, and which loss is stated, if any.
@@ -247,14 +231,14 @@ def _figures(question: Mapping[str, Any], m: Messages) -> list[tuple[str, str]]:
 
 def _cells(question: Mapping[str, Any], table: Mapping[str, Any]) -> int:
     areas = sum(int(question["levels"][level]) for level in table["levels"])
-    return Table.read(table).cells * areas
+    return tabular.Table.read(table).cells * areas
 
 
 def _row(question: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": table["name"],
         "title": table["title"],
-        "variables": [f"{variable.name} ({variable.size:,})" for variable in Table.read(table).variables],
+        "variables": [f"{variable.name} ({variable.size:,})" for variable in tabular.Table.read(table).variables],
         "levels": table["levels"],
         "cells": _cells(question, table),
     }
@@ -310,7 +294,7 @@ def _shown_settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str,
 
 
 @dataclass(frozen=True, eq=False)
-class SwappingProblem:
+class SwappingProblem(tabular.TabularProblem):
     """Everything that decides the release but the records and the key."""
 
     spec: SwappingSpec
@@ -318,11 +302,7 @@ class SwappingProblem:
     frame: Frame
     records: Source
     settings: SwapSettings
-    tables: tuple[QueryTable, ...]
-
-    @property
-    def spine(self) -> Spine:
-        return self.frame.spine
+    tables: tuple[tabular.QueryTable, ...]
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -373,17 +353,9 @@ class SwappingProblem:
                 "microdata": self._microdata() if self.spec.output.microdata else None,
             }
             | reading_facts(self.schema, self.records, self.spec.geography.block)
-            | self._explained()
+            | self.explained
+            | ({"labels": self._labels()} if any(name in self.spec.output.formats for name in LABELLED) else {})
         )
-
-    def _explained(self) -> dict[str, Any]:
-        """What explains the tables to their readers."""
-        names = self.area_names
-        return {
-            "area_names": None if names is None else names.fingerprint,
-            "companions": self.spec.output.explained,
-            **({"labels": self._labels()} if any(name in self.spec.output.formats for name in LABELLED) else {}),
-        }
 
     def _labels(self) -> dict[str, Any]:
         """What files for Stata and SPSS say of the codes of records."""
@@ -395,17 +367,6 @@ class SwappingProblem:
             }
             for attribute in self.attributes
         }
-
-    @cached_property
-    def area_names(self) -> AreaNames | None:
-        """The names of the areas of all tables, where the frame has any."""
-        levels = [self.spine.level(name) for name in self.table_levels]
-        return area_names(self.frame, levels, named=self.spec.geography.has_names)
-
-    @property
-    def table_levels(self) -> list[str]:
-        """The levels and areas that some table is published for."""
-        return list(dict.fromkeys(name for table in self.tables for name in table.levels))
 
     @property
     def _states_loss(self) -> bool:
@@ -442,54 +403,39 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SwappingSpec)
-    sources, findings = find_sources(loaded)
-    schema = frame = settings = None
-    try:
-        schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
-    except ConfideError as error:
-        findings += error.findings
-    if "blocks" in sources:
-        rules = frame_rules(spec.geography)
-        try:
-            names, smallest = spec.geography.block_names, spec.geography.smallest
-            frame = read_frame(engine, sources["blocks"], spec.geography.block, *rules, names, smallest=smallest)
-        except ConfideError as error:
-            findings += error.findings
+    public = tabular.PublicFiles.of(loaded, engine)
+    findings, schema, frame, settings = public.findings, public.schema, public.frame, None
     try:
         settings = _settings(loaded, spec)
     except ConfideError as error:
         findings += [placed_in_spec(loaded, finding) for finding in error.findings]
     findings += absent(spec.output.formats, loaded.place("output", "formats"))
-    tables: list[QueryTable] = []
     geography = spec.geography
     units = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
-    columns = (LEVEL, AREA, COUNT, HOUSEHOLD, BLOCK, geography.block, *units)
-    if schema is not None:
-        if spec.output.microdata:
-            try:
-                check_column_names(schema.attributes, columns)
-            except ConfideError as error:
-                findings += placed(error, loaded.place("output", "microdata"))
-        for position, part in enumerate(spec.tables):
-            try:
-                query = _query(schema, part.variables, columns)
-                margins = sorted(query.margins(), key=lambda margin: len(margin.variables))
-                margin_queries = tuple(margins) if part.margins == "all" else (query,)
-                named, levels = geography.has_names, tuple(part.levels)
-                table = QueryTable(part.name, part.title or part.name, query, margin_queries, levels, named)
-                table.layout.coded.check((COUNT,))
-                if frame is not None and SDMX in spec.output.formats:
-                    check_area_codes(code for level in part.levels for code in frame.spine.level(level).codes)
-                tables.append(table)
-            except ConfideError as error:
-                findings += placed(error, loaded.place("tables", position, "variables"))
-        if settings is not None:
-            findings += _people(loaded, spec, schema, settings)
+    columns = (tabular.LEVEL, tabular.AREA, tabular.COUNT, HOUSEHOLD, BLOCK, geography.block, *units)
+    if schema is not None and spec.output.microdata:
+        attributes, where = schema.attributes, loaded.place("output", "microdata")
+        noting(findings, lambda: tabular.check_column_names(attributes, columns), where)
+    tables = public.tables(loaded, partial(_table, spec=spec, columns=columns, frame=frame))
+    if schema is not None and settings is not None:
+        findings += _people(loaded, spec, schema, settings)
     if settings is not None and frame is not None:
         findings += [placed_in_spec(loaded, finding) for finding in check_levels(frame.spine, settings)]
     if findings or schema is None or frame is None or settings is None:
         raise SpecError(findings)
-    return SwappingProblem(spec, schema, frame, sources["records"], settings, tuple(tables))
+    return SwappingProblem(spec, schema, frame, public.sources["records"], settings, tables)
+
+
+def _table(
+    part: SwappingTable, schema: Schema, *, spec: SwappingSpec, columns: Sequence[str], frame: Frame | None
+) -> tabular.QueryTable:
+    query = _query(schema, part.variables, columns)
+    margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
+    margins = margins if part.margins == "all" else (query,)
+    named, levels = spec.geography.has_names, tuple(part.levels)
+    table = tabular.QueryTable(part.name, part.title or part.name, query, margins, levels, named)
+    tabular.check_published(table.layout, (tabular.COUNT,), spec.output.formats, None if frame is None else frame.spine)
+    return table
 
 
 def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
@@ -524,8 +470,8 @@ def placed_in_spec(loaded: LoadedSpec, finding: Finding) -> Finding:
 def _query(schema: Schema, variables: Sequence[str], columns: Sequence[str]) -> Query:
     query = schema.ordered_query(variables)
     if query.cells > MOST_CELLS:
-        raise too_large(query.cells, MOST_CELLS, area=True)
-    check_column_names((variable.attribute for variable in query.variables), columns)
+        raise tabular.too_large(query.cells, MOST_CELLS, area=True)
+    tabular.check_column_names((variable.attribute for variable in query.variables), columns)
     for variable in query.variables:
         if (variable.assignment == NO_GROUP).any():
             raise ConfideError("incomplete-recode/puts-level-into", found=variable.name, name=variable.name)
@@ -541,9 +487,9 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
         where = loaded.place("swapping", among)
         try:
             if (schema.variable(name).assignment == NO_GROUP).any():
-                findings += placed(ConfideError("incomplete-recode/households", found=name, name=name), where)
+                findings += tabular.placed(ConfideError("incomplete-recode/households", found=name, name=name), where)
         except ConfideError as error:
-            findings += placed(error, where)
+            findings += tabular.placed(error, where)
     for name in settings.carry:
         if name not in by_name:
             where = loaded.place("swapping", "carry")

@@ -18,7 +18,7 @@ from confide.exact import Exact, exact
 from confide.inputs.proposals import OfficeFiles
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
-from confide.report.render import render
+from confide.report.certificate import render
 
 NOTHING = "-"
 HOUSEHOLD = "household"

@@ -21,12 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confide.documents import load_schema
 from confide.engines import Engine, Source
 from confide.engines.protocol import cell_index, private_folder, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
-from confide.inputs.frame import read_frame
 from confide.inputs.records import (
     blocks_table,
     check_columns,
@@ -42,10 +40,9 @@ from confide.mechanisms.tables.programme import (
     NoisyTable,
     TablesProblem,
     TablesSpec,
-    build_tables,
+    build_table,
     figure_columns,
     figures_beside,
-    levels_of,
     plan_programme,
 )
 from confide.noise import (
@@ -53,33 +50,17 @@ from confide.noise import (
     NoiseStream,
     ReleaseNoise,
     TruncatedDistribution,
-    distribution_from_dict,
     perturb,
 )
-from confide.releases import published_release
-from confide.releases.companions import Codebook, asked
+from confide.releases import published_rows, tabular
 from confide.releases.figure_noise import AdditiveLaw, Draw
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Explanation, Plan, read_plan
 from confide.releases.published import NoiseBound, Published, PublishedMarginal
-from confide.releases.published_rows import PublishedRows, impossible
-from confide.releases.spec import LoadedSpec, find_sources, frame_rules
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    TOTAL_CODE,
-    DescribedTable,
-    Margin,
-    Table,
-    UnlikePlanError,
-    cells_and_areas,
-    labels_tell_apart,
-    no_other_files,
-    publish_areas,
-    table_files,
-)
+from confide.releases.published_rows import PublishedRows
+from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import asked
 from confide.releases.workspace import Workspace
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 from confide.schema import Query, Schema
@@ -106,47 +87,54 @@ POOLED_NOTE = (
 )
 
 
-def codebook(question: Mapping[str, Any]) -> Codebook:
+def codebook(question: Mapping[str, Any]) -> tabular.Codebook:
     """What the tables of a release hold."""
     probability = question["noise_margin"]
     figures = figure_columns(probability)
-    tables = tuple(DescribedTable.of(Table.read(values), figures) for values in question["tables"])
-    keys = [(level, key) for t in question["tables"] for key in Table.measurements(t).values() for level in t["levels"]]
+    tables = tuple(tabular.DescribedTable.of(tabular.Table.read(values), figures) for values in question["tables"])
+    keys = [
+        (level, key)
+        for t in question["tables"]
+        for key in tabular.Table.measurements(t).values()
+        for level in t["levels"]
+    ]
     notes = [*NOTES, *([] if probability is None else [MARGIN_NOTE.format(probability)])]
     notes += [POOLED_NOTE] if len(set(keys)) < len(keys) else []
     formats, agency = asked(question)
-    return Codebook(tables, question["levels"], formats, agency, PROTECTION, tuple(notes))
+    return tabular.Codebook(tables, question["levels"], formats, agency, PROTECTION, tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredNoise:
     """The noise of the counts of a release: which measurement a row shows, and its law."""
 
-    tables: Mapping[str, tuple[Table, Mapping[str, str]]]
+    tables: Mapping[str, tuple[tabular.Table, Mapping[str, str]]]
     """By name the table, and for each of its margins the measurement."""
     laws: Mapping[tuple[str, str], ReleaseNoise]
     """By level and measurement."""
-    figure: str = COUNT
+    figure: str = tabular.COUNT
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> MeasuredNoise:
         """That of a release, from its plan."""
         plan = read_plan(manifest["plan"])
         tables = {
-            values["name"]: (Table.read(values), Table.measurements(values)) for values in plan.question["tables"]
+            values["name"]: (tabular.Table.read(values), tabular.Table.measurements(values))
+            for values in plan.question["tables"]
         }
         return cls(tables, {(measure.level, measure.query): measure.law for measure in plan.measures})
 
     def draw(self, table: str, row: Mapping[str, Any]) -> Draw:
         """One for each measurement, area and cell: tables that show the same measurement have the same draw."""
         layout, measurements = self.tables[table]
-        kept = tuple(each for each in layout.variables if row[each.name] != TOTAL_CODE)
+        kept = tuple(each for each in layout.variables if row[each.name] != tabular.TOTAL_CODE)
         for variable in kept:
             if row[variable.name] not in variable.codes:
                 raise LookupError(variable.name)
-        measurement = measurements[Margin(kept).name]
+        measurement = measurements[tabular.Margin(kept).name]
         cell = tuple(row[variable.name] for variable in kept)
-        return Draw((row[LEVEL], measurement, row[AREA], cell), self.laws[row[LEVEL], measurement])
+        level = row[tabular.LEVEL]
+        return Draw((level, measurement, row[tabular.AREA], cell), self.laws[level, measurement])
 
     def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
         """That of the row: every count was measured by itself."""
@@ -212,29 +200,27 @@ class TablePass:
     last_area: dict[str, str] = field(default_factory=dict)
 
 
-def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table: whole, in order, whole numbers, the same in every format, and as noisy as promised."""
-    plan = manifest["plan"]
-    laws = {(m["level"], m["query"]): distribution_from_dict(m["law"]) for m in plan["measures"]}
-    question = plan["question"]
+    folder, files, question = release.folder, set(release.files), release.facts
+    laws = {(measure.level, measure.query): measure.law for measure in release.plan.measures}
     units, probability = question["levels"], question["noise_margin"]
-    files = {file["path"] for file in manifest["files"]}
     names = [values["name"] for values in question["tables"]]
-    yield no_other_files(names, files, [CERTIFICATE])
+    yield tabular.no_other_files(names, files, [CERTIFICATE])
     for values in question["tables"]:
-        table = Table.read(values)
-        paths = table_files(table.name, files)
+        table = tabular.Table.read(values)
+        paths = tabular.table_files(table.name, files)
         if not paths:
             yield Check(f"{table.name}: there", False, "no file of this table is in the release")
             continue
-        yield labels_tell_apart(table)
-        measured = Table.measurements(values)
+        yield tabular.labels_tell_apart(table)
+        measured = tabular.Table.measurements(values)
         noise = {(level, name): laws[level, key] for level in table.levels for name, key in measured.items()}
         promised = {level: figures_beside(table, level, noise, probability) for level in table.levels}
         try:
             rows = [NoisyRows(folder / path, table, format_, probability) for format_, path in paths.items()]
             scan = _pass(table, noise, units, rows, promised)
-        except UnlikePlanError as error:
+        except tabular.UnlikePlanError as error:
             yield Check(f"{table.name}: columns and labels", False, str(error))
             continue
         yield Check(f"{table.name}: the same in every format", scan.same, ", ".join(paths))
@@ -242,11 +228,11 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
         yield Check(f"{table.name}: complete", scan.problem is None, scan.problem or f"{scan.rows:,} rows")
         if scan.disagreement and scan.problem is None:
             yield _noise_check(table.name, scan)
-    yield from cells_and_areas(folder, names, files, units, question["area_names"])
+    yield from tabular.cells_and_areas(folder, names, files, units, question["area_names"])
 
 
 def _pass(
-    table: Table,
+    table: tabular.Table,
     laws: Laws,
     units: dict[str, int],
     files: Sequence[NoisyRows],
@@ -292,7 +278,7 @@ def _are_integers(counts: pa.ChunkedArray) -> bool:
     return bool(counts.type == pa.int64() and not counts.null_count)
 
 
-def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, scan: TablePass) -> str | None:
+def _out_of_order(table: tabular.Table, level: str, units: int, rows: pa.Table, scan: TablePass) -> str | None:
     """Every unit has the rows of every margin, each once, in the order of the layout; units in the order of codes."""
     per_unit = table.cells
     if rows.num_rows != units * per_unit:
@@ -315,7 +301,9 @@ def _out_of_order(table: Table, level: str, units: int, rows: pa.Table, scan: Ta
     return None
 
 
-def _add_noise_check(table: Table, level: str, laws: Laws, counts: np.ndarray[Any, Any], scan: TablePass) -> None:
+def _add_noise_check(
+    table: tabular.Table, level: str, laws: Laws, counts: np.ndarray[Any, Any], scan: TablePass
+) -> None:
     """A margin and the sum of its cells measure the same truth with independent noise, so their difference is noise
     alone: its variance is the margin's plus the cells', which the plan states. Nothing of the truth is needed."""
     *margins, own = table.margins
@@ -365,39 +353,26 @@ def _noise_check(name: str, scan: TablePass) -> Check:
 # A release of ``tables`` read back: counts with independent noise, with the variance that the plan states.
 
 
-def read_published(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    schema: str | Path | None = None,
-    groups: Sequence[str] = (),
-    areas: published_release.KnownAreas | None = None,
-) -> Published:
-    """The tables of a release; ``schema`` is the file of a schema that does not ship."""
-    published_release.no_groups(groups, manifest["mechanism"])
-    question = manifest["plan"]["question"]
-    attributes = published_release.release_schema(question["schema"], schema)
-    laws = {(measure.level, measure.query): measure.law for measure in read_plan(manifest["plan"]).measures}
+def read_published(asked: published_rows.ReadBack) -> Published:
+    """The tables of a release."""
+    asked.no_groups()
+    facts, plan = asked.release.facts, asked.release.plan
+    attributes = asked.schema(facts["schema"])
+    laws = {(measure.level, measure.query): measure.law for measure in plan.measures}
+    layouts = [tabular.Table.read(values) for values in facts["tables"]]
     # A count with noise can be below zero; the variance of each follows from its law.
-    listed = {
-        PublishedRows(table["name"], tuple(table["margins"]), Fraction(1), file=table["name"]): table["levels"]
-        for table in question["tables"]
-    }
-    margins = {table["name"]: list(Table.measurements(table).values()) for table in question["tables"]}
-    columns = {table["name"]: Table.read(table).attribute_columns for table in question["tables"]}
-    tables = published_release.AreaTables.read(folder, manifest, listed, manifest["plan"]["spine"], columns, areas)
+    said = [(each, PublishedRows(each.name, each.queries, Fraction(1), file=each.name)) for each in layouts]
+    tables = published_rows.AreaTables.read(asked, said, plan.spine)
+    measured = {values["name"]: list(tabular.Table.measurements(values).values()) for values in facts["tables"]}
     marginals: dict[tuple[str, str], PublishedMarginal] = {}
     for table, level, of_queries in tables.marginals(attributes):
-        for marginal, query in zip(of_queries, margins[table.name], strict=True):
+        for marginal, query in zip(of_queries, measured[table.name], strict=True):
             if (level, query) not in marginals:  # one measurement, shown in several tables
                 marginals[level, query] = _with_noise(marginal, laws[level, query])
     largest = max((law.bound for law in laws.values() if law.bound is not None), default=None)
-    notes = (
-        published_release.NOISE,
-        *(() if largest is None else (published_release.BOUNDED.format(largest),)),
-        *tables.notes,
-    )
-    title = published_release.release_title(folder, manifest)
-    return Published(attributes, tables.geography, tuple(marginals.values()), impossible(attributes), title, notes)
+    bounded = () if largest is None else (published_rows.BOUNDED.format(largest),)
+    notes = (published_rows.NOISE, *bounded, *tables.notes)
+    return asked.published(attributes, tables.geography, marginals.values(), *notes)
 
 
 def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
@@ -410,7 +385,7 @@ def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarg
 class TablesExplained(Explanation):
     """What releases of tables say to their readers."""
 
-    def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
+    def codebook(self, manifest: Mapping[str, Any]) -> tabular.Codebook | None:
         return codebook(manifest["plan"]["question"])
 
     def figure_noise(self, manifest: Mapping[str, Any]) -> MeasuredNoise:
@@ -454,7 +429,7 @@ class MeasurePart:
             counts = margin_counts(truth, margin.summed_axes, units)
             noisy = perturb(counts, margin.law, margin.stream, start=first * margin.cells)
             measured.append(noisy.reshape(units, margin.cells))
-        return pa.table({COUNT: np.concatenate(measured, axis=1).ravel()})
+        return pa.table({tabular.COUNT: np.concatenate(measured, axis=1).ravel()})
 
 
 def summed_axes(query: Query, margin: Query) -> tuple[int, ...]:
@@ -504,37 +479,14 @@ class Tables(Mechanism[TablesProblem]):
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:
         spec = loaded.spec
         assert isinstance(spec, TablesSpec)
-        sources, findings = find_sources(loaded)
-        schema, spine = None, None
-        try:
-            schema = load_schema(spec.data.schema_, loaded.path.parent, partial(loaded.place, "data", "schema"))
-        except ConfideError as error:
-            findings += error.findings
-        geography = spec.geography
-        levels, areas = frame_rules(geography)
-        if "blocks" in sources:
-            try:
-                frame = read_frame(
-                    engine,
-                    sources["blocks"],
-                    geography.block,
-                    levels,
-                    areas,
-                    geography.block_names,
-                    geography.smallest,
-                )
-                spine = frame.spine
-            except ConfideError as error:
-                findings += error.findings
-        if schema is not None:
-            tables, wrong = build_tables(loaded, spec, schema, spine)
-            findings += wrong
-            if findings and "records" in sources:
-                findings += _columns(engine, sources["records"], spec, schema)
-        if findings:
-            raise SpecError(findings)
-        assert schema is not None
-        return TablesProblem(spec, schema, frame, sources["records"], tuple(tables))
+        public = tabular.PublicFiles.of(loaded, engine)
+        spine = None if public.frame is None else public.frame.spine
+        tables = public.tables(loaded, partial(build_table, spec=spec, spine=spine))
+        if public.findings and public.schema is not None and "records" in public.sources:
+            public.findings.extend(_columns(engine, public.sources["records"], spec, public.schema))
+        if public.findings or public.schema is None or public.frame is None:
+            raise SpecError(public.findings)
+        return TablesProblem(spec, public.schema, public.frame, public.sources["records"], tables)
 
     def plan(self, problem: TablesProblem) -> Plan:
         return plan_programme(problem)
@@ -603,16 +555,16 @@ class Tables(Mechanism[TablesProblem]):
                             counts = read_measured(job.workspace, table, level, first)
                             yield layout.batch(level, first, counts)
 
-                DescribedTable.of(table.layout, layout.figures).publish(release, batches, output, names)
+                tabular.DescribedTable.of(table.layout, layout.figures).publish(release, batches, output, names)
                 advance(1)
-            publish_areas(release, [(level.name, level.codes) for level in levels_of(problem.tables)], names)
+            tabular.publish_areas(release, problem.areas, names)
 
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         counts = messages_of(manifest).text("certificate.counts_tables")
         return {CERTIFICATE: certificate(manifest, CertificateWords(counts))}
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        return verify(folder, manifest)
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        return verify(release)
 
 
 def counts_file(workspace: Workspace, table: MeasuredTable, level: Geolevel) -> Path:
@@ -628,7 +580,7 @@ def measured_folder(workspace: Workspace, table: MeasuredTable, level: Geolevel)
 def read_measured(workspace: Workspace, table: MeasuredTable, level: Geolevel, first: int) -> np.ndarray[Any, Any]:
     """The measurements of one part."""
     file = measured_folder(workspace, table, level) / f"{first:08d}.parquet"
-    return np.asarray(pq.read_table(file).column(COUNT).to_numpy())
+    return np.asarray(pq.read_table(file).column(tabular.COUNT).to_numpy())
 
 
 def _measure_part(

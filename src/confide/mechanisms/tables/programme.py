@@ -11,7 +11,7 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -26,11 +26,10 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from confide.engines import Source
-from confide.errors import ConfideError, Finding, ParameterError
+from confide.errors import ConfideError, ParameterError
 from confide.geography import Geolevel, Spine
-from confide.inputs.frame import Frame
+from confide.inputs.frame import Frame, reading_facts
 from confide.inputs.proposals import OfficeFiles
-from confide.inputs.spelled import reading_facts
 from confide.noise import (
     DiscreteGaussian,
     NoiseDistribution,
@@ -57,31 +56,11 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
-from confide.releases import spec
+from confide.releases import spec, tabular
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import (
-    AREA,
-    COUNT,
-    LEVEL,
-    SDMX,
-    AreaNames,
-    QueryTable,
-    RowsInOrder,
-    Table,
-    UnlikePlanError,
-    area_names,
-    check_area_codes,
-    check_column_names,
-    figure_column,
-    placed,
-    plain_schema,
-    read_observations,
-    too_large,
-)
-from confide.report.render import render
-from confide.schema import Attribute, Query, Schema, query_name
+from confide.report.certificate import render
+from confide.schema import Query, Schema, query_name
 
 # The spec of a static programme of tables.
 
@@ -387,10 +366,10 @@ class MeasuredTable:
     """Whether areas have names."""
 
     @cached_property
-    def layout(self) -> Table:
+    def layout(self) -> tabular.Table:
         """How its rows are laid out."""
         levels = tuple(level.name for level in self.levels)
-        return QueryTable(self.name, self.title, self.query, self.margins, levels, self.named).layout
+        return tabular.QueryTable(self.name, self.title, self.query, self.margins, levels, self.named).layout
 
     @property
     def rows_per_unit(self) -> int:
@@ -408,7 +387,7 @@ class MeasuredTable:
 
 
 @dataclass(frozen=True)
-class TablesProblem:
+class TablesProblem(tabular.TabularProblem):
     """Everything the release depends on but the records themselves."""
 
     spec: TablesSpec
@@ -417,21 +396,6 @@ class TablesProblem:
     records: Source
     tables: tuple[MeasuredTable, ...]
 
-    @property
-    def spine(self) -> Spine:
-        return self.frame.spine
-
-    @property
-    def attributes(self) -> list[Attribute]:
-        """The attributes that some table uses, in the order of the schema."""
-        used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
-        return [attribute for attribute in self.schema.attributes if attribute.name in used]
-
-    @cached_property
-    def area_names(self) -> AreaNames | None:
-        """The names of the areas of all tables, where the frame has any."""
-        return area_names(self.frame, levels_of(self.tables), named=self.spec.geography.has_names)
-
     def query_key(self, table: MeasuredTable, margin: Query) -> str:
         """The name of a measurement. Pooled, the tables that contain a cross-classification share it, and so the key,
         the noise and the value; independent, each table has its own."""
@@ -439,19 +403,10 @@ class TablesProblem:
         return query_name([variable.name for variable in margin.variables], "" if shared else table.name)
 
 
-def build_tables(
-    loaded: LoadedSpec, spec: TablesSpec, schema: Schema, spine: Spine | None
-) -> tuple[list[MeasuredTable], list[Finding]]:
-    """The tables of a spec, and a finding for each that cannot be. Without a spine, the findings alone."""
-    tables, findings = [], []
-    for position, part in enumerate(spec.tables):
-        try:
-            query = _query(part, schema)
-            if spine is not None:
-                tables.append(_build(part, query, spine, spec))
-        except ConfideError as error:
-            findings += placed(error, loaded.place("tables", position, "variables"))
-    return tables, findings
+def build_table(part: TablePart, schema: Schema, *, spec: TablesSpec, spine: Spine | None) -> MeasuredTable | None:
+    """A table of a spec; without a spine nothing, where it could be. Raises where it cannot."""
+    query = _query(part, schema)
+    return None if spine is None else _build(part, query, spine, spec)
 
 
 def _query(part: TablePart, schema: Schema) -> Query:
@@ -459,7 +414,9 @@ def _query(part: TablePart, schema: Schema) -> Query:
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
         raise ConfideError("incomplete-recode/add-group-rest", found=incomplete[0], name=incomplete[0])
-    check_column_names((variable.attribute for variable in query.variables), (LEVEL, AREA, COUNT, NOISE_MARGIN))
+    tabular.check_column_names(
+        (variable.attribute for variable in query.variables), (tabular.LEVEL, tabular.AREA, tabular.COUNT, NOISE_MARGIN)
+    )
     return query
 
 
@@ -467,7 +424,7 @@ def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> Mea
     margins = tuple(sorted(query.margins(), key=lambda margin: len(margin.variables)))
     rows = sum(margin.cells for margin in margins)
     if rows > MOST_CELLS:
-        raise too_large(rows, MOST_CELLS, area=True, margins=True)
+        raise tabular.too_large(rows, MOST_CELLS, area=True, margins=True)
     table = MeasuredTable(
         part.name,
         part.title or part.name,
@@ -477,9 +434,7 @@ def _build(part: TablePart, query: Query, spine: Spine, spec: TablesSpec) -> Mea
         part.weight,
         spec.geography.has_names,
     )
-    table.layout.coded.check((COUNT, NOISE_MARGIN, VARIANCE))
-    if SDMX in spec.output.formats:
-        check_area_codes(code for level in table.levels for code in level.codes)
+    tabular.check_published(table.layout, (tabular.COUNT, NOISE_MARGIN, VARIANCE), spec.output.formats, spine)
     return table
 
 
@@ -523,8 +478,7 @@ def level_weight(spec: TablesSpec, table: str, level: str) -> Fraction:
 
 def _question(programme: TablesProblem) -> dict[str, object]:
     """What decides the output besides the measurements: all of it public."""
-    data, output, names = programme.spec.data, programme.spec.output, programme.area_names
-    explained = {"area_names": None if names is None else names.fingerprint, "companions": output.explained}
+    data, output = programme.spec.data, programme.spec.output
     question: dict[str, object] = {
         "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
         "frame": programme.frame.fingerprint,
@@ -534,7 +488,7 @@ def _question(programme: TablesProblem) -> dict[str, object]:
             "block_columns": data.block_columns,
             "delimiter": data.delimiter,
         },
-        "levels": {level.name: level.units for level in levels_of(programme.tables)},
+        "levels": {level.name: level.units for level in programme.published_levels},
         "attributes": {attribute.name: attribute.title for attribute in programme.attributes},
         "tables": [
             table.layout.as_dict({margin.name: programme.query_key(table, margin) for margin in table.margins})
@@ -542,12 +496,11 @@ def _question(programme: TablesProblem) -> dict[str, object]:
         ],
         "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
     }
-    return question | reading_facts(programme.schema, programme.records, programme.spec.geography.block) | explained
-
-
-def levels_of(tables: Sequence[MeasuredTable]) -> list[Geolevel]:
-    """The levels and areas that some table is published for, each once."""
-    return list({level.name: level for table in tables for level in table.levels}.values())
+    return (
+        question
+        | reading_facts(programme.schema, programme.records, programme.spec.geography.block)
+        | programme.explained
+    )
 
 
 # Rows of a release: every count with its noise margin and its variance.
@@ -570,7 +523,7 @@ class NoisyTable:
             level.name: figures_beside(table.layout, level.name, laws, programme.spec.output.noise_margin)
             for level in table.levels
         }
-        self.schema = plain_schema(table.layout, *self.figures)
+        self.schema = tabular.plain_schema(table.layout, *self.figures)
 
     def batch(self, level: Geolevel, first: int, counts: np.ndarray[Any, Any]) -> pa.RecordBatch:
         """The rows of the units from ``first`` on."""
@@ -595,16 +548,16 @@ class NoisyTable:
 
 def figure_columns(probability: Fraction | str | None) -> tuple[pa.Field, ...]:
     """The columns of figures; ``probability`` is that of the noise margin, if there is one."""
-    figures = [figure_column(COUNT, "count with noise; may be negative")]
+    figures = [tabular.figure_column(tabular.COUNT, "count with noise; may be negative")]
     if probability is not None:
         words = f"the noise is at most this far from zero with probability {probability}"
-        figures.append(figure_column(NOISE_MARGIN, words))
+        figures.append(tabular.figure_column(NOISE_MARGIN, words))
     words = "the variance of the noise; of a sum of counts that were measured one by one, the sum of theirs"
-    return (*figures, figure_column(VARIANCE, words, pa.float64()))
+    return (*figures, tabular.figure_column(VARIANCE, words, pa.float64()))
 
 
 def figures_beside(
-    table: Table, level: str, laws: Mapping[tuple[str, str], ReleaseNoise], probability: Fraction | str | None
+    table: tabular.Table, level: str, laws: Mapping[tuple[str, str], ReleaseNoise], probability: Fraction | str | None
 ) -> dict[str, np.ndarray[Any, Any]]:
     """What stands beside the counts of an area: for each of its rows the noise margin and the variance of its law."""
     cells = [margin.cells for margin in table.margins]
@@ -620,7 +573,7 @@ def figures_beside(
 # Released tables, read again from their files a run of rows at a time, whatever their size.
 
 
-WHOLE_NUMBERS = (COUNT, NOISE_MARGIN)
+WHOLE_NUMBERS = (tabular.COUNT, NOISE_MARGIN)
 _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 1 << 17
 
@@ -628,22 +581,22 @@ _BATCH_ROWS = 1 << 17
 class NoisyRows:
     """The rows of a released table in order, with labels. Text columns come as text, counts as 64-bit integers."""
 
-    def __init__(self, path: Path, table: Table, format_: str, probability: str | None):
+    def __init__(self, path: Path, table: tabular.Table, format_: str, probability: str | None):
         columns = table.coded
         batches: Iterator[pa.Table]
-        if format_ == SDMX:
+        if format_ == tabular.SDMX:
             types = {field.name: field.type for field in figure_columns(probability)}
-            rows = read_observations(path, table.name, columns, types)
+            rows = tabular.read_observations(path, table.name, columns, types)
             self.names, batches = rows.column_names, iter([rows])
         else:
             names, coded = _open(path)
             unnamed = [name for name in columns.names if name not in names]
             if unnamed:
-                raise UnlikePlanError(f"the column {unnamed[0]} is missing")
+                raise tabular.UnlikePlanError(f"the column {unnamed[0]} is missing")
             if names[: len(columns.names)] != list(columns.names):
-                raise UnlikePlanError("the columns are in another order")
+                raise tabular.UnlikePlanError("the columns are in another order")
             self.names, batches = [*columns.keys, *names[len(columns.names) :]], map(columns.labelled, coded)
-        self._rows = RowsInOrder(batches, pa.table({name: [] for name in self.names}))
+        self._rows = tabular.RowsInOrder(batches, pa.table({name: [] for name in self.names}))
 
     def take(self, rows: int) -> pa.Table:
         """The next ``rows`` rows, or as many as are left."""

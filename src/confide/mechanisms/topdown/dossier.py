@@ -20,11 +20,10 @@ from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
 from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvaluation, TruthComparison, evaluate
 from confide.releases.replay import require_sealed
 from confide.report import charts
-from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
+from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
 from confide.report.charts import VERY_FEW
 from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
 from confide.report.geometry import MOST_TILES, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
-from confide.report.render import render
 from confide.utility import combine
 from confide.utility.metrics import SIZE_BINS, bin_label
 

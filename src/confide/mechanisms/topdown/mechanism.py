@@ -57,7 +57,7 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.noise import NoiseDistribution
-from confide.releases.folder import ReleaseWriter
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
@@ -170,9 +170,9 @@ class TopDown(Mechanism[TopDownProblem]):
     def documents(self, manifest: Mapping[str, Any]) -> Mapping[str, str]:
         return statement.documents(manifest)
 
-    def verify(self, folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
-        yield from verification.verify(folder, manifest)
-        yield solver_check(manifest["statistics"])
+    def verify(self, release: SealedRelease) -> Iterator[Check]:
+        yield from verification.verify(release.folder, release.manifest)
+        yield solver_check(release.manifest["statistics"])
 
 
 def counts_file(workspace: Workspace, level: TopDownLevel) -> Path:

@@ -22,8 +22,7 @@ from confide.documents import load_shipped
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.geography import Spine
-from confide.inputs.frame import Frame, read_counts, read_frame
-from confide.inputs.spelled import reading_facts
+from confide.inputs.frame import Frame, read_counts, read_frame, reading_facts
 from confide.mechanisms.topdown import build_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, check_invariant_level, check_sizes
 from confide.mechanisms.topdown.measurements.layout import FileLayout

@@ -12,9 +12,8 @@ from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import cell_index, identifier, literal, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
-from confide.inputs.frame import missing_columns, wrong_code_types
+from confide.inputs.frame import column_text, missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions
-from confide.inputs.spelled import column_text
 from confide.mechanisms.topdown.constraints import NO_LIMIT, FrameBound, Side, StructuralZero, invariant_level
 from confide.mechanisms.topdown.output.publish import units_table
 from confide.mechanisms.topdown.problem import TopDownProblem

@@ -1,33 +1,31 @@
-"""What people read first and look things up in, ``README.txt`` and ``codebook.html``; and the same for programs."""
+"""What people read first, look things up in and explore, and the same for programs; and all explanations together."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files as resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from confide.releases.companions.codebook import Codebook, DescribedFile
-from confide.releases.companions.labelled import PROGRAMS
-from confide.releases.companions.workbook import MOST_ROWS
-from confide.releases.tabular import (
-    AREA,
-    AREA_NAME,
-    AREAS,
-    LEVEL,
-    PUBLISHED,
-    STATUS,
-    SUPPRESSED,
-    TOTAL_CODE,
-    DescribedColumn,
-    DescribedTable,
-    GivenColumns,
-)
-from confide.report.render import render
+from confide.arrays import Integers
+from confide.messages import Messages
+from confide.releases import tabular
+from confide.releases.companions.geoparquet import GEO, read_outlines
+from confide.releases.companions.programs import MOST_ROWS, PROGRAMS, argus_files, tables_workbook
+from confide.releases.companions.structure import sdmx_structure
+from confide.releases.folder import SealedRelease, rehearsal_banner
+from confide.report.certificate import environment, messages_of, render
+from confide.report.geometry import Polygons, planar_outlines
 
 MOST_AREAS_SHOWN = 500
 R_CLASSES = {"string": "character", "integer": "numeric", "number": "numeric"}
@@ -62,12 +60,11 @@ def citation(manifest: Mapping[str, Any]) -> str:
     return f"{office}{manifest['title']}. Release {manifest['release']!r}, plan {manifest['plan_hash'][:16]}."
 
 
-def readme(
-    manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook, companions: Sequence[str]
-) -> str:
+def readme(release: SealedRelease, codebook: tabular.Codebook, companions: Sequence[str]) -> str:
     """What this is, how to read it, how to add up, how to cite."""
+    manifest = release.manifest
     page = "certificate.html" if manifest["privacy"].get("loss") is not None else "statement.html"
-    paths = [str(file["path"]) for file in files]
+    paths = [file["path"] for file in release.data]
     return render(
         "readme.txt.j2",
         manifest=manifest,
@@ -84,7 +81,7 @@ def readme(
         no_workbook="xlsx" in codebook.formats and bool(codebook.tables) and "tables.xlsx" not in companions,
         most_rows=f"{MOST_ROWS:,}",
         citation=citation(manifest),
-        total=TOTAL_CODE,
+        total=tabular.TOTAL_CODE,
     )
 
 
@@ -109,10 +106,9 @@ def _example(paths: Sequence[str]) -> str:
     return next((path for start in ("cells/", "tables/") for path in texts if path.startswith(start)), "")
 
 
-def codebook_page(
-    folder: Path, manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook
-) -> str:
+def codebook_page(release: SealedRelease, codebook: tabular.Codebook) -> str:
     """The page of columns, codes and labels."""
+    manifest, files = release.manifest, release.data
     listed = {file.path for file in codebook.files}
     descriptions = {
         stem: file["columns"]
@@ -146,17 +142,19 @@ def codebook_page(
         codebook=codebook,
         tables=tables,
         described=described,
-        areas=_areas(folder, files),
-        total=TOTAL_CODE,
+        areas=_areas(release),
+        total=tabular.TOTAL_CODE,
     )
 
 
-def command_lines(table: DescribedTable | DescribedFile, files: Sequence[Mapping[str, Any]]) -> CommandLines | None:
+def command_lines(
+    table: tabular.DescribedTable | tabular.DescribedFile, files: Sequence[Mapping[str, Any]]
+) -> CommandLines | None:
     """How R and DuckDB read the cells of a table, or a file; None where there is no CSV."""
-    if isinstance(table, DescribedFile):
+    if isinstance(table, tabular.DescribedFile):
         own, stem = "rows", table.path
     else:
-        own = "rows" if isinstance(table.columns, GivenColumns) else "cells"
+        own = "rows" if isinstance(table.columns, tabular.GivenColumns) else "cells"
         stem = f"{'tables' if own == 'rows' else own}/{table.name}"
     paths = [str(file["path"]) for file in files]
     path = next((each for each in paths if each.startswith(f"{stem}.") and each.endswith(".csv")), None)
@@ -172,18 +170,15 @@ def command_lines(table: DescribedTable | DescribedFile, files: Sequence[Mapping
     )
 
 
-def _quoted(column: DescribedColumn) -> str:
+def _quoted(column: tabular.DescribedColumn) -> str:
     return column.name.replace("'", "''")
 
 
-def _areas(folder: Path, files: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _areas(release: SealedRelease) -> list[tuple[str, ...]]:
     """The areas with names, unless there are too many to look through."""
-    file = next((file for file in files if str(file["path"]).split(".")[0] == AREAS), None)
-    if file is None or AREA_NAME not in file["columns"] or file["rows"] > MOST_AREAS_SHOWN:
+    rows = tabular.listed_areas(release, MOST_AREAS_SHOWN)
+    if rows is None or tabular.AREA_NAME not in rows.column_names:
         return []
-    types = dict.fromkeys((LEVEL, AREA, AREA_NAME), pa.string())
-    options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    rows = pyarrow.csv.read_csv(folder / str(file["path"]), convert_options=options)
     return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
@@ -201,8 +196,9 @@ MOST_CODES = 1000
 """Longer lists of codes are left to the codebook."""
 
 
-def data_package(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook) -> str:
+def data_package(release: SealedRelease, codebook: tabular.Codebook) -> str:
     """``datapackage.json``: the CSV files of tables, cells and areas with their columns, types, codes and hashes."""
+    manifest, files = release.manifest, release.data
     resources = []
     for file in files:
         path = str(file["path"])
@@ -243,7 +239,7 @@ def data_package(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
     return _json(package | {"resources": resources or _plain_resources(files)})
 
 
-def _is_table(path: str, codebook: Codebook) -> bool:
+def _is_table(path: str, codebook: tabular.Codebook) -> bool:
     """Whether a file is a CSV of a table, of its cells alone or of the areas."""
     stems = {f"{folder}/{table.name}" for table in codebook.tables for folder in ("tables", "cells")} | {"areas"}
     stems |= {file.path for file in codebook.files}
@@ -263,14 +259,17 @@ def _plain_resources(files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     ]
 
 
-def _columns(stem: str, codebook: Codebook) -> tuple[Sequence[DescribedColumn], str, list[str] | None]:
+def _columns(stem: str, codebook: tabular.Codebook) -> tuple[Sequence[tabular.DescribedColumn], str, list[str] | None]:
     """The columns of a file of a table, of its cells alone, of all areas, or of its own kind; its title, and what tells
     its rows apart."""
     folder, _, name = stem.partition("/")
     if folder == "areas":
-        columns = [DescribedColumn(LEVEL, "string", "level"), DescribedColumn(AREA, "string", "area")]
-        columns += [DescribedColumn(AREA_NAME, "string", "name")] if codebook.named else []
-        return columns, "Areas", [LEVEL, AREA]
+        columns = [
+            tabular.DescribedColumn(tabular.LEVEL, "string", "level"),
+            tabular.DescribedColumn(tabular.AREA, "string", "area"),
+        ]
+        columns += [tabular.DescribedColumn(tabular.AREA_NAME, "string", "name")] if codebook.named else []
+        return columns, "Areas", [tabular.LEVEL, tabular.AREA]
     for file in codebook.files:
         if file.path == stem:
             return file.described, file.title, [*file.key] or None
@@ -279,7 +278,7 @@ def _columns(stem: str, codebook: Codebook) -> tuple[Sequence[DescribedColumn], 
     return columns, table.title, [column.name for column in columns if column.role in ("level", "area", "code")]
 
 
-def _field(column: DescribedColumn, description: str) -> dict[str, Any]:
+def _field(column: tabular.DescribedColumn, description: str) -> dict[str, Any]:
     field: dict[str, Any] = {"name": column.name, "type": column.kind, "description": description}
     if column.variable is not None:
         field["title"] = column.variable.title or column.variable.name
@@ -287,15 +286,15 @@ def _field(column: DescribedColumn, description: str) -> dict[str, Any]:
             return field | _members(column)
         values = column.variable.codes if column.role == "code" else column.variable.labels
         if len(values) <= MOST_CODES:
-            field["constraints"] = {"required": True, "enum": [*values, TOTAL_CODE]}
-    elif column.name == STATUS and column.role == "figure":
-        field["constraints"] = {"required": True, "enum": [PUBLISHED, SUPPRESSED]}
+            field["constraints"] = {"required": True, "enum": [*values, tabular.TOTAL_CODE]}
+    elif column.name == tabular.STATUS and column.role == "figure":
+        field["constraints"] = {"required": True, "enum": [tabular.PUBLISHED, tabular.SUPPRESSED]}
     elif column.role in ("level", "area", "margin", "figure") and not column.gaps:
         field["constraints"] = {"required": True}
     return field
 
 
-def _members(column: DescribedColumn) -> dict[str, Any]:
+def _members(column: tabular.DescribedColumn) -> dict[str, Any]:
     """What is said of a code of a record: those that there are, each with its label (``categories`` of version 2)."""
     assert column.variable is not None
     codes = [int(code) if column.kind == "integer" else code for code in column.variable.codes]
@@ -305,10 +304,10 @@ def _members(column: DescribedColumn) -> dict[str, Any]:
     return {"constraints": {"required": True, "enum": codes}, "categories": labelled}
 
 
-def csv_on_the_web(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook) -> str:
+def csv_on_the_web(release: SealedRelease, codebook: tabular.Codebook) -> str:
     """``csvw-metadata.json``: the same for readers of CSV on the Web."""
     tables = []
-    for file in files:
+    for file in release.data:
         path = str(file["path"])
         if not _is_table(path, codebook):
             continue
@@ -335,10 +334,10 @@ def csv_on_the_web(manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any
         )
     context = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
     dialect = {"delimiter": ",", "encoding": "utf-8", "header": True}
-    return _json({"@context": context, "dc:title": manifest["title"], "dialect": dialect, "tables": tables})
+    return _json({"@context": context, "dc:title": release.manifest["title"], "dialect": dialect, "tables": tables})
 
 
-def _numbered(names: Sequence[str], columns: Sequence[DescribedColumn], key: Sequence[str]) -> list[str]:
+def _numbered(names: Sequence[str], columns: Sequence[tabular.DescribedColumn], key: Sequence[str]) -> list[str]:
     return [name for name, column in zip(names, columns, strict=True) if column.name in key]
 
 
@@ -357,7 +356,7 @@ DEFINITIONS = {
 }
 
 
-def registry_record(manifest: Mapping[str, Any], codebook: Codebook) -> str:
+def registry_record(manifest: Mapping[str, Any], codebook: tabular.Codebook) -> str:
     """The record of a release; what only its office knows stands there as null, to be filled in."""
     plan, privacy, publication = manifest["plan"], manifest["privacy"], manifest.get("publication", {})
     loss = privacy.get("loss")
@@ -404,7 +403,256 @@ def registry_record(manifest: Mapping[str, Any], codebook: Codebook) -> str:
     return _json(record)
 
 
-def _kind(codebook: Codebook) -> str:
+def _kind(codebook: tabular.Codebook) -> str:
     """What is published: records, tables, or both, and what the tables are of."""
     figures = " and ".join(dict.fromkeys(f"{table.figures[0].name}s" for table in codebook.tables))
     return f"records, and tables of {figures or 'counts'}" if codebook.files else f"tables of {figures}"
+
+
+# ``explore.html``: a release as one page that needs no server and no network.
+#
+# The page has the published rows, each variable by the places of its codes, and a script that filters, sorts, crosses
+# and draws them as they are. It adds nothing up: sums with margins are the library's, and the page shows the code for
+# them. Outlines that the release has (:mod:`.geoparquet`) are on it as well, so that it draws a map; for other levels a
+# reader chooses a GeoJSON file, which the script reads where it is.
+#
+# A small release has the page in its folder: one whose tables have at most :data:`MOST_ROWS` rows together, which
+# anybody can count who has the tables, or any whose spec asks for it. Its manifest says so, and ``verify`` makes the
+# page anew.
+
+
+PAGE = "explore.html"
+EXPLORE, VERSION = "explore", "confide/explore/v1"
+"""The entry of a manifest whose release has the page, and what it says."""
+MOST_PAGE_ROWS = 50_000
+"""Of all tables together: larger releases have the page only where a spec asks for it."""
+MOST_BYTES = 3_000_000
+"""Of a page: what opens at once on any machine, and goes by mail."""
+FIGURES = ("count", "value", "noise_margin", "low", "high")
+WORDS = (
+    "across", "all", "along", "bars", "colour", "cross", "down", "each", "figure", "first", "large", "line", "lines",
+    "local", "map", "margin", "no_codes", "no_outlines", "nothing", "number", "outlines", "pyramid", "rows", "search",
+    "show", "suppressed", "table", "tiles", "to", "together", "without",
+)  # fmt: skip
+"""What the script says, by the last part of the key of each message."""
+DATA = resources("confide") / "data"
+_ROLES = {tabular.LEVEL: "level", tabular.AREA: "area"}
+
+
+@dataclass(frozen=True)
+class ExplorePage:
+    """A release as one page."""
+
+    text: str
+    rows: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Tables that are too large for one page, with their rows."""
+
+
+def page_version(files: Sequence[Mapping[str, Any]], codebook: tabular.Codebook, asked: bool | None) -> str | None:
+    """The version of the page that a release has, if it has one.
+
+    Args:
+        files: Its files with rows.
+        codebook: What its mechanism says of the tables.
+        asked: What the spec says; if nothing, the number of published rows decides, which everybody can count.
+    """
+    rows = _listed_rows(files, codebook)
+    wanted = sum(rows.values()) <= MOST_PAGE_ROWS if asked is None else asked
+    return VERSION if rows and wanted else None
+
+
+def explore_page(release: SealedRelease, codebook: tabular.Codebook, *, in_release: bool = True) -> ExplorePage:
+    """The page of a release.
+
+    Args:
+        release: The release.
+        codebook: What its mechanism says of the tables.
+        in_release: Whether the page stands in the release, beside the tables and the other pages.
+
+    Returns:
+        The page with all tables, or with as many as fit, the smallest first.
+    """
+    manifest, files = release.manifest, release.data
+    text, rows = messages_of(manifest), _listed_rows(files, codebook)
+    tables, left_out, size = {}, dict[str, int](), len(_style()) + len(_script()) + 20_000
+    named = {table.name: table for table in codebook.tables if table.name in rows}
+    for name in sorted(named, key=lambda each: rows[each]):
+        if rows[name] * 4 <= MOST_BYTES:
+            path = tabular.table_path(name, files)
+            assert path is not None
+            packed = _json_in_page(_packed(_read(release.folder / path, named[name]), named[name], text))
+            if size + len(packed.encode()) <= MOST_BYTES:
+                tables[name], size = packed, size + len(packed.encode())
+                continue
+        left_out[name] = rows[name]
+    words = {key: text.texts[f"explore.word_{key}"] for key in WORDS}
+    said = _json_in_page({"language": text.language, "words": words})
+    content = f'{said[:-1]},"tables":[{",".join(tables[name] for name in named if name in tables)}]'
+    content += f"{_outlines(release, MOST_BYTES - size)}}}"
+    page = environment(text.language).get_template("explore.html.j2")
+    chosen = text.text("page.stamp_noise", stamp=manifest["stamp"]) if "stamp" in manifest else ""
+    return ExplorePage(
+        page.render(
+            manifest=manifest,
+            banner=rehearsal_banner(manifest) or chosen,
+            promise="certificate.html" if manifest["privacy"].get("loss") is not None else "statement.html",
+            in_release=in_release,
+            left_out=left_out,
+            style=_style(),
+            script=_script(),
+            content=content,
+        ),
+        sum(rows[name] for name in tables),
+        left_out,
+    )
+
+
+def _listed_rows(files: Sequence[Mapping[str, Any]], codebook: tabular.Codebook) -> dict[str, int]:
+    """The tables of the codebook that are there, with their rows."""
+    rows = {str(file["path"]): int(file["rows"]) for file in files if "rows" in file}
+    named = ((table.name, tabular.table_path(table.name, files)) for table in codebook.tables)
+    return {name: rows[path] for name, path in named if path is not None}
+
+
+def _read(path: Path, table: tabular.DescribedTable) -> pa.Table:
+    """The rows of a table, texts by the dictionaries of the file."""
+    if path.suffix != ".parquet":
+        return tabular.read_described(path, table)
+    texts = [column.name for column in table.described if column.kind == "string"]
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        return file.read(use_threads=False)  # beginning threads takes longer than reading some thousand rows
+
+
+def _packed(rows: pa.Table, table: tabular.DescribedTable, text: Messages) -> dict[str, Any]:
+    """A table as columns: of each variable the places of its codes, of each figure its values."""
+    there = set(rows.column_names)
+    dimensions = []
+    for column in table.described:
+        name, variable = column.name, column.variable
+        if column.role in ("level", "area"):
+            title, label = text.texts[f"explore.{column.role}"], tabular.AREA_NAME if column.role == "area" else None
+        elif column.role == "code":
+            title, label = (variable.title, variable.label_column) if variable is not None else ("", None)
+        else:
+            continue
+        dimension = _dimension(rows, name, label if label in there else None, text)
+        dimensions.append({"column": name, "title": title or name, "role": _ROLES.get(name, "variable")} | dimension)
+    figures = [name for name in FIGURES if name in there]
+    return {
+        "name": table.name,
+        "title": table.title,
+        "dimensions": dimensions,
+        "heads": figures,
+        "figures": [_numbers(rows.column(name)) for name in figures],
+    }
+
+
+def _outlines(release: SealedRelease, most: int) -> str:
+    """Outlines of the areas of each level that the release has, as a part of the content; nothing if there are none.
+
+    Polygons are lists of rings, a ring is x and y in turns on a plane, y upwards.
+
+    Args:
+        release: The release.
+        most: How many bytes there may be; what is larger is left out, and the page shows tiles.
+    """
+    levels: dict[str, dict[str, Polygons]] = {}
+    for path in release.paths(f"{GEO}/"):
+        level = path.removeprefix(f"{GEO}/").split(".")[0]
+        levels.setdefault(level, {}).update(read_outlines(release.folder / path))
+    written = []
+    for level, polygons in levels.items():
+        outlines = planar_outlines(polygons)
+        flat = [[each.code, [[[*chain(*ring)] for ring in rings] for rings in each.polygons]] for each in outlines]
+        packed = _json_in_page({level: flat})[1:-1]
+        if len(packed.encode()) < most:
+            written.append(packed)
+            most -= len(packed.encode()) + 1
+    return f',"outlines":{{{",".join(written)}}}' if written else ""
+
+
+def _numbers(column: pa.ChunkedArray) -> list[int | float | None]:
+    plain: list[int | float | None] = column.to_pylist()
+    return [None if each is None else float(each) for each in plain] if pa.types.is_decimal(column.type) else plain
+
+
+def _dimension(rows: pa.Table, column: str, labels: str | None, text: Messages) -> dict[str, Any]:
+    """A column by its codes with their labels, in the order in which they come, and the place of each row's among them.
+
+    A code may have two labels: that of an area on one level may be that of another on the next. The places are whole
+    numbers of one, two or four bytes, the lowest first, in base64: shorter than digits, and read at once.
+    """
+    codes, of_codes = _encoded(rows.column(column))
+    names, of_names = (codes, of_codes) if labels is None else _encoded(rows.column(labels))
+    pairs, first, places = np.unique(of_codes * (len(names) + 1) + of_names, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # by first appearance
+    together = text.texts["explore.word_together"]
+    listed = [(codes[of_codes[row]], names[of_names[row]]) for row in first[order]]
+    width = 1 if len(pairs) <= 1 << 8 else 2 if len(pairs) <= 1 << 16 else 4
+    numbers = np.argsort(order)[places].astype(f"<u{width}")
+    return {
+        "codes": [[code, together if code == tabular.TOTAL_CODE else label] for code, label in listed],
+        "width": width,
+        "places": b64encode(numbers.tobytes()).decode(),
+    }
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Integers]:
+    """The different texts of a column, and which of them each row has."""
+    if not pa.types.is_dictionary(column.type) or column.null_count:
+        column = pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
+    encoded = column.unify_dictionaries()
+    if not len(encoded):
+        return [], np.zeros(0, np.int64)
+    parts = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return encoded.chunk(0).dictionary.to_pylist(), np.concatenate(parts).astype(np.int64)
+
+
+def _json_in_page(value: Any) -> str:
+    """JSON that may stand between tags: nothing in it can end them."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@cache
+def _style() -> str:
+    parts = ("templates/look.css", "templates/look_print.css", "studio/explore.css")
+    return "\n".join((DATA / part).read_text(encoding="utf-8").strip() for part in parts)
+
+
+@cache
+def _script() -> str:
+    return (DATA / "studio/explore.js").read_text(encoding="utf-8").strip()
+
+
+# All explanations of a release.
+
+
+def companions(release: SealedRelease, codebook: tabular.Codebook) -> dict[str, bytes]:
+    """The explanations of a release.
+
+    Args:
+        release: The release; of the files that it lists only those with rows are looked at.
+        codebook: What its mechanism says of the tables.
+
+    Returns:
+        The content of each file by its path.
+    """
+    texts = {"datapackage.json": data_package(release, codebook)}
+    if "csvw" in codebook.formats:
+        texts["csvw-metadata.json"] = csv_on_the_web(release, codebook)
+    if "sdmx-csv" in codebook.formats and codebook.coded:
+        texts["sdmx/structure.json"] = sdmx_structure(release, codebook)
+    if "registry" in codebook.formats:
+        texts["registry.json"] = registry_record(release.manifest, codebook)
+    contents = {path: text.encode() for path, text in texts.items()}
+    if "xlsx" in codebook.formats and (book := tables_workbook(release, codebook)) is not None:
+        contents["tables.xlsx"] = book
+    if "argus" in codebook.formats:
+        contents |= argus_files(release, codebook)
+    if EXPLORE in release.manifest:
+        contents[PAGE] = explore_page(release, codebook).text.encode()
+    contents |= {name: page(release.folder, release.manifest).encode() for name, page in codebook.pages.items()}
+    contents["codebook.html"] = codebook_page(release, codebook).encode()
+    return contents | {"README.txt": readme(release, codebook, sorted(contents)).encode()}

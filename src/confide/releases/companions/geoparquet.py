@@ -23,21 +23,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.errors import ConfideError, Finding
-from confide.releases.companions.codebook import Codebook
-from confide.releases.folder import ReleaseWriter
+from confide.releases import tabular
+from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import (
-    AREA,
-    AREA_NAME,
-    AREAS,
-    LEVEL,
-    TOTAL_CODE,
-    DescribedTable,
-    read_described,
-    table_path,
-    text_batches,
-)
 from confide.report.geometry import Polygons, read_polygons
 from confide.schema import TOTAL
 
@@ -47,7 +36,7 @@ ENCODING = "WKB"
 
 
 def geometry_findings(
-    loaded: LoadedSpec, codebook: Codebook | None, codes: Mapping[str, Sequence[str]]
+    loaded: LoadedSpec, codebook: tabular.Codebook | None, codes: Mapping[str, Sequence[str]]
 ) -> list[Finding]:
     """What is wrong with the outlines that a spec names, before anything is spent.
 
@@ -78,11 +67,11 @@ def geometry_findings(
 
 
 def publish_outlines(
-    loaded: LoadedSpec, release: ReleaseWriter, files: Sequence[Mapping[str, Any]], codebook: Codebook
+    loaded: LoadedSpec, release: ReleaseWriter, files: list[dict[str, Any]], codebook: tabular.Codebook
 ) -> None:
     """Writes the outlines that a spec names, with the figures of the tables that are written already."""
     for level, file in loaded.spec.geography.outlines.items():
-        figures = LevelFigures.of(release.folder, files, codebook, level)
+        figures = LevelFigures.of(SealedRelease(release.folder, {"files": files}), codebook, level)
         polygons = read_polygons(loaded.resolve(file), level, figures.codes)
         shapes = [polygons.get(code, []) for code in figures.codes]
         column = pa.array([well_known_binary(shape) for shape in shapes], pa.binary())
@@ -128,8 +117,10 @@ def _polygon(rings: list[list[list[float]]]) -> bytes:
 
 def read_outlines(file: Path) -> dict[str, Polygons]:
     """By code the polygons of each area that a file of outlines has, in degrees; those alone that can be read."""
-    rows = pq.read_table(file, columns=[AREA, GEOMETRY], use_threads=False).to_pylist()
-    return {row[AREA]: polygons_of(row[GEOMETRY]) for row in rows if row[GEOMETRY] and _is_polygon(row[GEOMETRY])}
+    rows = pq.read_table(file, columns=[tabular.AREA, GEOMETRY], use_threads=False).to_pylist()
+    return {
+        row[tabular.AREA]: polygons_of(row[GEOMETRY]) for row in rows if row[GEOMETRY] and _is_polygon(row[GEOMETRY])
+    }
 
 
 def polygons_of(content: bytes) -> Polygons:
@@ -161,20 +152,20 @@ class LevelFigures:
     table: pa.Table
 
     @classmethod
-    def of(cls, folder: Path, files: Sequence[Mapping[str, Any]], codebook: Codebook, level: str) -> LevelFigures:
+    def of(cls, release: SealedRelease, codebook: tabular.Codebook, level: str) -> LevelFigures:
         """Those of a level, from the files of areas and tables."""
-        path = next(str(file["path"]) for file in files if str(file["path"]).split(".")[0] == AREAS)
-        areas = text_batches(folder / path).take(1 << 40)
-        areas = areas.filter(pc.equal(areas.column(LEVEL), level)).drop_columns([LEVEL])
-        codes = areas.column(AREA)
-        words = {AREA: "code of the geounit or area", AREA_NAME: "name of the geounit or area"}
+        areas = tabular.listed_areas(release)
+        assert areas is not None
+        areas = areas.filter(pc.equal(areas.column(tabular.LEVEL), level)).drop_columns([tabular.LEVEL])
+        codes = areas.column(tabular.AREA)
+        words = {tabular.AREA: "code of the geounit or area", tabular.AREA_NAME: "name of the geounit or area"}
         fields = [pa.field(name, pa.string(), False, {"description": words[name]}) for name in areas.column_names]
         columns = [column.combine_chunks() for column in areas.columns]
         for table in codebook.tables:
-            stored = table_path(table.name, files)
+            stored = tabular.table_path(table.name, release.data)
             if level in table.levels and stored is not None:
-                rows = read_described(folder / stored, table)
-                rows = rows.filter(pc.equal(rows.column(LEVEL), level))
+                rows = tabular.read_described(release.folder / stored, table)
+                rows = rows.filter(pc.equal(rows.column(tabular.LEVEL), level))
                 for field, column in _figures(table, rows, codes, shared=codebook.consistent):
                     if field.name not in [each.name for each in fields]:
                         fields.append(field)
@@ -183,17 +174,17 @@ class LevelFigures:
 
 
 def _figures(
-    table: DescribedTable, rows: pa.Table, codes: pa.ChunkedArray, *, shared: bool
+    table: tabular.DescribedTable, rows: pa.Table, codes: pa.ChunkedArray, *, shared: bool
 ) -> Iterator[tuple[pa.Field, pa.Array]]:
     """The totals of a table and its groups of one variable; ``shared``: under names that other tables share."""
     figure, start = table.figures[0], "" if shared else f"{table.name}: "
     variables = table.columns.variables
-    others = {each.name: pc.equal(rows.column(each.name), TOTAL_CODE) for each in variables}
+    others = {each.name: pc.equal(rows.column(each.name), tabular.TOTAL_CODE) for each in variables}
     everywhere = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
 
     def chosen(fits: Any, name: str, words: str) -> tuple[pa.Field, pa.Array]:
         here = rows.filter(fits)
-        place = pc.index_in(codes, here.column(AREA).combine_chunks())
+        place = pc.index_in(codes, here.column(tabular.AREA).combine_chunks())
         values = here.column(figure.name).combine_chunks().take(place.combine_chunks())
         values = values if figure.nullable else pc.fill_null(values, pa.scalar(0).cast(figure.type))
         return pa.field(f"{start}{name}", figure.type, figure.nullable, {"description": words}), values
@@ -211,19 +202,15 @@ def _figures(
             yield chosen(own, f"{variable.name}={code}", f"{variable.title or variable.name}: {label}")
 
 
-def outline_checks(folder: Path, manifest: Mapping[str, Any], codebook: Codebook) -> Iterator[Check]:
+def outline_checks(release: SealedRelease, codebook: tabular.Codebook) -> Iterator[Check]:
     """Every file of outlines: its figures made again from the tables, and its outlines as GeoParquet has them."""
-    files = [file for file in manifest["files"] if "rows" in file]
-    for file in files:
-        place, _, name = str(file["path"]).partition("/")
-        if place != GEO:
-            continue
-        level = name.split(".")[0]
+    for path in release.paths(f"{GEO}/"):
+        level = path.removeprefix(f"{GEO}/").split(".")[0]
         if level not in codebook.levels:
             yield Check(f"{GEO}/{level}", False, "there is no such level")
             continue
-        rows = pq.read_table(folder / str(file["path"]))
-        expected = LevelFigures.of(folder, files, codebook, level).table
+        rows = pq.read_table(release.folder / path)
+        expected = LevelFigures.of(release, codebook, level).table
         same = rows.column_names == [*expected.column_names, GEOMETRY] and all(
             rows.column(each).equals(expected.column(each)) for each in expected.column_names
         )

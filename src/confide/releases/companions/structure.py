@@ -9,30 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv
-
-from confide.releases.companions.codebook import Codebook
-from confide.releases.tabular import (
-    AREA,
-    AREA_NAME,
-    AREAS,
-    LEVEL,
-    OBSERVATION,
-    STATUS,
-    STATUS_CODES,
-    TOTAL_CODE,
-    CodedVariable,
-    DescribedTable,
-    flow_name,
-    sdmx_attributes,
-    sdmx_codes,
-    sdmx_name,
-)
+from confide.releases import tabular
+from confide.releases.folder import SealedRelease
+from confide.releases.tabular import flow_name, sdmx_name
 from confide.releases.tabular.sdmx import ACTION, STRUCTURE, STRUCTURE_ID
 
 VERSION = "1.0"
@@ -53,16 +34,18 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9_@$-]+")
 _TYPES = {"string": "String", "integer": "BigInteger", "number": "Double"}
 
 
-def same_in_sdmx(codebook: Codebook) -> str | None:
+def same_in_sdmx(codebook: tabular.Codebook) -> str | None:
     """Two columns that would have one identifier in SDMX, in words; none where every identifier is of one column.
 
     Identifiers of concepts and code lists are those of the whole release: two variables called alike in two tables
     would have one list of codes, and readers would take the one for the other.
     """
     figures = dict.fromkeys(each.name for table in codebook.tables for each in table.figures[1:])
-    taken = {name: name for figure in figures for name in sdmx_attributes(figure)} | {OBSERVATION: OBSERVATION}
+    taken = {name: name for figure in figures for name in tabular.sdmx_attributes(figure)} | {
+        tabular.OBSERVATION: tabular.OBSERVATION
+    }
     taken |= {name: name for name in (STRUCTURE, STRUCTURE_ID, ACTION)}
-    taken |= {sdmx_name(name): name for name in ((LEVEL, AREA) if codebook.levels else ())}
+    taken |= {sdmx_name(name): name for name in ((tabular.LEVEL, tabular.AREA) if codebook.levels else ())}
     for variable in codebook.variables:
         name = sdmx_name(variable.name)
         if (other := taken.setdefault(name, variable.name)) != variable.name:
@@ -70,27 +53,25 @@ def same_in_sdmx(codebook: Codebook) -> str | None:
     return None
 
 
-def sdmx_structure(
-    folder: Path, manifest: Mapping[str, Any], files: Sequence[Mapping[str, Any]], codebook: Codebook
-) -> str:
+def sdmx_structure(release: SealedRelease, codebook: tabular.Codebook) -> str:
     """The structure message of a release."""
-    agency = codebook.agency
+    manifest, agency = release.manifest, codebook.agency
     concepts = {
-        OBSERVATION: "Observation",
-        **({sdmx_name(LEVEL): "Geographic level", sdmx_name(AREA): "Area"} if codebook.levels else {}),
+        tabular.OBSERVATION: "Observation",
+        **({sdmx_name(tabular.LEVEL): "Geographic level", sdmx_name(tabular.AREA): "Area"} if codebook.levels else {}),
     }
     concepts |= {sdmx_name(each.name): each.title or each.name for each in codebook.variables}
     figures = dict.fromkeys(each.name for table in codebook.tables for each in table.figures[1:])
-    concepts |= {name: STATUSES.get(name, figure) for figure in figures for name in sdmx_attributes(figure)}
+    concepts |= {name: STATUSES.get(name, figure) for figure in figures for name in tabular.sdmx_attributes(figure)}
     lists = {_list_of(variable): _codes(variable) for variable in codebook.variables}
     if codebook.levels:
         lists["CL_LEVEL"] = [(level, level) for level in codebook.levels]
-    if STATUS in figures:
+    if tabular.STATUS in figures:
         lists |= {
             f"CL_{name}": [(code, STATUS_NAMES[code]) for code in codes.values()]
-            for name, codes in STATUS_CODES.items()
+            for name, codes in tabular.STATUS_CODES.items()
         }
-    areas = _areas(folder, files)
+    areas = _areas(release)
     if areas:
         lists["CL_AREA"] = areas
     message = {
@@ -121,11 +102,11 @@ def sdmx_structure(
     return json.dumps(message, indent=1, ensure_ascii=False) + "\n"
 
 
-def _data_structure(table: DescribedTable, agency: str, lists: set[str]) -> dict[str, Any]:
+def _data_structure(table: tabular.DescribedTable, agency: str, lists: set[str]) -> dict[str, Any]:
     dimensions = []
     if table.columns.areas:
-        dimensions.append(_component(agency, LEVEL, "CL_LEVEL"))
-        dimensions.append(_component(agency, AREA, "CL_AREA" if "CL_AREA" in lists else None))
+        dimensions.append(_component(agency, tabular.LEVEL, "CL_LEVEL"))
+        dimensions.append(_component(agency, tabular.AREA, "CL_AREA" if "CL_AREA" in lists else None))
     dimensions += [_component(agency, each.name, _list_of(each)) for each in table.columns.variables]
     for position, dimension in enumerate(dimensions, start=1):
         dimension["position"] = position
@@ -135,28 +116,28 @@ def _data_structure(table: DescribedTable, agency: str, lists: set[str]) -> dict
         "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
         "measureList": {
             "id": "MeasureDescriptor",
-            "measures": [_component(agency, OBSERVATION) | {"localRepresentation": _plain(kinds[first.name])}],
+            "measures": [_component(agency, tabular.OBSERVATION) | {"localRepresentation": _plain(kinds[first.name])}],
         },
     }
     if others:
-        related = {"attributeRelationship": {"observation": {}}, "measureRelationship": [OBSERVATION]}
+        related = {"attributeRelationship": {"observation": {}}, "measureRelationship": [tabular.OBSERVATION]}
         attributes = [
             (
                 _component(agency, name, f"CL_{name}")
-                if each.name == STATUS
+                if each.name == tabular.STATUS
                 else _component(agency, each.name) | {"localRepresentation": _plain(kinds[each.name])}
             )
             | related
             | {"usage": "optional"}
             for each in others
-            for name in sdmx_attributes(each.name)
+            for name in tabular.sdmx_attributes(each.name)
         ]
         components["attributeList"] = {"id": "AttributeDescriptor", "attributes": attributes}
     return _named(agency, flow_name(table.name), table.title) | {"dataStructureComponents": components}
 
 
 def _component(agency: str, column: str, codes: str | None = None) -> dict[str, Any]:
-    name = column if column == OBSERVATION else sdmx_name(column)
+    name = column if column == tabular.OBSERVATION else sdmx_name(column)
     concept = f"urn:sdmx:org.sdmx.infomodel.conceptscheme.Concept={agency}:{CONCEPTS}({VERSION}).{name}"
     listed = f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={agency}:{codes}({VERSION})"
     return {
@@ -174,28 +155,25 @@ def _named(agency: str, name: str, title: str) -> dict[str, Any]:
     return {"id": name, "agencyID": agency, "version": VERSION, "name": title}
 
 
-def _urn(agency: str, table: DescribedTable) -> str:
+def _urn(agency: str, table: tabular.DescribedTable) -> str:
     return f"urn:sdmx:org.sdmx.infomodel.datastructure.DataStructure={agency}:{flow_name(table.name)}({VERSION})"
 
 
-def _list_of(variable: CodedVariable) -> str:
+def _list_of(variable: tabular.CodedVariable) -> str:
     return f"CL_{sdmx_name(variable.name)}"
 
 
-def _codes(variable: CodedVariable) -> list[tuple[str, str]]:
-    return [(TOTAL_CODE, "total"), *zip(sdmx_codes(variable.codes), variable.labels, strict=True)]
+def _codes(variable: tabular.CodedVariable) -> list[tuple[str, str]]:
+    return [(tabular.TOTAL_CODE, "total"), *zip(tabular.sdmx_codes(variable.codes), variable.labels, strict=True)]
 
 
-def _areas(folder: Path, files: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _areas(release: SealedRelease) -> list[tuple[str, str]]:
     """The areas of all levels, where they can be one list: not too many, and a code has one name on every level."""
-    file = next((file for file in files if str(file["path"]).split(".")[0] == AREAS), None)
-    if file is None or file["rows"] > MOST_AREAS:
+    rows = tabular.listed_areas(release, MOST_AREAS)
+    if rows is None:
         return []
-    names = [LEVEL, AREA, AREA_NAME]
-    options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    rows = pyarrow.csv.read_csv(folder / str(file["path"]), convert_options=options)
-    codes = rows.column(AREA).to_pylist()
-    named = rows.column(AREA_NAME).to_pylist() if AREA_NAME in rows.column_names else codes
+    codes = rows.column(tabular.AREA).to_pylist()
+    named = rows.column(tabular.AREA_NAME).to_pylist() if tabular.AREA_NAME in rows.column_names else codes
     areas: dict[str, str] = {}
     for code, name in zip(codes, named, strict=True):
         if not _IDENTIFIER.fullmatch(code) or areas.setdefault(code, name) != name:

@@ -43,8 +43,8 @@ from confide.releases.noise_audit.laws import (
 from confide.releases.plan import Plan
 from confide.releases.replay import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.report import charts
+from confide.report.certificate import render
 from confide.report.dossier import BANNER
-from confide.report.render import render
 
 # The answer of a noise audit, and its page for the curator.
 

@@ -1,3 +1,4 @@
+from confide.errors import placed as placed
 from confide.releases.tabular.checks import as_text as as_text
 from confide.releases.tabular.checks import cells_and_areas as cells_and_areas
 from confide.releases.tabular.checks import checked_rows as checked_rows
@@ -31,12 +32,19 @@ from confide.releases.tabular.coded import figure_column as figure_column
 from confide.releases.tabular.coded import text_column as text_column
 from confide.releases.tabular.described import AREAS as AREAS
 from confide.releases.tabular.described import CELLS as CELLS
+from confide.releases.tabular.described import Codebook as Codebook
 from confide.releases.tabular.described import CodeHierarchy as CodeHierarchy
 from confide.releases.tabular.described import DescribedColumn as DescribedColumn
+from confide.releases.tabular.described import DescribedFile as DescribedFile
 from confide.releases.tabular.described import DescribedTable as DescribedTable
 from confide.releases.tabular.described import GivenColumns as GivenColumns
 from confide.releases.tabular.described import Kind as Kind
+from confide.releases.tabular.described import PublicFiles as PublicFiles
+from confide.releases.tabular.described import TabularProblem as TabularProblem
 from confide.releases.tabular.described import area_names as area_names
+from confide.releases.tabular.described import asked as asked
+from confide.releases.tabular.described import check_published as check_published
+from confide.releases.tabular.described import listed_areas as listed_areas
 from confide.releases.tabular.described import publish_areas as publish_areas
 from confide.releases.tabular.described import read_described as read_described
 from confide.releases.tabular.described import table_path as table_path
@@ -49,6 +57,7 @@ from confide.releases.tabular.rows import placed_rows as placed_rows
 from confide.releases.tabular.rows import plain_rows as plain_rows
 from confide.releases.tabular.rows import plain_schema as plain_schema
 from confide.releases.tabular.rows import read_columns as read_columns
+from confide.releases.tabular.rows import read_file as read_file
 from confide.releases.tabular.rows import repeated as repeated
 from confide.releases.tabular.rows import with_own_memory as with_own_memory
 from confide.releases.tabular.sdmx import STATUS_CODES as STATUS_CODES
@@ -66,7 +75,6 @@ from confide.releases.tabular.table import Margin as Margin
 from confide.releases.tabular.table import QueryTable as QueryTable
 from confide.releases.tabular.table import Table as Table
 from confide.releases.tabular.table import check_column_names as check_column_names
-from confide.releases.tabular.table import placed as placed
 from confide.releases.tabular.table import projected as projected
 from confide.releases.tabular.table import too_large as too_large
 from confide.schema import TOTAL_CODE as TOTAL_CODE

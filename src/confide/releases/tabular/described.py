@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
-from confide.geography import Geolevel
-from confide.inputs.frame import Frame
-from confide.releases.folder import ReleaseWriter
+from confide.documents import load_schema
+from confide.engines import Engine, Source
+from confide.errors import Finding, noting
+from confide.geography import Geolevel, Spine
+from confide.inputs.frame import Frame, read_frame
+from confide.releases.folder import ReleaseWriter, SealedRelease
+from confide.releases.spec import LoadedSpec, find_source, frame_rules
 from confide.releases.tabular.coded import (
     AREA,
     AREA_NAME,
@@ -25,12 +29,14 @@ from confide.releases.tabular.coded import (
     cells_alone,
     text_column,
 )
-from confide.releases.tabular.rows import SDMX, TableRows, placed_rows, read_columns
-from confide.releases.tabular.sdmx import read_observations, sdmx_batches, sdmx_columns
+from confide.releases.tabular.rows import SDMX, TableRows, placed_rows, read_columns, read_file
+from confide.releases.tabular.sdmx import check_area_codes, read_observations, sdmx_batches, sdmx_columns
 from confide.releases.tabular.table import Table
+from confide.schema import Attribute, Schema
 
 CELLS, AREAS = "cells", "areas"
 """The folder of the tables without their margins, and the file of areas."""
+T = TypeVar("T")
 Rows = Callable[[], Iterator[pa.RecordBatch]]
 Kind = Literal["string", "integer", "number"]
 Role = Literal["level", "area", "name", "margin", "code", "label", "figure", "member"]
@@ -198,18 +204,13 @@ def table_path(name: str, files: Sequence[Mapping[str, Any]]) -> str | None:
 
 def read_described(path: Path, table: DescribedTable) -> pa.Table:
     """The rows of a file of a table, every column of the type that is described."""
-    if path.suffix == ".parquet":
-        return pq.read_table(path).replace_schema_metadata(None)
-    types = {column.name: pa.string() for column in table.described} | table.types
-    options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    return pyarrow.csv.read_csv(path, convert_options=options)
+    return read_file(path, table.types)
 
 
-def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) -> AreaNames | None:
-    """The names of the areas of some levels, as the frame has them; none where a spec names no column of names."""
-    if frame is None or not named:
-        return None
-    return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})
+def listed_areas(release: SealedRelease, most: int | None = None) -> pa.Table | None:
+    """What ``areas.csv`` lists; nothing where it is not there, or has more than so many."""
+    path = release.table(f"{AREAS}.")
+    return None if path is None or (most is not None and release.rows_of(path) > most) else read_file(path)
 
 
 def publish_areas(release: ReleaseWriter, levels: Sequence[tuple[str, Sequence[str]]], names: AreaNames | None) -> None:
@@ -227,3 +228,199 @@ def publish_areas(release: ReleaseWriter, levels: Sequence[tuple[str, Sequence[s
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     release.text(AREAS, schema, batches(), "Areas", ",", quoted=True)
+
+
+# What the tables of a release hold, said once for every file that explains them.
+#
+# A mechanism says it from its manifest alone (:meth:`confide.releases.plan.Explanation.codebook`), so that everybody
+# who has a release can make its explanations anew, and ``verify`` does.
+
+
+@dataclass(frozen=True, eq=False)
+class DescribedFile:
+    """A file of a release that has columns of its own: records, what the frame says of places, tables of lines."""
+
+    path: str
+    """Without its ending: ``tables/records``."""
+    title: str
+    described: tuple[DescribedColumn, ...]
+    key: tuple[str, ...] = ()
+    """The columns that tell its rows apart, if any do."""
+
+    @property
+    def name(self) -> str:
+        """What it is called after its folder."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """Everything that has to be known to read a release."""
+
+    tables: tuple[DescribedTable, ...]
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """The levels and areas of the tables, with their numbers of areas."""
+    formats: tuple[str, ...] = ()
+    """What was asked for besides: ``argus``, ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
+    agency: str = "CONFIDE"
+    protection: str = ""
+    """How the figures are protected, in one sentence."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of the figures, a sentence or two each."""
+    records: str | None = None
+    """The file of released records, without its ending, where there is one."""
+    adding: tuple[str, ...] = ()
+    """How counts are added up, where that is not the same as in all tables of counts."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Folders with the same figures in the layout of another system, and what they are."""
+    files: tuple[DescribedFile, ...] = ()
+    """Files beside the tables."""
+    consistent: bool = False
+    """Whether a margin that several tables have is the same in all of them."""
+    area_names: bool | None = None
+    """Whether areas have names; without it, as the first table has them."""
+    pages: Mapping[str, Callable[[Path, Mapping[str, Any]], str]] = field(default_factory=dict)
+    """Further pages by name, each made from the files of the release and its manifest."""
+
+    @property
+    def named(self) -> bool:
+        """Whether areas have names."""
+        return self.tables[0].columns.named if self.area_names is None else self.area_names
+
+    @property
+    def coded(self) -> bool:
+        """Whether tables have codes and labels, and say which rows are totals."""
+        return bool(self.tables) and not any(isinstance(table.columns, GivenColumns) for table in self.tables)
+
+    @property
+    def variables(self) -> tuple[CodedVariable, ...]:
+        """The variables of all tables and records, each once: a column has the same codes and labels in all of them."""
+        of_files = [column.variable for file in self.files for column in file.described if column.variable is not None]
+        of_tables = [variable for table in self.tables for variable in table.columns.variables]
+        known: dict[tuple[str, tuple[str, ...], tuple[str, ...]], CodedVariable] = {}
+        for each in (*of_files, *of_tables):
+            known.setdefault((each.name, each.codes, each.labels), each)
+        return tuple(known.values())
+
+
+def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """What the plan of a release says of its explanations: formats and agency."""
+    stated = question["companions"]
+    return tuple(stated["formats"]), str(stated["agency"])
+
+
+# From a spec to what its tables are made of, with every problem of it at once.
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFiles:
+    """What a spec and its public files say, as far as they can be read, and what is wrong with the others."""
+
+    sources: Mapping[str, Source]
+    """The files that are there, ``records`` and ``blocks``."""
+    schema: Schema | None
+    frame: Frame | None
+    findings: list[Finding]
+
+    @classmethod
+    def of(
+        cls, loaded: LoadedSpec, engine: Engine, *, records: bool = True, blocks: bool = True, areas: bool = True
+    ) -> PublicFiles:
+        """The files of a spec.
+
+        Args:
+            loaded: The spec.
+            engine: Reads the block table.
+            records: Whether there are records, with a schema.
+            blocks: Whether there is a frame.
+            areas: Whether the frame has the areas of the spec that are no levels.
+        """
+        sources, findings = dict[str, Source](), list[Finding]()
+        for key in (*(["records"] if records else []), *(["blocks"] if blocks else [])):
+            source = find_source(loaded, key)  # type: ignore[arg-type]
+            if isinstance(source, Finding):
+                findings.append(source)
+            else:
+                sources[key] = source
+        spec, where = loaded.spec, partial(loaded.place, "data", "schema")
+        schema = None
+        if records:
+            schema = noting(findings, lambda: load_schema(spec.data.schema_, loaded.path.parent, where))  # type: ignore[attr-defined]
+        frame, geography = None, spec.geography
+        if "blocks" in sources:
+            levels, partitions = frame_rules(geography)
+            rules = levels, partitions if areas else []
+            block, names, smallest = sources["blocks"], geography.block_names, geography.smallest
+            frame = noting(findings, lambda: read_frame(engine, block, geography.block, *rules, names, smallest))
+        return cls(sources, schema, frame, findings)
+
+    def tables(self, loaded: LoadedSpec, build: Callable[[Any, Schema], T | None]) -> tuple[T, ...]:
+        """Every table that a spec asks for and that can be; what is wrong with the others is noted at its place."""
+        if self.schema is None:
+            return ()
+        schema, places = self.schema, partial(loaded.place, "tables")
+        asked = [
+            noting(self.findings, partial(build, part, schema), places(position, "variables"))
+            for position, part in enumerate(loaded.spec.tables)  # type: ignore[attr-defined]
+        ]
+        return tuple(table for table in asked if table is not None)
+
+
+class TabularProblem:
+    """What the problems of mechanisms that publish tables of margins have in common."""
+
+    spec: Any
+    frame: Frame | None
+    tables: Sequence[Any]
+
+    @property
+    def spine(self) -> Spine:
+        """The levels of the frame."""
+        assert self.frame is not None
+        return self.frame.spine
+
+    @property
+    def attributes(self) -> Sequence[Attribute]:
+        """The attributes that some table uses, in the order of the schema."""
+        used = {variable.attribute.name for table in self.tables for variable in table.query.variables}
+        schema: Schema | None = getattr(self, "schema", None)
+        return [] if schema is None else [attribute for attribute in schema.attributes if attribute.name in used]
+
+    @property
+    def published_levels(self) -> list[Geolevel]:
+        """The levels and areas that some table is published for, each once."""
+        names = dict.fromkeys(name for table in self.tables for name in table.layout.levels)
+        return [self.spine.level(name) for name in names]
+
+    @property
+    def areas(self) -> list[tuple[str, Sequence[str]]]:
+        """The codes of all areas of the tables, level by level."""
+        return [(level.name, level.codes) for level in self.published_levels]
+
+    @cached_property
+    def area_names(self) -> AreaNames | None:
+        """The names of the areas of all tables, where the frame has any."""
+        return area_names(self.frame, self.published_levels, named=self.spec.geography.has_names)
+
+    @property
+    def explained(self) -> dict[str, Any]:
+        """What stands in the plan of what explains the tables to their readers."""
+        names = self.area_names
+        return {
+            "area_names": None if names is None else names.fingerprint,
+            "companions": self.spec.output.explained,
+        }
+
+
+def check_published(table: Table, figures: Iterable[str], formats: Collection[str], spine: Spine | None) -> None:
+    """Refuses a table that has two columns of one name, or areas whose codes a format cannot tell from their names."""
+    table.coded.check(figures)
+    if SDMX in formats and spine is not None:
+        check_area_codes(code for level in table.levels for code in spine.level(level).codes)
+
+
+def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) -> AreaNames | None:
+    """The names of the areas of some levels, as the frame has them; none where a spec names no column of names."""
+    if frame is None or not named:
+        return None
+    return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})

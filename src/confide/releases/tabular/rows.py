@@ -157,18 +157,23 @@ class TableRows:
             yield self.level
 
 
+def read_file(path: Path, types: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+    """All rows of a file as they are written; of a CSV file, which has no types, all columns that have none as text."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).replace_schema_metadata(None)
+    texts: dict[str, pa.DataType] = dict.fromkeys(pyarrow.csv.open_csv(path).schema.names, pa.string())
+    options = pyarrow.csv.ConvertOptions(column_types=texts | dict(types or {}), strings_can_be_null=False)
+    return pyarrow.csv.read_csv(path, convert_options=options)
+
+
 def read_columns(path: Path, types: Mapping[str, pa.DataType], *, gaps: bool = False) -> pa.Table:
     """All rows of a file with exactly these columns, in their order and of these types; without gaps, none empty."""
-    if path.suffix == ".parquet":
-        rows = pq.read_table(path)
-        if {field.name: field.type for field in rows.schema} != dict(types):
-            raise UnlikePlanError("the columns are not those of the plan, or not of their types")
-    else:
-        options = pyarrow.csv.ConvertOptions(column_types=dict(types), strings_can_be_null=False)
-        try:
-            rows = pyarrow.csv.read_csv(path, convert_options=options)
-        except pa.ArrowInvalid:
-            raise UnlikePlanError("the figures are not all numbers") from None
+    try:
+        rows = read_file(path, types)
+    except pa.ArrowInvalid:
+        raise UnlikePlanError("the figures are not all numbers") from None
+    if path.suffix == ".parquet" and {field.name: field.type for field in rows.schema} != dict(types):
+        raise UnlikePlanError("the columns are not those of the plan, or not of their types")
     if rows.column_names != list(types):
         raise UnlikePlanError("the columns are not those of the plan")
     if not gaps and any(column.null_count for column in rows.columns):

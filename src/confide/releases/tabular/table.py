@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
-from confide.errors import ConfideError, Finding, Place
+from confide.errors import ConfideError
 from confide.releases.tabular.coded import LABEL_ENDING, CodedColumns, CodedVariable
 from confide.schema import TOTAL, TOTAL_CODE, Attribute, CrossClassification, Query, Recode
 
@@ -53,6 +53,11 @@ class Table:
     def coded(self) -> CodedColumns:
         """The columns of its files."""
         return CodedColumns(self.variables, bool(self.levels), self.named)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of its margins."""
+        return tuple(margin.name for margin in self.margins)
 
     @property
     def inner(self) -> Margin:
@@ -217,8 +222,3 @@ def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) 
                 attribute=attribute.name,
                 reserved=", ".join(sorted(reserved)),
             )
-
-
-def placed(error: ConfideError, where: Place) -> list[Finding]:
-    """The findings of an error, at the place in the spec that they are about."""
-    return [replace(finding, where=where) for finding in error.findings]

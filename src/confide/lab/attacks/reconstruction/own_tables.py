@@ -15,7 +15,7 @@ import pyarrow as pa
 from confide.documents import load_schema, schema_document, schema_text
 from confide.engines.protocol import write_text
 from confide.errors import InputError, ParameterError, Place
-from confide.inputs.spelled import codes_meant
+from confide.inputs.frame import codes_meant
 from confide.inputs.table_files import read_text
 from confide.lab.attacks.reconstruction.description import (
     BLOCK,
@@ -24,7 +24,7 @@ from confide.lab.attacks.reconstruction.description import (
     described_tables,
 )
 from confide.lab.attacks.reconstruction.sf1 import TablesFolder, write_tables
-from confide.releases.published_release import KnownAreas
+from confide.releases.published_rows import KnownAreas
 from confide.schema import Schema
 
 SCHEMA = "schema.toml"

@@ -29,7 +29,7 @@ from confide.lab.attacks.reconstruction.result import Reconstruction, write_reco
 from confide.lab.attacks.reconstruction.sources import read_source
 from confide.lab.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
 from confide.releases.published import Published
-from confide.releases.published_release import KnownAreas
+from confide.releases.published_rows import KnownAreas
 from confide.releases.workspace import Progress, Silent
 
 # Which tables contradict one another: those that even the closest counts do not meet.

@@ -30,7 +30,7 @@ from confide.releases import published_rows
 from confide.releases.abilities import PUBLISHED
 from confide.releases.folder import MANIFEST, SealedRelease, release_of
 from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
-from confide.releases.published_release import KnownAreas, no_groups, not_attacked
+from confide.releases.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
 from confide.schema import Schema
 
 
@@ -81,7 +81,7 @@ def read_release(
         raise RunError(
             "not-published-as-tables", where=Place(file=str(release.folder)), mechanism=manifest["mechanism"]
         )
-    return published(release.folder, manifest, schema, groups, areas)
+    return published(ReadBack(release, schema, groups, areas))
 
 
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.

@@ -9,9 +9,8 @@ and the order of these numbers is that of the layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,9 +139,8 @@ def is_sum(cell: Integers) -> npt.NDArray[np.bool_]:
     return np.asarray(cell % len(AGES) == 0)
 
 
-def open_official(folder: Path, manifest: Mapping[str, Any]) -> dict[str, TableCopies]:
+def open_official(release: SealedRelease) -> dict[str, TableCopies]:
     """``t1`` and ``t2``, in the Census Bureau's layout."""
-    release = SealedRelease(folder, manifest)
     return {name: TableCopies.open(release, f"{name}/{name}", schema, "|") for name, schema in (("t1", T1), ("t2", T2))}
 
 

@@ -29,18 +29,19 @@ from confide.releases.tabular import (
     RowsInOrder,
     UnlikePlanError,
     cells_and_areas,
+    listed_areas,
     table_files,
 )
-from confide.releases.tabular.checks import TableCopies, text_batches
+from confide.releases.tabular.checks import TableCopies
 from confide.releases.tabular.coded import in_dictionaries, same_rows
 
 LEFT_OUT = -1
 
 
-def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, reading.TableForPeople]:
+def released_tables(release: SealedRelease) -> dict[str, reading.TableForPeople]:
     """The tables for people by their names. Raises a :class:`LookupError` with the name of one that is not there, or
     has other columns than its layout."""
-    copies = reading.open_official(folder, manifest) | {TOTAL_TABLE: open_coded(folder, manifest, 0)}
+    copies = reading.open_official(release) | {TOTAL_TABLE: open_coded(release, 0)}
     for name, each in copies.items():
         if not each.fits:
             raise LookupError(name)
@@ -48,11 +49,11 @@ def released_tables(folder: Path, manifest: Mapping[str, Any]) -> dict[str, read
     return tables_for_people(t1, t2, read_measured(copies[TOTAL_TABLE]))
 
 
-def open_coded(folder: Path, manifest: Mapping[str, Any], number: int) -> TableCopies:
+def open_coded(release: SealedRelease, number: int) -> TableCopies:
     """The files of a table for people, but for SDMX-CSV."""
-    layout = coded.CodedLayout.of(manifest["plan"])
+    layout = coded.CodedLayout.of(release.manifest["plan"])
     schema = layout.columns(number).schema(layout.figures(number))
-    return TableCopies.open(SealedRelease(folder, manifest), f"tables/{reading.TABLES[number]}", schema)
+    return TableCopies.open(release, f"tables/{reading.TABLES[number]}", schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +123,10 @@ def _figures(number: int, keys: Integers, t2: reading.GroupTableRows) -> Integer
 
 
 def verify_coded(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    t1: reading.GroupTableRows,
-    t2: reading.GroupTableRows,
-    measured: MeasuredTotals,
+    release: SealedRelease, t1: reading.GroupTableRows, t2: reading.GroupTableRows, measured: MeasuredTotals
 ) -> Iterator[Check]:
     """What is asked of the tables for people; ``t1`` and ``t2`` are in order and readable."""
-    question, layout = manifest["plan"]["question"], coded.CodedLayout.of(manifest["plan"])
+    question, layout = release.facts, coded.CodedLayout.of(release.manifest["plan"])
     same = np.array_equal(measured.key, t1.key)
     yield Check(f"{TOTAL_TABLE}: the groups of t1, in order", same, f"{len(measured.key):,} groups")
     if not same:
@@ -146,11 +143,10 @@ def verify_coded(
     if not all(check.ok for check in checks):
         return
     groups = list(_groups(layout, tables, measured))
-    files = [str(file["path"]) for file in manifest["files"]]
-    names = _area_names(folder, files, layout)
+    names = _area_names(release, layout)
     for number in range(len(reading.TABLES)):
-        yield from _as_planned(folder, manifest, layout, number, groups, names)
-    yield from cells_and_areas(folder, reading.TABLES, files, layout.areas, question["area_names"])
+        yield from _as_planned(release, layout, number, groups, names)
+    yield from cells_and_areas(release.folder, reading.TABLES, release.files, layout.areas, question["area_names"])
 
 
 def _tables_of(totals: reading.TableForPeople, t2: reading.GroupTableRows, *, left_out: bool) -> Check:
@@ -230,15 +226,14 @@ def _groups(
 
 
 def _as_planned(
-    folder: Path,
-    manifest: Mapping[str, Any],
+    release: SealedRelease,
     layout: coded.CodedLayout,
     number: int,
     groups: list[coded.CodedGroups],
     names: AreaNames | None,
 ) -> Iterator[Check]:
     """A table has the rows that ``t1``, ``t2`` and the plan give, in every format."""
-    name, copies = reading.TABLES[number], open_coded(folder, manifest, number)
+    name, copies = reading.TABLES[number], open_coded(release, number)
     yield Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
     if not copies.fits:
         return
@@ -252,9 +247,9 @@ def _as_planned(
     wrong = wrong or bool(expected.take(1).num_rows)
     yield Check(f"{name}: the same in every format", copies.same, copies.formats)
     yield Check(f"{name}: says what t1, t2 and the plan say", not wrong, f"{rows:,} rows")
-    paths = table_files(name, [str(file["path"]) for file in manifest["files"]])
+    paths = table_files(name, release.files)
     if SDMX in paths:
-        yield _observations(folder / paths[SDMX], layout, number, groups)
+        yield _observations(release.folder / paths[SDMX], layout, number, groups)
 
 
 def _observations(path: Path, layout: coded.CodedLayout, number: int, groups: list[coded.CodedGroups]) -> Check:
@@ -274,12 +269,11 @@ def _observations(path: Path, layout: coded.CodedLayout, number: int, groups: li
     return Check(name, not problem, problem or f"{sum(batch.num_rows for batch in batches):,} rows")
 
 
-def _area_names(folder: Path, files: list[str], layout: coded.CodedLayout) -> AreaNames | None:
+def _area_names(release: SealedRelease, layout: coded.CodedLayout) -> AreaNames | None:
     """The names that ``areas.csv`` has, which the plan is bound to."""
-    path = next((path for path in files if path.split(".")[0] == "areas"), None)
-    if not layout.named or path is None:
+    rows = listed_areas(release)
+    if not layout.named or rows is None:
         return None
-    rows = text_batches(folder / path).take(1 << 40)
     levels: dict[str, tuple[list[str], list[str]]] = {}
     for level, area, name in zip(*(column.to_pylist() for column in rows.columns), strict=True):
         codes, texts = levels.setdefault(level, ([], []))

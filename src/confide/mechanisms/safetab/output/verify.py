@@ -8,7 +8,6 @@ combination, since they do not say which iterations are twins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,18 @@ from confide.mechanisms.safetab import settings
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.released import open_coded, read_measured, verify_coded
+from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular.checks import TableCopies, no_other_files
 from confide.report.certificate import CERTIFICATE
 
 
-def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
+def verify(release: SealedRelease) -> Iterator[Check]:
     """Every table: there, the same in every format, in order, whole, and as the others and the plan have it: ``t1`` and
     ``t2`` first, then the tables for people, made anew from them."""
-    facts = manifest["plan"]["question"]
-    yield _no_other_files([file["path"] for file in manifest["files"]])
-    opened = reading.open_official(folder, manifest) | {settings.TOTAL_TABLE: open_coded(folder, manifest, 0)}
+    facts = release.facts
+    yield _no_other_files(release.files)
+    opened = reading.open_official(release) | {settings.TOTAL_TABLE: open_coded(release, 0)}
     if missing := [name for name, copies in opened.items() if not copies.fits]:
         yield from (_columns(name, opened[name]) for name in missing)
         return
@@ -43,13 +43,13 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield from ordered
     if not all(check.ok for check in ordered):
         return
-    planned = read_planned(manifest["plan"])
+    planned = read_planned(release.manifest["plan"])
     shared = frozenset(settings.REGION_TYPES.index(kind) for areas in facts["coterminous"] for kind, _ in areas)
     yield _groups(t1, planned, facts, shared)
     yield from _signs(t1, t2, facts)
     if not facts["tabulation_suppression"]:
         yield from _grids(t1, t2)
-    yield from verify_coded(folder, manifest, t1, t2, read_measured(opened[settings.TOTAL_TABLE]))
+    yield from verify_coded(release, t1, t2, read_measured(opened[settings.TOTAL_TABLE]))
 
 
 def _no_other_files(files: list[str]) -> Check:

@@ -22,7 +22,7 @@ import numpy as np
 
 from confide.arrays import Floats
 from confide.errors import Finding, InputError, ParameterError, Place
-from confide.inputs.proposals.column_proposal import vocabulary
+from confide.inputs.records import vocabulary
 from confide.mechanisms.suppression.given import description
 from confide.mechanisms.suppression.given.description import read_columns
 from confide.releases.tabular import AREA_NAME, LABEL_ENDING, MARGIN

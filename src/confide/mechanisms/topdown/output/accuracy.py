@@ -26,11 +26,10 @@ from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes_of, released_problem, released_table
 from confide.messages import Messages
-from confide.releases.companions import DescribedColumn, DescribedFile
 from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check
-from confide.report.certificate import messages_of
-from confide.report.render import render
+from confide.releases.tabular import DescribedColumn, DescribedFile
+from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, TOTAL
 
 PAGE = "accuracy.html"
@@ -245,7 +244,7 @@ def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Generator[Chec
     """The table made again from plan and public files, and compared in every format. Returns the problem that plan and
     files describe, if they do."""
     try:
-        problem = released_problem(SealedRelease(folder, manifest))
+        problem = released_problem(SealedRelease(folder, dict(manifest)))
     except (ConfideError, ValueError, LookupError, OSError):
         yield Check("accuracy: follows from the plan", False, "schema, frame or spine are not those of the plan")
         return None
@@ -264,7 +263,7 @@ def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Generator[Chec
 def accuracy_rows(folder: Path, manifest: Mapping[str, Any]) -> pa.Table:
     """The table as a release has it, in whichever format."""
     texts = [column.name for column in ACCURACY_COLUMNS if pa.types.is_string(column.type)]
-    table = released_table(SealedRelease(folder, manifest), ACCURACY, texts)
+    table = released_table(SealedRelease(folder, dict(manifest)), ACCURACY, texts)
     return table.select(ACCURACY_COLUMNS.names).cast(
         pa.schema([pa.field(column.name, column.type) for column in ACCURACY_COLUMNS])
     )

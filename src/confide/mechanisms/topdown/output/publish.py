@@ -33,17 +33,16 @@ from confide.mechanisms.topdown.output.tabulation import (
     table_schema,
 )
 from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
-from confide.releases import published_release
-from confide.releases.companions import Codebook, DescribedColumn, DescribedFile, DescribedTable
-from confide.releases.companions.labelled import LABELLED, write_labelled
+from confide.releases import published_rows
+from confide.releases.companions.programs import LABELLED, write_labelled
 from confide.releases.folder import ReleaseWriter
 from confide.releases.mechanism import Job
 from confide.releases.plan import Explanation, Plan
 from confide.releases.published import Published
-from confide.releases.published_release import (
+from confide.releases.published_rows import (
     RECORDS as RECORDS_FILES,
 )
-from confide.releases.tabular import publish_areas
+from confide.releases.tabular import Codebook, DescribedColumn, DescribedFile, DescribedTable, publish_areas
 from confide.releases.tabular.coded import of_schema
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
@@ -226,23 +225,15 @@ def by_code(spine: Spine, name: str) -> Geolevel:
 # reconstruct, and the result says so: a solution variability of zero says nothing about the true records.
 
 
-def read_published(
-    folder: Path,
-    manifest: Mapping[str, Any],
-    schema: str | Path | None = None,
-    groups: Sequence[str] = (),
-    areas: published_release.KnownAreas | None = None,  # noqa: ARG001 the release itself says what lies in what
-) -> Published:
-    """The records of a release; ``postprocess`` writes the same files."""
-    published_release.no_groups(groups, manifest["mechanism"])
-    records = published_release.release_file(folder, manifest, *RECORDS_FILES)
+def read_published(asked: published_rows.ReadBack) -> Published:
+    """The records of a release, which itself says what lies in what; ``postprocess`` writes the same files."""
+    asked.no_groups()
+    release = asked.release
+    records = release.table(*RECORDS_FILES)
     if records is None:
-        raise published_release.not_attacked(manifest["mechanism"])
-    facts = manifest["plan"]["question"]
-    named = facts.get("schema") or facts.get("strategy", {}).get("schema")
-    return published_release.released_records(
-        folder, manifest, records, published_release.release_schema(named, schema)
-    )
+        raise published_rows.not_attacked(release.manifest["mechanism"])
+    named = release.facts.get("schema") or release.facts.get("strategy", {}).get("schema")
+    return asked.records(records, asked.schema(named))
 
 
 # What is said to the readers of a release: what each file holds, what is left out, and what figures mean.

@@ -34,7 +34,7 @@ from confide.mechanisms.topdown.output.tabulation import (
 )
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import ALIKE, Strategy
-from confide.releases.companions.labelled import absent
+from confide.releases.companions.programs import absent
 from confide.releases.spec import LoadedSpec, Name, Part, Problem
 from confide.releases.tabular import (
     SDMX,

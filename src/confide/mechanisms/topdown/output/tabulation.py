@@ -26,7 +26,7 @@ from pydantic import Field
 from confide.arrays import Integers
 from confide.geography import Geolevel
 from confide.geography.spine import OUTSIDE
-from confide.inputs.proposals.column_proposal import without_accents
+from confide.inputs.records import without_accents
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.releases.spec import Name, Part, Problem
 from confide.releases.tabular import (

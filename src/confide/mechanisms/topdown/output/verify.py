@@ -29,7 +29,7 @@ from confide.mechanisms.topdown.output.accuracy import described_files, verify_a
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import FIGURES, CrossedTable
 from confide.mechanisms.topdown.problem import counts_fingerprint
-from confide.releases.companions.labelled import LABELLED, labelled_check
+from confide.releases.companions.programs import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular import (
