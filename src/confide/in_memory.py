@@ -205,27 +205,34 @@ def open_ledger(
     *,
     data_set: str,
     budget: Exact,
-    definition: Literal["zcdp", "pure"] = "zcdp",
+    definition: Literal["zcdp", "pure", "approximate"] = "zcdp",
     neighbours: Literal["add-remove", "change-one"] = "add-remove",
+    delta: Exact = "0",
     note: str = "",
 ) -> Ledger:
     """Opens the ledger of a data set, once, with its whole budget. A ledger that is there already is never replaced.
 
     Args:
-        path: Where the ledger is kept: a file that belongs with the data.
-        data_set: What the data set is called.
-        budget: All that will ever be spent on it, as an exact number.
-        definition: What the budget is counted in.
-        neighbours: What the budget protects: see :func:`tabulate`.
-        note: A line for the record.
+        path: The ledger file of the data set, which belongs with the data.
+        data_set: The name of the data set.
+        budget: The total budget of the data set, which cannot be raised later: an exact number.
+        definition: The kind of privacy loss that the budget counts.
+        neighbours: Which data sets the promise compares: one record changed, or one added or removed.
+        delta: With approximate: the total delta of the data set.
+        note: Who decided on the budget, and why.
 
     Returns:
         The ledger.
     """
-    Ledger.open_new(
-        Path(path), data_set=data_set, definition=definition, neighbours=neighbours, budget=budget, note=note
+    return Ledger.open_new(
+        path,
+        data_set=data_set,
+        definition=definition,
+        neighbours=neighbours,
+        budget=budget,
+        delta=delta,
+        note=note,
     )
-    return Ledger(path)
 
 
 def _arrow(people: Any) -> pa.Table:

@@ -466,6 +466,7 @@ class Verb:
         without: Arguments that cannot be typed, with spaces between.
         others: Another function that is asked where an argument of its own is given, by the name of that argument.
         reveal: What is shown in place of an answer that says less than somebody at a terminal may see.
+        also: A function that the first hands on to what it has no argument for itself, where there are targets.
     """
 
     text: str
@@ -478,6 +479,7 @@ class Verb:
     without: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
     reveal: Callable[[Any], TypedAnswer] | None = None
+    also: str = ""
 
     @cached_property
     def given(self) -> dict[str, Given]:
@@ -490,7 +492,12 @@ class Verb:
         """For each function its arguments that can be typed, by name."""
         left_out = {"progress", *self.without.split()}
         places = (self.place, *self.others.values())
-        return {place: {each.name: each for each in requests(place) if each.name not in left_out} for place in places}
+        taken = {place: {each.name: each for each in requests(place) if each.name not in left_out} for place in places}
+        for each in requests(self.also) if self.also else ():
+            if each.name not in left_out:
+                said = f"With targets: {each.meaning}"
+                taken[self.place].setdefault(each.name, replace(each, written=None, meaning=said, optional=True))
+        return taken
 
     @cached_property
     def asked(self) -> dict[str, Request]:
@@ -551,7 +558,11 @@ class Verb:
         function = named(place)
         known = inspect.signature(function).parameters
         rest = any(each.kind is each.VAR_KEYWORD for each in known.values())
-        taken = {name: value for name, value in values.items() if name in known or (rest and name in self.extra)}
+        taken = {
+            name: value
+            for name, value in values.items()
+            if name in known or (rest and name in (self.extra if not self.also else self.asked))
+        }
         taken |= {"progress": Display(quiet=typed["as_json"])} if "progress" in known else {}
         answer = function(*_by_place(known, taken), **taken)
         shown = answer if self.reveal is None else self.reveal(answer)

@@ -9,7 +9,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress as suppressed
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -386,10 +385,6 @@ def _before_a_spec(values: dict[str, Any]) -> None:
         named(BEFORE_A_SPEC[str(spec)]).ask({"as_json": values["as_json"]}, None)
 
 
-def _of_targets(kind: Any, *names: str, **more: Any) -> tuple[Any, Any]:
-    return Annotated[kind | None, typer.Option(*names, **more)], None
-
-
 tune = Verb(
     """What the choices of a spec do and what they protect from, as the studio's board; or what targets need.
 
@@ -426,40 +421,15 @@ tune = Verb(
         ),
         "total": Given(meaning="What the release spends. With targets, default: what these need."),
         "out": Given("--out FILE", meaning="Write the spec with these choices; for targets of topdown, the strategy."),
-    },
-    extra={
-        "people": _of_targets(
-            str,
-            help="With targets of topdown, where sizes of areas come from: made-up (the default), a file with an older "
-            "census, or one with public figures (geography, code, total, largest). Never the confidential records.",
-        ),
-        "persons": _of_targets(int, min=1, max=10**8, help="With targets of topdown: how many people are made up."),
-        "margins": _of_targets(
-            list[Path], metavar="FILE", help="With targets of topdown: public counts that people are drawn from."
-        ),
-        "optimise": _of_targets(
-            bool,
-            "--best-shares/--present-shares",
-            help="With targets of topdown: look for the best shares (the default), or keep the present ones.",
-        ),
-        "keep": _of_targets(
-            str, help="With targets of topdown: what every query keeps of its present share; default 1/100."
-        ),
-        "confirm": _of_targets(
-            int,
-            "--runs",
-            min=0,
-            max=20,
-            help="With targets of topdown: so many runs on made-up people confirm the answer; 0: none.",
-        ),
-        "prices": _of_targets(
-            str, metavar="QUERY in AREAS", help='For topdown: what margins cost, as "total in tract".'
-        ),
-        "delta": _of_targets(str, help="For topdown, the delta at which epsilon is stated."),
-        "processes": (show.Processes, None),
-        "memory": _of_targets(str, help="With runs: the most memory, such as 2GiB."),
+        "people": Given(kind=str),
+        "persons": Given(least=1, most=10**8),
+        "margins": "--margins FILE",
+        "optimise": "--best-shares/--present-shares",
+        "confirm": Given("--runs", least=0, most=20),
+        "prices": "--prices QUERY in AREAS",
     },
     prepare=_before_a_spec,
+    also="confide.inference.tuning:tune_topdown",
 )
 
 
@@ -469,51 +439,20 @@ tune = Verb(
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
 
 
-class DefinitionName(StrEnum):
-    """The privacy definitions a budget can be in."""
-
-    zcdp = "zcdp"
-    pure = "pure"
-    approximate = "approximate"
-
-
-class NeighboursName(StrEnum):
-    """The neighbour relations."""
-
-    change_one = "change-one"
-    add_remove = "add-remove"
-
-
-def ledger_open(
-    path: LedgerFile,
-    data_set: Annotated[str, typer.Option(help="The name of the data set.")],
-    budget: Annotated[
-        str, typer.Option(help="The total budget of the data set, which cannot be raised later: an exact number.")
-    ],
-    definition: Annotated[
-        DefinitionName, typer.Option(help="The kind of privacy loss that the budget counts.")
-    ] = DefinitionName.zcdp,
-    neighbours: Annotated[
-        NeighboursName,
-        typer.Option(help="Which data sets the promise compares: one record changed, or one added or removed."),
-    ] = NeighboursName.change_one,
-    delta: Annotated[str, typer.Option(help="With approximate: the total delta of the data set.")] = "0",
-    note: Annotated[str, typer.Option(help="Who decided on the budget, and why.")] = "",
-) -> None:
-    """Open the ledger of a data set, once, with all that may ever be spent on it."""
-    ledger = Ledger.open_new(
-        path,
-        data_set=data_set,
-        definition=definition.value,
-        neighbours=neighbours.value,
-        budget=budget,
-        delta=delta,
-        note=note,
-    )
+def _opened(ledger: Ledger) -> Revealed:
+    """What the new ledger allows."""
     account = ledger.account()
-    budgets = f"{account.budget}" + (f" with delta {delta}" if account.delta else "")
-    opened = f"Opened {path}: {budgets} ({account.definition}, {account.neighbours}) for {account.data_set!r}."
-    show.show_parts([opened])
+    budgets = f"{account.budget}" + (f" with delta {float(account.delta):g}" if account.delta else "")
+    opened = f"Opened {ledger.path}: {budgets} ({account.definition}, {account.neighbours}) for {account.data_set!r}."
+    return Revealed(account.as_dict(), [opened])
+
+
+ledger_open = Verb(
+    "Open the ledger of a data set, once, with all that may ever be spent on it.",
+    "confide.in_memory:open_ledger",
+    options={"path": "LEDGER", "neighbours": Given(default="change-one")},
+    reveal=_opened,
+)
 
 
 def ledger_show(path: LedgerFile, as_json: show.Json = False) -> None:

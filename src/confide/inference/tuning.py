@@ -99,7 +99,8 @@ def tune_topdown(
         spec: A TopDown spec. Its records need not be there, and are not opened but to see that ``people`` is not them.
         targets: In words, such as ``total <= 5 in tract @95%``.
         people: ``made-up``; or a file: an older census with the columns of the records, or public figures with the
-            columns ``geography``, ``code``, ``total`` and, if known, ``largest`` (the share of the largest group).
+            columns geography, code, total and, if known, largest (the share of the largest group). Never the
+            confidential records.
         persons: How many people are made up.
         margins: CSV files of public counts from which made-up people are drawn, as in ``confide rehearse``.
         optimise: Whether the best shares are looked for.
