@@ -18,7 +18,7 @@ import typer
 import confide
 from confide.cli.commands import Later, name_of
 from confide.cli.main import app
-from confide.registry import named
+from confide.lazy_names import named
 from confide.version import __version__
 
 EXIT = (

@@ -14,8 +14,8 @@ from confide.engines import LocalEngine
 from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
+from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
-from confide.registry import DRAFTS, named
 from confide.releases.abilities import DRAFT, DRAFT_FROM
 from confide.releases.draft import (
     AREAS,

@@ -1,6 +1,6 @@
 """What the choices on a board protect from, by the kind of claim that they make.
 
-A claim about a loss or about bounded noise is looked at by the laboratory, which the registry names
+A claim about a loss or about bounded noise is looked at by the laboratory, which is found by name
 (:mod:`confide.lab.studio.shields_of_claims`); for any other, the mechanism itself says what it protects from.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from confide.documents import Part, load_named
-from confide.registry import SHIELDS, named
+from confide.lazy_names import SHIELDS, named
 from confide.releases.boards import BoardClaim, ClaimFigure, StatedClaim
 from confide.releases.loss_account import YARDSTICKS
 

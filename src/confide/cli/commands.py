@@ -49,7 +49,7 @@ from confide.cli.show import (
     write,
 )
 from confide.errors import ParameterError, Place
-from confide.registry import named
+from confide.lazy_names import named
 
 SETTINGS = "Settings"
 COMMON = {

@@ -19,7 +19,7 @@ from confide.answers import AnswerPart, ShownTable
 from confide.cli import show
 from confide.cli.commands import Given, Revealed, Verb, setting
 from confide.errors import Finding, Place, RunError
-from confide.registry import DEMONSTRATION, REGION, named
+from confide.lazy_names import DEMONSTRATION, REGION, named
 from confide.releases.ledger import Ledger
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from confide.cli.commands import Given, Verb, setting
 from confide.cli.show import print_json, show_parts
 from confide.errors import ParameterError, Place
 from confide.exact import probability
-from confide.registry import named
+from confide.lazy_names import named
 
 # Made-up people, published people, and comparisons.
 

@@ -32,8 +32,8 @@ from confide.arrays import Integers
 from confide.engines import Source
 from confide.errors import Place, RunError
 from confide.inputs.made_up import Canaries, MadeUpPeople, RecordForm, canary_places, one_in_each, places_needed
+from confide.lazy_names import named
 from confide.noise import DiscreteGaussian, ReleaseNoise
-from confide.registry import named
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 

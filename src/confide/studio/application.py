@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from confide.engines.protocol import private_folder, write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
-from confide.registry import STUDIO_PAGES, named
+from confide.lazy_names import STUDIO_PAGES, named
 from confide.studio import board_pages, cockpit, doctor, explorer
 from confide.studio.door import ADDRESS, Door, Guard, RefusedError
 from confide.studio.opened_folder import OpenedFolder

@@ -26,7 +26,7 @@ from typing import Any
 from confide.engines import Advance
 from confide.engines.protocol import private_folder, write_text
 from confide.errors import ConfideError, Finding, Place, RunError
-from confide.registry import STUDIO_JOBS, named
+from confide.lazy_names import STUDIO_JOBS, named
 from confide.releases.check import Checked
 from confide.releases.workspace import one_process, out_of_memory
 
@@ -257,7 +257,7 @@ ACTIONS: dict[str, Callable[[Path, Noting, Mapping[str, Any]], dict[str, Any]]] 
     "evaluate": _evaluate,
     "destroy": _destroy,
 }
-"""What a job can do, beside what the laboratory brings (:data:`confide.registry.STUDIO_JOBS`)."""
+"""What a job can do, beside what the laboratory brings (:data:`confide.lazy_names.STUDIO_JOBS`)."""
 
 
 def _same_people(spec: Path, given: Mapping[str, Any]) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from confide.errors import InputError, ParameterError, Place
+from confide.lazy_names import COMPARISON_FILES
 from confide.opened import Release, open_release
-from confide.registry import COMPARISON_FILES
 from confide.releases.folder import MANIFEST
 
 LEFT_OUT = frozenset({"confidential", "dossier-confidential", "node_modules", "__pycache__"})

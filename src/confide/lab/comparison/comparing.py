@@ -32,7 +32,7 @@ from confide.lab.comparison.compared_people import ComparedPopulation, prepare
 from confide.lab.comparison.comparison_spec import AnyProtection, LoadedComparison, also_protected, load_comparison
 from confide.lab.comparison.page import ComparedView, compared_view, percent, shown_error, words_of, write_page
 from confide.lab.comparison.protections import ProtectedFigures, ProtectionJob, protect, settings_content
-from confide.registry import COMPARISON_FILES
+from confide.lazy_names import COMPARISON_FILES
 from confide.releases.workspace import Progress, Silent, no_room_is_an_error, one_process
 from confide.version import __version__
 
