@@ -23,7 +23,7 @@ import pytest
 LIST = Path(__file__).parent.parent / "costly.txt"
 CONTRACT = LIST.parent / "contract"
 CALLS, FIXTURE = 0.2, 0.7  # in seconds; what remains is 2,600 tests in 40 s of two processors
-CASE = 3.0
+CASE = 2.0
 SHOWN = 150
 
 
