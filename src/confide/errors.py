@@ -9,14 +9,13 @@ The place that finds something names a code and the facts; the texts are data (:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
 
 from confide.messages import code_of, say
 
 Severity = Literal["error", "warning"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +179,3 @@ class RunError(ConfideError):
 
 class ReleaseError(ConfideError):
     """A release folder is not what its manifest says."""
-
-
-def noting(findings: list[Finding], make: Callable[[], T], where: Place | None = None) -> T | None:
-    """What a call gives; nothing where it raises, with what is wrong noted.
-
-    Args:
-        findings: What is wrong so far; the findings of the call are added.
-        make: The call.
-        where: The place in the spec that its findings are about, unless they say it themselves.
-
-    Returns:
-        The result, or nothing.
-    """
-    try:
-        return make()
-    except ConfideError as error:
-        findings += error.findings if where is None else placed(error, where)
-        return None
-
-
-def placed(error: ConfideError, where: Place) -> list[Finding]:
-    """The findings of an error, at the place in the spec that they are about."""
-    return [replace(finding, where=where) for finding in error.findings]

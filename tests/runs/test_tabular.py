@@ -27,7 +27,7 @@ from confide.releases.tabular import (
     UnlikePlanError,
     projected,
 )
-from confide.releases.tabular.coded import DICTIONARY, same_rows
+from confide.releases.tabular.table import DICTIONARY, same_rows
 
 SEX = CodedVariable("sex", ("1", "2"), ("male", "female"), "sex")
 AGE = CodedVariable("age:broad", ("a", "b", "c"), ("young", "middle", "old"), "age")

@@ -85,6 +85,18 @@ class BoardRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelTable:
+    """A table on a level, as a row of a board has it."""
+
+    table: str
+    title: str
+    level: str
+    areas: int
+    cells: int
+    """Inner cells of one area."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moving:
     """What gives way when an entry moves."""
 

@@ -19,6 +19,7 @@ from confide.errors import Finding, ParameterError, Place
 from confide.releases.folder import REHEARSAL
 from confide.releases.plan import Plan
 from confide.releases.workspace import STAMP, Progress, Workspace
+from confide.report.certificate import risk_pictures
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"
 PAGE, NUMBERS, OVER_KEYS = "dossier-confidential.html", "accuracy-confidential.json", "over-keys-confidential.json"
@@ -79,11 +80,23 @@ def reveal(accuracy: Confidential[T]) -> T:
 
 
 def write_dossier(
-    run: EvaluatedRun, accuracy: Confidential[dict[str, Any]], page: Callable[[dict[str, Any]], str]
+    asked: Evaluating, accuracy: Confidential[dict[str, Any]], page: Callable[..., str], words: str
 ) -> Evaluated:
-    """Writes the numbers of a run and the page that shows them; what is returned is confidential again."""
-    numbers = reveal(accuracy)
-    return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, page(numbers)))
+    """Writes the numbers of the only run and the page that shows them; what is returned is confidential again.
+
+    Args:
+        asked: What was asked for.
+        accuracy: The numbers.
+        page: Makes the page of the numbers, the title and the picture of figures of one record.
+        words: What such a figure says of somebody.
+
+    Returns:
+        The numbers, and where the page is.
+    """
+    (run,), numbers = asked.runs, reveal(accuracy)
+    risks = risk_pictures(numbers["risk_by_area"], asked.question.area_names, asked.geometry, words)
+    text = page(numbers, title=run.title, risks=risks)
+    return Evaluated(Confidential(numbers), write(run.workspace.dossier, numbers, text))
 
 
 def write(folder: Path, numbers: Mapping[str, Any], page: str) -> Path:

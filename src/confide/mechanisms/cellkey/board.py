@@ -45,23 +45,11 @@ def noise_margin(bound: int, variance: Fraction) -> int:
     return bound
 
 
-@dataclass(frozen=True, slots=True)
-class _Published:
-    """A table on a level."""
-
-    table: str
-    title: str
-    level: str
-    areas: int
-    cells: int
-    """Inner cells of one area."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellKeyBoard(boards.Board):
     """Tables with a perturbation table that is made from a bound and a variance."""
 
-    published: tuple[_Published, ...]
+    published: tuple[boards.LevelTable, ...]
     breakdowns: tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]
     bound: int
     variance: Fraction
@@ -93,7 +81,7 @@ class CellKeyBoard(boards.Board):
             cells = prod(variable.size for variable in table.query.variables)
             units = {level: problem.spine.level(level).units for level in table.levels}
             for level, areas in (units or {EVERYBODY: 1}).items():
-                published.append(_Published(table.name, table.title or table.name, level, areas, cells))
+                published.append(boards.LevelTable(table.name, table.title or table.name, level, areas, cells))
             area = ("areas", tuple(sorted(set(units.values())))) if units else None
             variables = table.query.variables
             own = [(each.name, _sizes(problem, each.attribute.name, each.size)) for each in variables]

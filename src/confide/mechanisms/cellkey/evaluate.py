@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.replay import OutcomeLaw, Residuals, require_records
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
-from confide.report.certificate import LoneFigures, render, risk_pictures
+from confide.report.certificate import LoneFigures, render
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.utility.metrics import bin_label, bin_of
@@ -377,19 +378,13 @@ MOST_CURVES = 6
 
 def evaluate_cellkey(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier. There is one run: the noise belongs to the records."""
-    refusal = Finding.of("same-noise")
-    run, problem = only_run(asked, refusal), asked.question
+    run, problem = only_run(asked, Finding.of("same-noise")), asked.question
     require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
     by_area = AreaSums()
     accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area, asked.geometry)
     maps = area_maps(by_area.measure("mean absolute error of the figures", problem.area_names), asked.geometry)
-    threshold = asked.question.spec.cellkey.threshold
-
-    def page(numbers: Row) -> str:
-        risks = risk_pictures(numbers["risk_by_area"], problem.area_names, asked.geometry, RISK_WORDS)
-        return _page(numbers, run.title, threshold, maps, risks)
-
-    return write_dossier(run, accuracy, page)
+    page = partial(_page, threshold=problem.spec.cellkey.threshold, maps=maps)
+    return write_dossier(asked, accuracy, page, RISK_WORDS)
 
 
 RISK_WORDS = (
@@ -398,7 +393,7 @@ RISK_WORDS = (
 )
 
 
-def _page(numbers: Row, title: str, threshold: int | None, maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
+def _page(numbers: Row, *, title: str, threshold: int | None, maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
     programme = numbers["programme"]
     return render(
         "cellkey_dossier.html.j2",

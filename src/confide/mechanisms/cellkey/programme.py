@@ -16,7 +16,7 @@ from typing import Any
 
 from confide.arrays import Integers
 from confide.engines import Engine, Source
-from confide.errors import Finding, Place, SpecError, noting
+from confide.errors import Finding, Place, SpecError
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame, reading_facts
 from confide.mechanisms.cellkey.given import GivenTable, find_given
@@ -37,6 +37,7 @@ from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
 from confide.releases import tabular
 from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import noting
 from confide.schema import NO_GROUP, Query, Schema
 
 MOST_CELLS = 50_000_000

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import private_folder, write_parquet
-from confide.errors import Finding, SpecError, noting
+from confide.errors import Finding, SpecError
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability
 from confide.mechanisms.safetab.records import check_persons
@@ -42,7 +42,7 @@ from confide.privacy import Neighbours, budget_of, calibrate
 from confide.releases.mechanism import Job
 from confide.releases.plan import Family, Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.tabular import AreaNames
+from confide.releases.tabular import AreaNames, noting
 
 GROUPS_PER_PART = 1 << 22
 """How many groups are measured at a time: enough to be quick, few enough to be held."""

@@ -37,22 +37,11 @@ EVERYBODY = "all records"
 YES_NO = (("true", "yes"), ("false", "no"))
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenTable:
-    """A table on a level: how many cells it has."""
-
-    table: str
-    title: str
-    level: str
-    areas: int
-    cells: int
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SuppressionBoard(boards.Board):
     """The rules that make a cell primary."""
 
-    tables: tuple[HiddenTable, ...]
+    tables: tuple[boards.LevelTable, ...]
     magnitudes: bool
     values: Mapping[str, str]
     """The rules by name, in exact numbers; empty: no such rule."""
@@ -120,11 +109,11 @@ class SuppressionBoard(boards.Board):
             rows.append(boards.BoardRow(name, each.title, each.level, entries, lockable=False))
         return tuple(rows)
 
-    def _mean(self, table: HiddenTable) -> float:
+    def _mean(self, table: boards.LevelTable) -> float:
         assert self.persons is not None
         return self.persons / (table.areas * table.cells)
 
-    def _hidden(self, table: HiddenTable, threshold: int | None) -> float:
+    def _hidden(self, table: boards.LevelTable, threshold: int | None) -> float:
         """P(1 ≤ n ≤ threshold), with zeros from 0 on where they are primary, of a Poisson law."""
         if threshold is None:
             return 0.0
@@ -264,7 +253,7 @@ class SuppressionBoard(boards.Board):
         return boards.TunedValues(changed)
 
 
-def _tables(problem: SuppressionProblem) -> Iterator[HiddenTable]:
+def _tables(problem: SuppressionProblem) -> Iterator[boards.LevelTable]:
     """Every table on each of its levels. Recodes of one attribute nest: its finest says how many cells there are."""
     for table in problem.spec.tables:
         sizes: dict[str, int] = {}
@@ -273,7 +262,7 @@ def _tables(problem: SuppressionProblem) -> Iterator[HiddenTable]:
             sizes[variable.attribute.name] = max(sizes.get(variable.attribute.name, 1), variable.size)
         units = {} if problem.frame is None else {name: problem.frame.spine.level(name).units for name in table.levels}
         for level, areas in (units or {EVERYBODY: 1}).items():
-            yield HiddenTable(table.name, table.title or table.name, level, areas, prod(sizes.values()))
+            yield boards.LevelTable(table.name, table.title or table.name, level, areas, prod(sizes.values()))
 
 
 def _text(value: Any) -> str:

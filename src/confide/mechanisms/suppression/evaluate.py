@@ -33,7 +33,7 @@ from confide.releases.replay import require_records
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
-from confide.report.certificate import LoneFigures, render, risk_pictures
+from confide.report.certificate import LoneFigures, render
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaMeasure, AreaSums, area_maps
 
@@ -418,12 +418,7 @@ def evaluate_suppression(asked: Evaluating) -> Evaluated:
     maps = area_maps(hidden, asked.geometry)
     accuracy = evaluate(asked.question, run.workspace, asked.engine, asked.progress, asked.geometry)
     titles = {attribute.name: attribute.title for attribute in asked.question.attributes}
-
-    def page(numbers: Row) -> str:
-        risks = risk_pictures(numbers["risk_by_area"], asked.question.area_names, asked.geometry, RISK_WORDS)
-        return _page(numbers, run.title, titles, maps, risks)
-
-    return write_dossier(run, accuracy, page)
+    return write_dossier(asked, accuracy, partial(_page, titles=titles, maps=maps), RISK_WORDS)
 
 
 RISK_WORDS = (
@@ -443,7 +438,7 @@ def hidden_by_area(problem: SuppressionProblem, release: Path) -> AreaMeasure:
 
 
 def _page(
-    numbers: Row, title: str, titles: Mapping[str, str], maps: list[dict[str, Any]], risks: dict[str, Any]
+    numbers: Row, *, title: str, titles: Mapping[str, str], maps: list[dict[str, Any]], risks: dict[str, Any]
 ) -> str:
     pictures = charts.available()
     return render(

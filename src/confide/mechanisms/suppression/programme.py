@@ -15,7 +15,7 @@ import numpy as np
 
 from confide.arrays import Integers
 from confide.engines import Engine, Source
-from confide.errors import ConfideError, Finding, SpecError, noting
+from confide.errors import ConfideError, Finding, SpecError
 from confide.geography import Geolevel
 from confide.inputs.frame import Frame, reading_facts
 from confide.mechanisms.suppression.joint import joint_facts, linked_people
@@ -24,7 +24,7 @@ from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, 
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping, read_variable
 from confide.releases import tabular
 from confide.releases.spec import LoadedSpec
-from confide.releases.tabular import area_names
+from confide.releases.tabular import area_names, noting
 from confide.schema import Attribute, Recode, Schema
 
 # The variables of records: recodes of an attribute that nest or cross, and levels of the spine.

@@ -10,6 +10,7 @@ For the noise audit, what a swap drew is drawn again with the key and held again
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from confide.releases.replay import OutcomeLaw, Residuals, require_records
 from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
-from confide.report.certificate import LoneFigures, render, risk_pictures
+from confide.report.certificate import LoneFigures, render
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
 from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.utility import tally
@@ -321,20 +322,14 @@ KEPT = {HOUSEHOLDS: "households", SIZE: "people", ADULTS: "adults", KINDS: "hous
 
 def evaluate_swapping(asked: Evaluating) -> Evaluated:
     """The release against the truth, and its dossier."""
-    refusal = Finding.of("one-run")
-    run, problem = only_run(asked, refusal), asked.question
+    run, problem = only_run(asked, Finding.of("one-run")), asked.question
     require_levels(asked.geometry, dict.fromkeys(level for table in problem.tables for level in table.levels))
     by_area = AreaSums()
     accuracy = evaluate(problem, run.workspace, asked.engine, asked.progress, by_area, asked.geometry)
     measure = by_area.measure("mean absolute error of the figures, in persons", problem.area_names)
     maps = area_maps(measure, asked.geometry)
-    levels = [level.name for level in asked.question.spine.levels]
-
-    def page(numbers: Row) -> str:
-        risks = risk_pictures(numbers["risk_by_area"], problem.area_names, asked.geometry, RISK_WORDS)
-        return _page(numbers, run.title, levels, maps, risks)
-
-    return write_dossier(run, accuracy, page)
+    page = partial(_page, levels=[level.name for level in problem.spine.levels], maps=maps)
+    return write_dossier(asked, accuracy, page, RISK_WORDS)
 
 
 RISK_WORDS = (
@@ -343,7 +338,7 @@ RISK_WORDS = (
 )
 
 
-def _page(numbers: Row, title: str, levels: list[str], maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
+def _page(numbers: Row, *, title: str, levels: list[str], maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
     swap = numbers["swap"]
     pictures = charts.available()
     return render(

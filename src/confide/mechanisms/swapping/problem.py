@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from confide.engines import Engine, Source
-from confide.errors import ConfideError, Finding, SpecError, noting
+from confide.errors import ConfideError, Finding, SpecError
 from confide.exact import exact_text, fraction_up
 from confide.inputs.frame import BLOCK, Frame, reading_facts
 from confide.inputs.records import (
@@ -35,6 +35,7 @@ from confide.releases import tabular
 from confide.releases.companions.programs import LABELLED, absent
 from confide.releases.folder import rehearsal_banner
 from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import noting
 from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 

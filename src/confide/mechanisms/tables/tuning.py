@@ -31,15 +31,7 @@ from confide.mechanisms.tables.programme import LAWS, MeasuredTable, TablesProbl
 from confide.noise import ReleaseNoise
 from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
-from confide.releases.boards import (
-    BudgetBoard,
-    LossClaim,
-    RowFacts,
-    RowName,
-    TunedValues,
-    first_that_fits,
-    prepared_without_records,
-)
+from confide.releases import boards
 from confide.releases.draft import relocated_values, toml_text
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import Query
@@ -68,7 +60,7 @@ class TunedRow:
     """Persons in an area of the mean size, where somebody said how many persons there are."""
 
     @property
-    def name(self) -> RowName:
+    def name(self) -> boards.RowName:
         return self.table, self.level
 
     @property
@@ -90,12 +82,12 @@ class TunedRow:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TablesTuning(BudgetBoard):
+class TablesTuning(boards.BudgetBoard):
     """A programme with a part of the budget for each of its rows."""
 
     programme: TablesProblem
     tables: Mapping[str, MeasuredTable]
-    sharing: Mapping[RowName, tuple[tuple[RowName, int], ...]]
+    sharing: Mapping[boards.RowName, tuple[tuple[boards.RowName, int], ...]]
     """For each row the rows whose parts its noise is made from, with the numbers of their margins: its own, and pooled
     those of all tables that show its cross-classification on its level."""
 
@@ -108,7 +100,7 @@ class TablesTuning(BudgetBoard):
         if Definition(spec.privacy.definition) is Definition.APPROXIMATE or spec.noise.variance or spec.noise.margin:
             raise ParameterError("not-tunable/parts", where=Place(path="privacy.definition"))
         whole_weight = sum((table.weight for table in problem.tables), Fraction(0))
-        budgets: dict[RowName, Fraction] = {}
+        budgets: dict[boards.RowName, Fraction] = {}
         for table in problem.tables:
             weights = {level.name: level_weight(spec, table.name, level.name) for level in table.levels}
             for level, weight in weights.items():
@@ -124,8 +116,8 @@ class TablesTuning(BudgetBoard):
         return self._as_loss(self.total)
 
     @cached_property
-    def claim(self) -> LossClaim:
-        return LossClaim(self.loss, self.neighbours, self.programme.spec.privacy.delta)
+    def claim(self) -> boards.LossClaim:
+        return boards.LossClaim(self.loss, self.neighbours, self.programme.spec.privacy.delta)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -146,7 +138,7 @@ class TablesTuning(BudgetBoard):
         """What each part buys, in the order of the spec."""
         return tuple(self._tuned_row(name) for name in self.budgets)
 
-    def _tuned_row(self, name: RowName) -> TunedRow:
+    def _tuned_row(self, name: boards.RowName) -> TunedRow:
         table = self.tables[name[0]]
         level = next(each for each in table.levels if each.name == name[1])
         law = self.law(name)
@@ -155,16 +147,16 @@ class TablesTuning(BudgetBoard):
         part = self.budgets[name]
         return TunedRow(table.name, level.name, table.title, part, margin, law, level.units, cells, typical)
 
-    def facts(self, row: RowName) -> RowFacts:
+    def facts(self, row: boards.RowName) -> boards.RowFacts:
         table = self.tables[row[0]]
         level = next(each for each in table.levels if each.name == row[1])
         margin = _margin(self.law(row), self.probability)
-        return RowFacts(table.title, level.name, level.units, str(margin), margin)
+        return boards.RowFacts(table.title, level.name, level.units, str(margin), margin)
 
-    def reached(self, row: RowName, margin: Fraction) -> bool:
+    def reached(self, row: boards.RowName, margin: Fraction) -> bool:
         return _margin(self.law(row), self.probability) <= margin
 
-    def law(self, row: RowName, budget: Fraction | None = None, query: Query | None = None) -> ReleaseNoise:
+    def law(self, row: boards.RowName, budget: Fraction | None = None, query: Query | None = None) -> ReleaseNoise:
         """The noise of the cells of a row, with its part of the budget or with another; or of one of its margins."""
         own = self.budgets[row] if budget is None else budget
         shared = (
@@ -173,16 +165,16 @@ class TablesTuning(BudgetBoard):
         loss = sum(((own if each == row else self.budgets[each]) / margins for each, margins in shared), Fraction(0))
         return calibrate(self._as_loss(loss), self.neighbours)
 
-    def margin(self, row: RowName, probability: Fraction) -> int:
+    def margin(self, row: boards.RowName, probability: Fraction) -> int:
         """The largest noise margin of the counts of a row, those of its margins included."""
         return max(_margin(self.law(row, query=query), probability) for query in self.tables[row[0]].margins)
 
-    def measurements(self, row: RowName) -> int:
+    def measurements(self, row: boards.RowName) -> int:
         """How many cross-classifications the table of a row measures there."""
         return len(self.tables[row[0]].margins)
 
-    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:  # noqa: ARG002 - it needs no other file
-        return TunedValues(self.spec_values(loaded.values))
+    def tuned(self, loaded: LoadedSpec, stem: str) -> boards.TunedValues:  # noqa: ARG002 - it needs no other file
+        return boards.TunedValues(self.spec_values(loaded.values))
 
     def spec_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the spec with these parts as its weights.
@@ -217,7 +209,7 @@ class TablesTuning(BudgetBoard):
         zcdp = Definition(self.programme.spec.privacy.definition) is Definition.ZCDP
         return ZCDP(amount) if zcdp else PureDP(amount)
 
-    def smallest(self, row: RowName, margin: Fraction) -> Fraction:
+    def smallest(self, row: boards.RowName, margin: Fraction) -> Fraction:
         """The smallest part, in steps, that gives a noise margin: margins fall as parts grow."""
         step = self.step()
 
@@ -227,10 +219,10 @@ class TablesTuning(BudgetBoard):
         # Where the noise is Gaussian, parts go with the inverse square of margins: a good place to begin.
         now = _margin(self.law(row), self.probability)
         guess = float(self.budgets[row] / step) * ((now + 0.5) / (float(margin) + 0.5)) ** 2
-        return step * first_that_fits(fits, max(1, int(guess)))
+        return step * boards.first_that_fits(fits, max(1, int(guess)))
 
 
-def _shared_rows(programme: TablesProblem) -> Mapping[RowName, tuple[tuple[RowName, int], ...]]:
+def _shared_rows(programme: TablesProblem) -> Mapping[boards.RowName, tuple[tuple[boards.RowName, int], ...]]:
     """For each row the rows that its noise is made from."""
     return {
         (table.name, level.name): _sharing_rows(programme, table, level.name, table.query)
@@ -241,7 +233,7 @@ def _shared_rows(programme: TablesProblem) -> Mapping[RowName, tuple[tuple[RowNa
 
 def _sharing_rows(
     programme: TablesProblem, table: MeasuredTable, level: str, query: Query
-) -> tuple[tuple[RowName, int], ...]:
+) -> tuple[tuple[boards.RowName, int], ...]:
     pooled = programme.spec.programme.repeated == "pooled"
     sharing = _sharing(programme, query, level) if pooled else (table,)
     return tuple(((each.name, level), len(each.margins)) for each in sharing)
@@ -364,7 +356,7 @@ def tune_tables(
         raise RunError("there-already/name", where=Place(file=str(Path(out))))
     if not targets:
         raise ParameterError("no-target/nothing", where=Place(path="tune"))
-    present = TablesTuning.of(prepared_without_records(Tables().prepare, loaded))
+    present = TablesTuning.of(boards.prepared_without_records(Tables().prepare, loaded))
     wanted = _wanted(targets, present.programme)
     tuned, needed = _for_targets(present, wanted, None if total is None else positive(total, "total"))
     if out is not None:
@@ -375,11 +367,11 @@ def tune_tables(
     return TablesFromTargets(loaded.path, definition, tuned.total, needed, rows, written)
 
 
-def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[RowName, TargetWords]:
+def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[boards.RowName, TargetWords]:
     """For each row its target; of several the one that needs most."""
     names = [table.name for table in problem.tables]
     levels = list(dict.fromkeys(level.name for table in problem.tables for level in table.levels))
-    result: dict[RowName, TargetWords] = {}
+    result: dict[boards.RowName, TargetWords] = {}
     findings: list[Finding] = []
     for text in targets:
         try:
@@ -432,7 +424,7 @@ def _loss(problem: TablesProblem, words: TargetWords) -> Fraction:
 
 
 def _for_targets(
-    present: TablesTuning, wanted: Mapping[RowName, TargetWords], total: Fraction | None
+    present: TablesTuning, wanted: Mapping[boards.RowName, TargetWords], total: Fraction | None
 ) -> tuple[TablesTuning, Fraction]:
     """The parts that meet the targets, and what rows with a target need together."""
     need = {row: present.measurements(row) * _loss(present.programme, words) for row, words in wanted.items()}
@@ -459,7 +451,7 @@ def _for_targets(
     return tuned, needed
 
 
-def _share(present: TablesTuning, tuned: TablesTuning, row: RowName, words: TargetWords | None) -> TableShare:
+def _share(present: TablesTuning, tuned: TablesTuning, row: boards.RowName, words: TargetWords | None) -> TableShare:
     chance = tuned.probability if words is None else words.chance
     measured, part = tuned.measurements(row), tuned.budgets[row]
     now = present.budgets[row] / present.total

@@ -14,7 +14,7 @@ from typing import Any
 from confide.releases import tabular
 from confide.releases.folder import SealedRelease
 from confide.releases.tabular import flow_name, sdmx_name
-from confide.releases.tabular.sdmx import ACTION, STRUCTURE, STRUCTURE_ID
+from confide.releases.tabular.rows import ACTION, STRUCTURE, STRUCTURE_ID
 
 VERSION = "1.0"
 MOST_AREAS = 20_000

@@ -15,21 +15,21 @@ import pyarrow.parquet as pq
 from confide.errors import Place, ReleaseError
 from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
-from confide.releases.tabular.coded import (
+from confide.releases.tabular.described import AREAS, CELLS
+from confide.releases.tabular.rows import SDMX, RowsInOrder, TableRows
+from confide.releases.tabular.table import (
     AREA,
     AREA_NAME,
     DICTIONARY,
     LEVEL,
     MARGIN,
     AreaNames,
+    Table,
     UnlikePlanError,
     cells_alone,
     in_dictionaries,
     same_rows,
 )
-from confide.releases.tabular.described import AREAS, CELLS
-from confide.releases.tabular.rows import SDMX, RowsInOrder, TableRows
-from confide.releases.tabular.table import Table
 
 STATEMENT, STAMP_FILE = "statement.html", "NOT-FOR-RELEASE.txt"
 R = TypeVar("R")
@@ -330,7 +330,7 @@ VALUES_AT_ONCE = 1 << 21
 class TableCopies:
     """The files of one table, one for each format, read together some rows at a time, and compared as they are read.
 
-    Texts are in dictionaries (:func:`~confide.releases.tabular.coded.in_dictionaries`).
+    Texts are in dictionaries (:func:`~confide.releases.tabular.table.in_dictionaries`).
     """
 
     files: tuple[RowsInOrder, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -13,12 +13,23 @@ import pyarrow.csv
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
-from confide.errors import Finding, noting
+from confide.errors import ConfideError, Finding, Place
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame, read_frame
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.spec import LoadedSpec, find_source, frame_rules
-from confide.releases.tabular.coded import (
+from confide.releases.tabular.rows import (
+    SDMX,
+    TableRows,
+    check_area_codes,
+    placed_rows,
+    read_columns,
+    read_file,
+    read_observations,
+    sdmx_batches,
+    sdmx_columns,
+)
+from confide.releases.tabular.table import (
     AREA,
     AREA_NAME,
     LEVEL,
@@ -26,12 +37,10 @@ from confide.releases.tabular.coded import (
     AreaNames,
     CodedColumns,
     CodedVariable,
+    Table,
     cells_alone,
     text_column,
 )
-from confide.releases.tabular.rows import SDMX, TableRows, placed_rows, read_columns, read_file
-from confide.releases.tabular.sdmx import check_area_codes, read_observations, sdmx_batches, sdmx_columns
-from confide.releases.tabular.table import Table
 from confide.schema import Attribute, Schema
 
 CELLS, AREAS = "cells", "areas"
@@ -424,3 +433,26 @@ def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) 
     if frame is None or not named:
         return None
     return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})
+
+
+def noting(findings: list[Finding], make: Callable[[], T], where: Place | None = None) -> T | None:
+    """What a call gives; nothing where it raises, with what is wrong noted.
+
+    Args:
+        findings: What is wrong so far; the findings of the call are added.
+        make: The call.
+        where: The place in the spec that its findings are about, unless they say it themselves.
+
+    Returns:
+        The result, or nothing.
+    """
+    try:
+        return make()
+    except ConfideError as error:
+        findings += error.findings if where is None else placed(error, where)
+        return None
+
+
+def placed(error: ConfideError, where: Place) -> list[Finding]:
+    """The findings of an error, at the place in the spec that they are about."""
+    return [replace(finding, where=where) for finding in error.findings]

@@ -33,7 +33,7 @@ from confide.releases.tabular import (
     table_files,
 )
 from confide.releases.tabular.checks import TableCopies
-from confide.releases.tabular.coded import in_dictionaries, same_rows
+from confide.releases.tabular.table import in_dictionaries, same_rows
 
 LEFT_OUT = -1
 

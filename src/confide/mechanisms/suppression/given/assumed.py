@@ -331,7 +331,7 @@ def _times(path: Path, rows: Mapping[str, Sequence[str]], asked: Sequence[str]) 
 
 
 def _describing(there: Sequence[str]) -> set[str]:
-    """Columns of a released table (:mod:`confide.releases.tabular.coded`) that say of its codes what they mean."""
+    """Columns of a released table (:mod:`confide.releases.tabular.table`) that say of its codes what they mean."""
     labels = {name for name in there if name.endswith(LABEL_ENDING) and name.removesuffix(LABEL_ENDING) in there}
     return labels | {MARGIN, AREA_NAME} if labels else set()
 

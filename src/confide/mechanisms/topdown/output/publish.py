@@ -43,7 +43,7 @@ from confide.releases.published_rows import (
     RECORDS as RECORDS_FILES,
 )
 from confide.releases.tabular import Codebook, DescribedColumn, DescribedFile, DescribedTable, publish_areas
-from confide.releases.tabular.coded import of_schema
+from confide.releases.tabular.table import of_schema
 
 # Estimates of blocks as records: one line for each person or unit, with the codes of the schema.
 

@@ -43,7 +43,7 @@ from confide.releases.tabular import (
     check_area_codes,
     placed,
 )
-from confide.releases.tabular.coded import in_dictionaries, in_dictionary
+from confide.releases.tabular.table import in_dictionaries, in_dictionary
 from confide.schema import Schema
 
 # Layouts of microdata: the records with the columns and codes that another system gives them, such as the MDF.

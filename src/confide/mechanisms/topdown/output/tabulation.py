@@ -37,7 +37,7 @@ from confide.releases.tabular import (
     figure_column,
     plain_schema,
 )
-from confide.releases.tabular.coded import in_dictionaries, in_dictionary
+from confide.releases.tabular.table import in_dictionaries, in_dictionary
 from confide.schema import Code, Query, Recode, Schema
 
 RESERVED = ("records", "units", "mdf")
@@ -312,7 +312,7 @@ def table_schema(table: TabulatedTable) -> pa.Schema:
 #
 # Variables are the attributes of the schema and those of its recodes that the strategy measures. A table has all its
 # margins and is made for every level and area of the frame, with codes and labels
-# (:mod:`confide.releases.tabular.coded`). With S the (units x blocks) matrix of a level, H the histograms of the blocks
+# (:mod:`confide.releases.tabular.table`). With S the (units x blocks) matrix of a level, H the histograms of the blocks
 # and L the (cells x groups) matrix of the table, its cells on the level are S H L, and its margins are sums of these.
 #
 # What is made is decided by schema, strategy, frame and spec alone. A level on which a table would have more than

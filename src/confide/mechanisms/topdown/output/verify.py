@@ -47,7 +47,7 @@ from confide.releases.tabular import (
     text_batches,
 )
 from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, TableCopies, areas_check
-from confide.releases.tabular.coded import in_dictionaries, of_schema, of_type, same_rows, written_out
+from confide.releases.tabular.table import in_dictionaries, of_schema, of_type, same_rows, written_out
 from confide.report.certificate import CERTIFICATE
 
 # Released tables against the records: made again, and added up from children to parents, from the written rows.
