@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
-from confide.messages import code_of, say
+from confide.messages import code_of, say, word
 
 Severity = Literal["error", "warning"]
 
@@ -31,11 +31,11 @@ class Place:
     def __str__(self) -> str:
         parts = [] if self.file is None else [self.file]
         if self.line is not None:
-            parts.append(f"line {self.line}")
+            parts.append(f"{word('line')} {self.line}")
         if self.row is not None:
-            parts.append(f"row {self.row:,}")
+            parts.append(f"{word('row')} {self.row:,}")
         if self.column is not None:
-            parts.append(f"column {self.column!r}")
+            parts.append(f"{word('column')} {self.column!r}")
         if self.path is not None:
             parts.append(self.path)
         return ", ".join(parts)
@@ -103,7 +103,7 @@ class Finding:
         place = str(self.where)
         lines = [f"{place}: {self.what}" if place else self.what]
         lines += [
-            f"  {name}: {text}"
+            f"  {word(name)}: {text}"
             for name, text in (("found", self.found), ("expected", self.expected), ("remedy", self.remedy))
             if text is not None
         ]
@@ -139,10 +139,8 @@ class ConfideError(Exception):
 
     findings: Sequence[Finding]
 
-    def __init__(self, key: str | Finding | Iterable[Finding], /, *old: Any, **facts: Any) -> None:
-        if old and isinstance(key, str):
-            self.findings = (Finding(key, *old, **facts),)
-        elif isinstance(key, str):
+    def __init__(self, key: str | Finding | Iterable[Finding], /, **facts: Any) -> None:
+        if isinstance(key, str):
             self.findings = (Finding.of(key, **facts),)
         else:
             self.findings = (key,) if isinstance(key, Finding) else tuple(key)

@@ -7,6 +7,7 @@ schema or a frame (titles, levels, labels) are the office's own and are never tr
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,7 +117,11 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
 # from the code itself. A text has places for the facts of the one case: ``{name}``, with a format where it needs one
 # (``{rows:,}``, ``{name!r}``), and ``{fact:?this|that}``, which is ``this`` where the fact is true and ``that`` where
 # it is not. A text that comes out empty is left out. Another language is another file, ``findings.de.toml``, with the
-# same keys and places; what it lacks is said in English.
+# same keys and places. Whoever runs Confide chooses the language (:data:`SPOKEN`): findings are for people, and no part
+# of a release.
+
+SPOKEN = "CONFIDE_LANGUAGE"
+"""The environment variable with the language of findings; processes that a run begins have it, too."""
 
 FIELDS = ("what", "found", "expected", "remedy")
 Texts = Mapping[str, str]
@@ -168,13 +173,28 @@ def code_of(key: str) -> str:
     return key.partition("/")[0]
 
 
+def spoken() -> str:
+    """The language of findings: that of the environment variable, or English where it names none of ours."""
+    language = os.environ.get(SPOKEN, ENGLISH)
+    return language if language in LANGUAGES else ENGLISH
+
+
+def word(key: str) -> str:
+    """The name of a field of a finding or of a place, in the language of findings.
+
+    >>> word("remedy")
+    'remedy'
+    """
+    return messages(spoken()).texts[f"findings.{key}"]
+
+
 def say(key: str, facts: Mapping[str, object]) -> dict[str, str]:
     """What a finding says, field by field, without the fields that have nothing to say.
 
     >>> say("bad-array", {"dtype": "float64"})["found"]
     'an array of float64'
     """
-    said = {field: fill(text, facts) for field, text in texts_of_findings()[key].items()}
+    said = {field: fill(text, facts) for field, text in texts_of_findings(spoken())[key].items()}
     return {field: text for field, text in said.items() if text}
 
 

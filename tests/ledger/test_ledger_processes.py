@@ -123,7 +123,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost(tmp_path: Path) -
 # Killed just before the n-th statement that SQLite is given: at every point of the transaction, one after the other.
 STATEMENTS = """
 import signal, sqlite3
-from confide.releases.ledger import store
+from confide.releases.ledger import entries as store
 connect = store._connect
 def watched(path, timeout):
     connection = connect(path, timeout)

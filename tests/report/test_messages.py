@@ -8,7 +8,9 @@ from string import Formatter
 
 import pytest
 
-from confide.messages import LANGUAGES, Messages, messages
+from confide.cli.main import main
+from confide.errors import Finding, Place
+from confide.messages import LANGUAGES, SPOKEN, Messages, choices, messages, texts_of_findings
 from confide.report.certificate import environment
 
 SOURCE = Path(__file__).parents[2] / "src" / "confide"
@@ -97,3 +99,73 @@ def test_what_comes_from_a_spec_is_escaped() -> None:
 def test_there_is_no_other_language(name: str) -> None:
     with pytest.raises(LookupError):
         messages(name)
+
+
+def places_of_finding(text: str) -> set[str]:
+    """The names of all facts that a text has places for, also within choices."""
+    names: set[str] = set()
+    for _, name, form, _ in Formatter().parse(text):
+        if name is not None:
+            names.add(name)
+        if form and form.startswith("?"):
+            names = names.union(*map(places_of_finding, choices(form)))
+    return names
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_findings_have_the_same_keys_and_places_in_all_languages(language: str) -> None:
+    english, other = texts_of_findings(), texts_of_findings(language)
+    assert {key: set(texts) for key, texts in english.items()} == {key: set(texts) for key, texts in other.items()}
+    for key, texts in english.items():
+        for field, text in texts.items():
+            assert places_of_finding(text) == places_of_finding(other[key][field]), (key, field)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_no_finding_was_left_in_english(language: str) -> None:
+    """But for texts that are all names, options and places, such as ``rho1 > rho2``."""
+    english, other = texts_of_findings(), texts_of_findings(language)
+    both = [(key, text, other[key][field]) for key, texts in english.items() for field, text in texts.items()]
+    same = [key for key, text, theirs in both if text == theirs and re.search(r"\b(the|is|are|of|and|no|not)\b", text)]
+    assert same == []
+
+
+def test_a_finding_is_said_in_the_language_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finding() -> Finding:
+        return Finding.of("unknown-language", where=Place(row=12), found="xx", variable=SPOKEN, languages="en, de")
+
+    english = finding()
+    monkeypatch.setenv(SPOKEN, "de")
+    german = finding()
+    assert (german.code, german.found, german.severity) == (english.code, english.found, english.severity)
+    assert str(german).startswith(f"Datensatz 12: {texts_of_findings('de')['unknown-language']['what']}"[:14])
+    assert ["gefunden: xx" in str(german), "found: xx" in str(german)] == [True, False]
+    assert german.what != english.what
+    assert str(english) != str(german)
+
+
+@pytest.mark.parametrize(("language", "said"), [("de", "Fehler"), ("fr", "erreur"), (None, "error")])
+def test_the_command_says_findings_in_the_language_that_was_chosen(
+    language: str | None, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    if language:
+        monkeypatch.setenv(SPOKEN, language)
+    monkeypatch.setattr("sys.argv", ["confide", "check", str(tmp_path / "none.toml")])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 1
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_a_language_without_texts_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(SPOKEN, "tlh")
+    monkeypatch.setattr("sys.argv", ["confide", "--version"])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    assert ending.value.code == 1
+    said = capsys.readouterr()
+    assert not said.out
+    assert "found: tlh" in said.err
+    assert "one of en, de, fr" in said.err

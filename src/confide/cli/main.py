@@ -12,7 +12,8 @@ import typer
 
 from confide.cli.commands import COMMON, Later, LazyGroup, listed
 from confide.cli.show import INTERNAL, INTERRUPTED, REFUSED, err, out, show_findings
-from confide.errors import ConfideError
+from confide.errors import ConfideError, ParameterError, Place
+from confide.messages import LANGUAGES, SPOKEN
 from confide.version import __version__
 
 MAKE, LOOK, CHOOSE, CHECK, STUDY = "Make", "Look", "Choose", "Check", "Study"
@@ -127,10 +128,21 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
+def check_language() -> None:
+    """Refuses a language of findings that has no texts, before anything is said in another one."""
+    language = os.environ.get(SPOKEN)
+    if language is not None and language not in LANGUAGES:
+        languages = ", ".join(LANGUAGES)
+        raise ParameterError(
+            "unknown-language", where=Place(path=SPOKEN), found=language, variable=SPOKEN, languages=languages
+        )
+
+
 def main() -> None:
     """The entry point. Exit codes: 0 done, 1 findings or refused, 2 usage, 3 internal error, 130 interrupted."""
     as_json = "--json" in sys.argv
     try:
+        check_language()
         app()
     except ConfideError as error:
         show_findings(error.findings, as_json=as_json)

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
+from confide.messages import word
 from confide.report import charts
 from confide.report.charts import Chart
 
@@ -60,7 +61,7 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool = False) -> None
     for finding in listed:
         first, *rest = str(finding).split("\n")
         colour = "red" if finding.severity == "error" else "yellow"
-        err.print(f"[bold {colour}]{finding.severity}[/] {escape(first)}")
+        err.print(f"[bold {colour}]{word(finding.severity)}[/] {escape(first)}")
         for line in rest:
             err.print(f"[dim]{escape(line)}[/]")
 

@@ -76,7 +76,11 @@ class Problem:
     @classmethod
     def of(cls, path: KeyPath, key: str, /, found: str | None = None, **facts: object) -> Problem:
         """A problem with the texts of a key (:meth:`confide.errors.Finding.of`)."""
-        finding = Finding.of(key, found=found, **facts)  # type: ignore[arg-type]  # facts have names of their own
+        return cls.passed_on(path, Finding.of(key, found=found, **facts))  # type: ignore[arg-type]  # facts have names of their own
+
+    @classmethod
+    def passed_on(cls, path: KeyPath, finding: Finding) -> Problem:
+        """The problem of a place in the file that another part of Confide found."""
         return cls(path, finding.code, finding.what, finding.expected, finding.found, finding.remedy)
 
 
@@ -345,49 +349,41 @@ def _text(path: Path, kind: FileKind, where: Stands) -> str:
     article = "an" if kind.name[0] in "aeiou" else "a"
     try:
         if path.stat().st_size > kind.largest:
-            expected, found = f"a file of at most {kind.largest // _MIB} MiB", f"{path.stat().st_size:,} bytes"
-            raise _unreadable(path, kind, f"the file is too large for {article} {kind.name}", expected, found)
+            found = f"{path.stat().st_size:,} bytes"
+            raise _unreadable(path, kind, "too-large", found, a=article, largest=kind.largest // _MIB)
         if path.is_fifo() and path.parts[:2] != ("/", "dev"):  # a pipe that a shell makes has a writer, others may not
-            raise _unreadable(path, kind, "this is a pipe, and nobody may ever write to it", "a file", "a pipe")
+            raise _unreadable(path, kind, "pipe", "a pipe")
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         raise _absent(path, kind, article, where) from None
     except IsADirectoryError:
-        raise _unreadable(path, kind, "this is a folder", f"the {kind.name} file in it", "a folder") from None
+        raise _unreadable(path, kind, "folder", "a folder") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{error.object[error.start]:02x}"
         of_text = replace(kind, unreadable=kind.not_text or kind.unreadable)
-        raise _unreadable(path, of_text, "the file is not text in UTF-8", _form_of(kind, path), found, line) from None
+        raise _unreadable(path, of_text, "encoding", found, line, form=_form_of(kind, path)) from None
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or type(error).__name__
-        raise _unreadable(path, kind, "the file cannot be read", "a readable file", found) from None
+        raise _unreadable(path, kind, "system", found) from None
 
 
 def _absent(path: Path, kind: FileKind, article: str, where: Stands) -> ConfideError:
     code, error = kind.absent or f"no-{kind.name}", kind.unreadable_error or kind.error
     if kind.shipped:
-        return error(
-            code,
-            f"there is no {kind.name} of this name and no such file",
-            where=where() if callable(where) else where,
-            found=path.name,
-            expected=f"the path of a TOML file, or one of {', '.join(kind.names)}",
-            remedy=f"correct the name of the {kind.name}",
-        )
-    expected = f"{article} {kind.name}" + (f"; {kind.example}" if kind.example else "")
-    remedy = f"give the path of the {kind.name} file"
-    return error(code, "there is no such file", Place(file=str(path)), "nothing", expected, remedy)
+        place, names = where() if callable(where) else where, ", ".join(kind.names)
+        return error("no-settings/name", code=code, where=place, found=path.name, kind=kind.name, names=names)
+    place = Place(file=str(path))
+    return error("no-settings/file", code=code, where=place, kind=kind.name, a=article, example=kind.example)
 
 
 def _unreadable(
-    path: Path, kind: FileKind, what: str, expected: str, found: str, line: int | None = None
+    path: Path, kind: FileKind, why: str, found: str, line: int | None = None, **facts: object
 ) -> ConfideError:
     error = kind.unreadable_error or kind.error
     where = Place(file=path.name if kind.shipped else str(path), line=line)
-    return error(
-        kind.code_of_file, what, where, found=found, expected=expected, remedy=f"give the path of the {kind.name} file"
-    )
+    key = f"unreadable-settings/{why}"
+    return error(key, code=kind.code_of_file, where=where, found=found, kind=kind.name, **facts)
 
 
 def _parsed(text: str, path: Path, kind: FileKind) -> Document:
@@ -401,10 +397,8 @@ def _parsed(text: str, path: Path, kind: FileKind) -> Document:
 def _table(values: Any, path: Path, kind: FileKind) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return dict(values)
-    code, remedy = kind.syntax or kind.code_of_file, f"correct the {kind.name} file"
-    raise kind.error(
-        code, f"this is no {kind.name}", Place(path.name), _shown(values), "a table of keys with values", remedy
-    )
+    code, where = kind.syntax or kind.code_of_file, Place(path.name)
+    raise kind.error("no-table-of-settings", code=code, where=where, found=_shown(values), kind=kind.name)
 
 
 def _syntax(text: str, path: Path, kind: FileKind, error: Exception) -> Finding:
@@ -466,27 +460,38 @@ class _FormProblem:
         if self._type == "extra_forbidden":
             known = keys_at(model, self.path[:-1], self._values)
             close = difflib.get_close_matches(key, known, 1)
-            remedy = f'did you mean "{close[0]}"?' if close else "remove it"
-            expected = "one of " + ", ".join(known) if known else "no such key"
-            what = f"unknown key {key!r}"
-            return Finding(
-                kind.code_of("unknown-key"), what, place, found, expected, remedy, severity=kind.unknown_keys
+            return Finding.of(
+                "unknown-key/setting",
+                where=place,
+                found=found,
+                code=kind.code_of("unknown-key"),
+                severity=kind.unknown_keys,
+                key=key,
+                names=", ".join(known),
+                close=close[0] if close else "",
             )
         if self._type == "missing" and isinstance(self.path[-1], str):
-            expected = f"a value for {dotted(self.path)}"
-            return Finding(kind.code_of("missing-key"), f"{key!r} is missing", place, "nothing", expected, "add it")
+            code, path = kind.code_of("missing-key"), dotted(self.path)
+            return Finding.of("missing-key/setting", where=place, code=code, key=key, path=path)
         context = self._error.get("ctx", {})
         raised = context.get("error")
         if isinstance(raised, ConfideError):
             reason = raised.findings[0]
             code = reason.code if kind.own_codes else kind.code_of("bad-value")
-            remedy = reason.remedy or kind.remedy
-            return Finding(code, reason.what, place, found, reason.expected, remedy)
-        code, expected = kind.code_of("bad-value"), expected_in_words(self._error)
+            return replace(reason, code=code, where=place, found=found, remedy=reason.remedy or kind.remedy)
+        code, remedy = kind.code_of("bad-value"), kind.remedy
         if isinstance(raised, ValueError):
-            return Finding(code, str(raised), place, found, "values that fit together", kind.remedy)
-        what = "the name is not of the right form" if "pattern" in context else "the value is not of the right form"
-        return Finding(code, f"{key!r}: {what}", place, found, expected, kind.remedy)
+            return Finding.of("bad-value/together", where=place, found=found, code=code, what=raised, remedy=remedy)
+        return Finding.of(
+            "bad-value/form",
+            where=place,
+            found=found,
+            code=code,
+            key=key,
+            is_name="pattern" in context,
+            expected=expected_in_words(self._error),
+            remedy=remedy,
+        )
 
 
 def _without(values: dict[str, Any], error: ValidationError) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def new_ledger(
 def one_of(what: str, name: str, names: Iterable[str]) -> str:
     """``name``, if it is one of those; raises with the names otherwise."""
     if name not in names:
-        raise unknown_name(what, f"there is no such {what}", name, "one of " + ", ".join(names))
+        raise ParameterError("no-such-name", found=name, code=what, kind=what, names=", ".join(names))
     return name
 
 
@@ -90,11 +90,6 @@ def no_product(mechanism: str, product: str | None) -> None:
     """Raises if a product is asked of a mechanism that has none."""
     if product is not None:
         raise ParameterError("product/mechanism", found=product, mechanism=mechanism)
-
-
-def unknown_name(code: str, what: str, found: str, expected: str) -> ParameterError:
-    """The error for a name that is not one of those that there are."""
-    return ParameterError(code, what, found=found, expected=expected, remedy="correct the name")
 
 
 # Drafts from an office's own files: the schema, the table of areas, a strategy, and what all specs have in common.

@@ -99,12 +99,12 @@ def _one_unit(spine: Spine, blocks: Source, areas: ProgrammeGeographyPart) -> No
     units = len(next(level for level in spine.levels if level.name == areas.one).codes)
     if units > 1:
         raise InputError(
-            f"several-{areas.one}s",
-            f"the {areas.words[1]} are of more than one {areas.one}",
+            "several-units",
+            code=f"several-{areas.one}s",
             where=Place(file=blocks.file, column=blocks.theirs(areas.block)),
             found=f"{units:,} {areas.one}s",
-            expected=f"{areas.words[1]} of one {areas.one}",
-            remedy=f"make a comparison for each {areas.one}; or correct [geography] {areas.one}",
+            areas=areas.words[1],
+            unit=areas.one,
         )
 
 

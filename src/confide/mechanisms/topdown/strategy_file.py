@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
-from confide.errors import ConfideError, ParameterError, Place
+from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, positive_within
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
 from confide.mechanisms.topdown.strategy import (
@@ -160,29 +160,26 @@ class Notes:
         self.schema = schema
         self.problems: list[Problem] = []
 
-    def wrong(
-        self, path: KeyPath, code: str, what: str, found: object, expected: str | Iterable[str], remedy: str = ""
-    ) -> None:
-        """Notes a problem. ``expected`` is a sentence, or the names to choose from."""
-        sentence = expected if isinstance(expected, str) else "one of " + ", ".join(expected)
-        remedy = remedy or "correct the strategy file"
-        self.problems.append(Problem(path, code, what, sentence, str(found)[:200], remedy))
+    def wrong(self, path: KeyPath, key: str, seen: object, names: Iterable[str] = (), **facts: object) -> None:
+        """Notes a problem with the texts of a key; ``names`` are those to choose from."""
+        listed = ", ".join(names)
+        self.problems.append(Problem.of(path, key, found=str(seen)[:200], names=listed, **facts))
 
-    def passed_on(self, path: KeyPath, error: ConfideError) -> None:
+    def passed_on(self, path: KeyPath, findings: Iterable[Finding]) -> None:
         """Notes what another part of Confide found."""
-        for f in error.findings:
-            self.wrong(path, f.code, f.what, f.found, f.expected or "another value", f.remedy or "")
+        for finding in findings:
+            self.problems.append(Problem.passed_on(path, finding))
 
     def query(self, path: KeyPath, text: str) -> Query | None:
         """The query that ``text`` names; or nothing, and a problem."""
         try:
             query = resolve(self.schema, text)
         except ConfideError as error:
-            self.passed_on(path, error)
+            self.passed_on(path, error.findings)
             return None
         if query.is_complete:
             return query
-        self.wrong(path, "incomplete-recode", f"{text!r} leaves levels out", text, "a group for every level")
+        self.wrong(path, "incomplete-recode/strategy", text, query=text)
         return None
 
     def name(self, text: str) -> str:
@@ -220,22 +217,15 @@ def make_constraints(values: StrategyFile, notes: Notes) -> Constraints:
     for key, parts in (("invariants", values.invariants), ("bounds", values.bounds), ("zeros", values.zeros)):
         for name, times in Counter(part.name for part in parts).items():
             if times > 1:
-                notes.wrong((key,), "repeated-name", f"two {key} have the name {name!r}", name, "names that differ")
+                notes.wrong((key,), "repeated-name", name, kind=key, name=name)
     constraints = Constraints(
         tuple(_invariants(values, notes)), tuple(_bounds(values, notes)), tuple(_zeros(values, notes))
     )
     if len(notes.problems) > before:
         return constraints
     if constraints.zero_cells(notes.schema).all():
-        what, names = "structural zeros forbid every record", ", ".join(repr(zero.name) for zero in constraints.zeros)
-        remedy = "drop one of them: estimates without anybody are no release"
-        notes.wrong(
-            ("zeros",), "constraints-clash", what, names, "a combination of codes that records can have", remedy
-        )
-    for finding in constraints.clashes(notes.schema):
-        notes.wrong(
-            ("bounds",), finding.code, finding.what, finding.found, finding.expected or "", finding.remedy or ""
-        )
+        notes.wrong(("zeros",), "constraints-clash/zeros", ", ".join(repr(zero.name) for zero in constraints.zeros))
+    notes.passed_on(("bounds",), constraints.clashes(notes.schema))
     return constraints
 
 
@@ -244,21 +234,22 @@ def _invariants(values: StrategyFile, notes: Notes) -> Iterator[Invariant]:
         at: KeyPath = ("invariants", position)
         query = None if part.query is None else notes.query((*at, "query"), part.query)
         if part.query is None and not part.frame:
-            notes.wrong(at, "empty-invariant", f"{part.name!r} says nothing", "neither", "a query, frame, or both")
+            notes.wrong(at, "empty-invariant", "neither", name=part.name)
         if query is not None and part.frame and len(part.frame) != query.cells:
-            what = f"the invariant {part.name!r} has not one column for each cell of {part.query!r}"
-            notes.wrong((*at, "frame"), "row-length", what, len(part.frame), str(query.cells))
+            notes.wrong(
+                (*at, "frame"),
+                "row-length/invariant",
+                len(part.frame),
+                name=part.name,
+                query=part.query,
+                cells=query.cells,
+            )
         if query is not None and query.variables and not part.frame:
-            what = f"the invariant {part.name!r} publishes an answer other than the number of records as it is"
-            expected = '"total"; or the columns of the frame that tell the answer'
-            notes.wrong((*at, "query"), "invariant-query", what, part.query, expected)
+            notes.wrong((*at, "query"), "invariant-query", part.query, name=part.name)
         if query is not None and part.frame and part.level != BLOCK:
-            what = f"the invariant {part.name!r} is told by the frame, which tells it for every block"
-            notes.wrong((*at, "level"), "invariant-level", what, part.level, BLOCK)
+            notes.wrong((*at, "level"), "invariant-level/frame", part.level, name=part.name, block=BLOCK)
         if part.query is not None and values.neighbours != Neighbours.CHANGE_ONE.value:
-            what = f"the invariant {part.name!r} gives away whether a record is there"
-            expected = "neighbours = change-one, or no invariant counts of records"
-            notes.wrong(("neighbours",), "invariant-neighbours", what, values.neighbours, expected)
+            notes.wrong(("neighbours",), "invariant-neighbours", values.neighbours, name=part.name)
         frame = tuple(part.frame)
         if query is None or part.query is None:
             yield Invariant(part.name, part.level, None, frame)
@@ -274,13 +265,12 @@ def _bounds(values: StrategyFile, notes: Notes) -> Iterator[FrameBound]:
         at: KeyPath = ("bounds", position)
         variable = notes.schema.variables.get(part.variable)
         if variable is None:
-            what = f"the schema has no variable {part.variable!r}"
-            notes.wrong((*at, "variable"), "unknown-variable", what, part.variable, notes.schema.variables)
+            known, name = notes.schema.variables, part.variable
+            notes.wrong((*at, "variable"), "unknown-variable/strategy", name, known, variable=name)
             continue
         keys = _group_keys(variable)
         for key in (key for key in part.frame if key not in keys):
-            what = f"{part.variable!r} has no group {key!r}"
-            notes.wrong((*at, "frame", key), "unknown-group", what, key, keys)
+            notes.wrong((*at, "frame", key), "unknown-group", key, keys, variable=part.variable, group=key)
         frame = {keys[key]: column for key, column in part.frame.items() if key in keys}
         yield FrameBound(part.name, variable, Side(part.side), part.per_unit, frame)
 
@@ -292,12 +282,11 @@ def _zeros(values: StrategyFile, notes: Notes) -> Iterator[StructuralZero]:
         where: dict[str, Any] = {}
         for name, codes in part.where.items():
             if name not in attributes:
-                what = f"the schema has no attribute {name!r}"
-                notes.wrong((*at, name), "unknown-attribute", what, name, attributes)
+                notes.wrong((*at, name), "unknown-attribute/strategy", name, attributes, attribute=name)
                 continue
             for code in (code for code in codes if code not in attributes[name].index):
-                expected = attributes[name].describe_codes()
-                notes.wrong((*at, name), "unknown-code", f"{name!r} has no code {code!r}", code, expected)
+                codes_of = attributes[name].describe_codes()
+                notes.wrong((*at, name), "unknown-code/strategy", code, attribute=name, code_there=code, codes=codes_of)
             where[name] = tuple(code for code in codes if code in attributes[name].index)
         yield StructuralZero(part.name, where)
 
@@ -326,7 +315,7 @@ def build(
         if derived is not None:
             strategies[name] = derived
     if values.root not in {*values.roots, *values.derived}:
-        notes.wrong(("root",), "unknown-root", "there is no such root", values.root, values.roots | values.derived)
+        notes.wrong(("root",), "unknown-root/strategy", values.root, values.roots | values.derived)
     return strategies, notes.problems
 
 
@@ -346,28 +335,24 @@ class _Maker:
         count = len(part.levels)
         for key, length in {"shares": len(part.shares), "estimation": len(part.estimation)}.items():
             if length != count:
-                what = f"{key} has not one value for each level"
-                self._notes.wrong((*path, key), "row-length", what, length, str(count))
-        self._check_sum((*path, "shares"), "the shares of the levels", part.shares)
+                self._notes.wrong((*path, key), "row-length/levels", length, row=key, levels=count)
+        self._check_sum((*path, "shares"), part.shares)
         queries: dict[str, Query] = {}
         for text, row in part.queries.items():
             query = self._notes.query((*path, "queries", text), text)
             if query is None:
                 continue
             for other in (text_before for text_before in queries if same_cells(queries[text_before], query)):
-                what = f"{text!r} and {other!r} are the same query"
-                self._notes.wrong((*path, "queries", text), "repeated-query", what, text, "each query once")
+                self._notes.wrong((*path, "queries", text), "repeated-query/same", text, query=text, other=other)
             queries[text] = query
             if len(row) != count:
-                what = f"the row of {text!r} has not one value for each level"
-                self._notes.wrong(
-                    (*path, "queries", text), "row-length", what, len(row), f"{count}, or - where not measured"
-                )
+                at = (*path, "queries", text)
+                self._notes.wrong(at, "row-length/queries", len(row), query=text, levels=count)
         levels = []
         for position, level in enumerate(part.levels):
             column = {text: row[position] for text, row in part.queries.items() if position < len(row)}
             shares = {text: share for text, share in column.items() if share is not None}
-            self._check_sum((*path, "queries"), f"the shares of the queries on {level!r}", shares.values())
+            self._check_sum((*path, "queries"), shares.values(), level)
             query_shares = tuple(
                 QueryShare(self._notes.name(text), queries[text], share)
                 for text, share in shares.items()
@@ -384,14 +369,14 @@ class _Maker:
         """The strategy of a root that is cut from another."""
         part, path = self._values.derived[name], ("derived", name)
         if name in self._values.roots:
-            self._notes.wrong(path, "repeated-root", f"there are two roots {name!r}", name, "names that differ")
+            self._notes.wrong(path, "repeated-root", name, root=name)
             return None
         if part.source not in self._values.roots:
-            self._notes.wrong((*path, "from"), "unknown-root", "there is no such root", part.source, self._values.roots)
+            self._notes.wrong((*path, "from"), "unknown-root/strategy", part.source, self._values.roots)
             return None
         source = strategies[part.source]
         if part.top not in source.level_names:
-            self._notes.wrong((*path, "top"), "unknown-level", "there is no such level", part.top, source.level_names)
+            self._notes.wrong((*path, "top"), "unknown-level/strategy", part.top, source.level_names)
             return None
         estimation = self._estimations.get(part.estimation, Estimation(part.estimation, (), ()))
         if self._notes.problems:
@@ -399,7 +384,7 @@ class _Maker:
         try:
             strategy = cut(source, name, part.top, estimation, renormalise=renormalise)
         except ConfideError as error:
-            self._notes.passed_on((*path, "top"), error)
+            self._notes.passed_on((*path, "top"), error.findings)
             return None
         self._named((*path, "estimation"), part.estimation, part.top, [a.name for a in strategy.levels[0].queries])
         return strategy
@@ -408,20 +393,23 @@ class _Maker:
         """The invariants against the levels of a root, and what is measured at its top."""
         for position, invariant in enumerate(strategy.constraints.invariants):
             if invariant.level not in strategy.level_names:
-                what = f"the invariant {invariant.name!r} is on a level that the root {strategy.root!r} has not"
                 at: KeyPath = ("invariants", position, "level")
-                self._notes.wrong(at, "unknown-level", what, invariant.level, strategy.level_names)
+                self._notes.wrong(
+                    at,
+                    "unknown-level/invariant",
+                    invariant.level,
+                    strategy.level_names,
+                    name=invariant.name,
+                    root=strategy.root,
+                )
         top = strategy.levels[0]
         invariants = invariant_queries(strategy.constraints, strategy.schema)
         for query_share in top.queries:
             if any(same_cells(query_share.query, query) for query in invariants):
-                what = f"{query_share.name!r} is measured on {top.name!r}, where an invariant tells its answer"
                 rows = self._values.roots[name].queries
                 written = next(text for text in rows if self._notes.name(text) == query_share.name)
                 at = ("roots", name, "queries", written)
-                self._notes.wrong(
-                    at, "invariant-measured", what, str(query_share.share), 'not measured: "-"', 'write "-" there'
-                )
+                self._notes.wrong(at, "invariant-measured", query_share.share, query=query_share.name, level=top.name)
 
     def _strategy(self, name: str, budget: Fraction, levels: tuple[LevelStrategy, ...]) -> Strategy:
         values = self._values
@@ -445,37 +433,38 @@ class _Maker:
     def _check_levels(self, path: KeyPath, part: RootPart) -> None:
         for level, times in Counter(part.levels).items():
             if times > 1:
-                self._notes.wrong(
-                    (*path, "levels"), "repeated-level", f"{level!r} stands twice", level, "each level once"
-                )
+                self._notes.wrong((*path, "levels"), "repeated-level/strategy", level, level=level)
         if part.levels[-1] != BLOCK:
-            what = "the last level is not the blocks"
-            self._notes.wrong((*path, "levels"), "no-blocks", what, part.levels[-1], f"{BLOCK!r} as the last level")
+            self._notes.wrong((*path, "levels"), "no-blocks/strategy", part.levels[-1], block=BLOCK)
 
-    def _check_sum(self, path: KeyPath, what: str, shares: Iterable[Fraction]) -> None:
+    def _check_sum(self, path: KeyPath, shares: Iterable[Fraction], level: str | None = None) -> None:
+        """Shares of the queries on a level, or of the levels, sum to one."""
         total = sum(shares, Fraction(0))
         if total != 1:
-            remedy = f"the rest is {1 - total}" if total < 1 else f"{total - 1} is too much"
-            self._notes.wrong(path, "share-sum", f"{what} do not sum to one", total, "exactly 1", remedy)
+            self._notes.wrong(
+                path,
+                "share-sum",
+                total,
+                of_queries=level is not None,
+                level=level,
+                short=total < 1,
+                rest=abs(1 - total),
+            )
 
     def _named(self, path: KeyPath, name: str, level: str, measured: Collection[str] | None) -> Estimation:
         """The estimation of that name. Its passes must cover exactly what is measured on the level, where known."""
         estimation = self._estimations.get(name)
         if estimation is None:
             if name:
-                self._notes.wrong(
-                    path, "unknown-estimation", f"there is no estimation {name!r}", name, self._estimations
-                )
+                self._notes.wrong(path, "unknown-estimation", name, self._estimations, estimation=name)
             return Estimation(name, (), ())
         if measured is None:
             return estimation
         fitted = {query for step in estimation.least_squares for query in step.queries}
         for query in (query for query in measured if query not in fitted):
-            what = f"{query!r} is measured on {level!r}, and no pass of {name!r} uses it"
-            self._notes.wrong(path, "unused-measurement", what, name, f"a pass with {query!r}")
+            self._notes.wrong(path, "unused-measurement", name, query=query, level=level, estimation=name)
         for query in sorted(fitted - set(measured)):
-            what = f"a pass of {name!r} uses {query!r}, which is not measured on {level!r}"
-            self._notes.wrong(path, "not-measured", what, query, measured)
+            self._notes.wrong(path, "not-measured", query, measured, query=query, level=level, estimation=name)
         return estimation
 
     def _estimation(self, name: str, part: EstimationPart) -> Estimation:
@@ -487,26 +476,19 @@ class _Maker:
             at = (*path, "least_squares", position)
             for query in step.queries:
                 if query in seen:
-                    self._notes.wrong(
-                        (*at, "queries"), "repeated-query", f"{query!r} stands twice", query, "each query once"
-                    )
+                    self._notes.wrong((*at, "queries"), "repeated-query/pass", query, query=query)
                 seen.add(query)
             for query in step.constrain:
                 if query not in seen:
-                    what = f"{query!r} is to be kept before it was estimated"
-                    self._notes.wrong((*at, "constrain"), "not-estimated", what, query, sorted(seen))
+                    self._notes.wrong((*at, "constrain"), "not-estimated", query, sorted(seen), query=query)
             if not step.constrain and position + 1 < len(passes):
-                what = "a pass keeps no answer for later passes, so that what it measures has no effect"
-                remedy = f'write constrain = ["{step.queries[0]}"], or move its queries to the next pass'
-                wrong = ((*at, "constrain"), "unused-measurement", what, "nothing", list(step.queries), remedy)
-                self._notes.wrong(*wrong)
+                query = step.queries[0]
+                self._notes.wrong((*at, "constrain"), "unused-measurement/pass", "nothing", step.queries, query=query)
         if passes[-1].constrain:
             at = (*path, "least_squares", len(passes) - 1, "constrain")
-            found = ", ".join(passes[-1].constrain)
-            self._notes.wrong(at, "no-later-pass", "the last pass keeps answers for no later one", found, "nothing")
+            self._notes.wrong(at, "no-later-pass", ", ".join(passes[-1].constrain))
         if any(step.constrain for step in passes) and part.slack is None:
-            what = "answers are kept between passes, and it is not said how exactly"
-            self._notes.wrong((*path, "slack"), "missing-key", what, "nothing", 'slack = "1/100"')
+            self._notes.wrong((*path, "slack"), "missing-key/slack", "nothing")
         rounding = tuple(map(names, part.rounding))
         estimation = Estimation(name, passes, rounding, part.slack or Fraction(0))
         self._check_chain(path, estimation)
@@ -520,19 +502,19 @@ class _Maker:
         chain = [(at, text, q) for at, text, q in zip(places, estimation.chain, queries, strict=True) if q is not None]
         for (_, coarse, above), (at, fine, below) in pairwise(chain):
             if not refines(below, above):
-                what = f"the rounding chain of {estimation.name!r} does not refine: {fine!r} after {coarse!r}"
-                expected = f"a query that splits the cells of {coarse!r}"
-                remedy = "order the chain from coarse to fine, so that rounding has whole solutions"
-                self._notes.wrong(at, "not-a-chain", what, fine, expected, remedy)
+                self._notes.wrong(at, "not-a-chain/refine", fine, estimation=estimation.name, fine=fine, coarse=coarse)
         if not chain or not same_cells(chain[-1][2], resolve(self._schema, DETAILED)):
-            what = f"the rounding chain of {estimation.name!r} does not end with the histogram"
-            self._notes.wrong((*path, "rounding"), "not-a-chain", what, chain[-1][1] if chain else "nothing", DETAILED)
+            self._notes.wrong(
+                (*path, "rounding"),
+                "not-a-chain/end",
+                chain[-1][1] if chain else "nothing",
+                estimation=estimation.name,
+                detailed=DETAILED,
+            )
         for at, name, limited in self._limited():
             for _, text, query in chain:
                 if not (refines(query, limited) or refines(limited, query)):
-                    what = f"what {name!r} limits does not nest with {text!r}"
-                    expected = f"a rounding chain of {estimation.name!r} that goes through it"
-                    self._notes.wrong(at, "not-a-chain", what, text, expected)
+                    self._notes.wrong(at, "not-a-chain/nest", text, name=name, query=text, estimation=estimation.name)
 
     def _check_limited(self) -> None:
         """Limits are of one query: with those of a second, a parent may keep the sums of both and yet have counts that
@@ -540,10 +522,7 @@ class _Maker:
         (_, first, first_query), *others = [*self._limited()] or [((), "", Query(()))]
         for at, name, query in others:
             if not same_cells(query, first_query):
-                what = f"{first!r} and {name!r} limit the counts of different queries"
-                expected = "bounds and invariants of the frame on one query"
-                remedy = "put both on the same variable, or drop one"
-                self._notes.wrong(at, "several-limits", what, f"{first!r} and {name!r}", expected, remedy)
+                self._notes.wrong(at, "several-limits", f"{first!r} and {name!r}", first=first, name=name)
 
     def _limited(self) -> Iterator[tuple[KeyPath, str, Query]]:
         """The queries that bounds and invariants of the frame limit in every unit."""

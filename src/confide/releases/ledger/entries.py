@@ -398,50 +398,16 @@ def moment_after(last: Entry | None, now: datetime, tolerance: timedelta = CLOCK
 # What SQLite and the operating system report, as findings a person can act on.
 
 
-_BY_SQLITE_CODE: dict[str, tuple[str, str, str, str]] = {
-    "BUSY": (
-        "ledger-locked",
-        "the ledger is in use and its lock could not be had in time; nothing was written",
-        "the lock within the waiting time",
-        "wait for the other process to finish and run again; `fuser` names the process that holds the file",
-    ),
-    "READONLY": (
-        "ledger-read-only",
-        "the ledger cannot be written; nothing was written",
-        "a file and a folder that this user may write",
-        "give the curator's account write access to the file and to its folder, or use that account",
-    ),
-    "CANTOPEN": (
-        "ledger-cannot-open",
-        "the ledger, or the journal beside it, cannot be opened; nothing was written",
-        "a file and a folder that this user may read and write",
-        "check the path and the permissions of the file and of its folder (a journal is made there for each entry)",
-    ),
-    "FULL": (
-        "ledger-disk-full",
-        "there is no room for another entry of the ledger; nothing was written",
-        "a few kilobytes of free space",
-        "free some space on the disk of the ledger and run again",
-    ),
-    "NOTADB": (
-        "ledger-not-a-ledger",
-        "the file is not a ledger",
-        "an SQLite database made by Confide",
-        "check the path; if this was a ledger, the file is damaged: restore a copy and reconcile",
-    ),
-    "CORRUPT": (
-        "ledger-damaged",
-        "the file of the ledger is damaged",
-        "an intact SQLite database",
-        "release nothing from this data set; restore the newest intact copy, then reconcile it with the run folders",
-    ),
-    "IOERR": (
-        "ledger-disk-error",
-        "the disk of the ledger reported an error; it is not certain that the entry was kept",
-        "a disk that reads and writes",
-        "check the disk and its free space, then run again: what was written is found, what was not is written",
-    ),
+_BY_SQLITE_CODE = {
+    "BUSY": "ledger-locked",
+    "READONLY": "ledger-read-only",
+    "CANTOPEN": "ledger-cannot-open",
+    "FULL": "ledger-disk-full",
+    "NOTADB": "ledger-not-a-ledger/file",
+    "CORRUPT": "ledger-damaged",
+    "IOERR": "ledger-disk-error",
 }
+"""The code of a finding for the result codes of SQLite."""
 _SAME_AS = {"LOCKED": "BUSY", "PERM": "READONLY", "AUTH": "READONLY", "PROTOCOL": "BUSY"}
 
 
@@ -463,9 +429,8 @@ def of_sqlite(error: sqlite3.Error, path: Path) -> Finding:
     name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
     primary = name.split("_")[0]
     # Whatever is not listed (a missing table, text that is not UTF-8) is a file that is not as Confide wrote it.
-    code, what, expected, remedy = _BY_SQLITE_CODE.get(_SAME_AS.get(primary, primary), _BY_SQLITE_CODE["CORRUPT"])
-    found = f"{error} (SQLITE_{name})" if name else str(error)
-    return Finding(code, what, Place(file=str(path)), found=found, expected=expected, remedy=remedy)
+    code = _BY_SQLITE_CODE.get(_SAME_AS.get(primary, primary), _BY_SQLITE_CODE["CORRUPT"])
+    return Finding.of(code, where=Place(file=str(path)), found=f"{error} (SQLITE_{name})" if name else str(error))
 
 
 def of_system(error: OSError, path: Path) -> Finding:
@@ -476,9 +441,8 @@ def of_system(error: OSError, path: Path) -> Finding:
         kind = "READONLY"
     else:
         kind = "IOERR" if error.errno == errno.EIO else "CANTOPEN"
-    code, what, expected, remedy = _BY_SQLITE_CODE[kind]
     found = error.strerror or type(error).__name__
-    return Finding(code, what, Place(file=str(path)), found=found, expected=expected, remedy=remedy)
+    return Finding.of(_BY_SQLITE_CODE[kind], where=Place(file=str(path)), found=found)
 
 
 ROOM = 1 << 18
@@ -613,7 +577,10 @@ def _verified(connection: sqlite3.Connection, path: Path) -> tuple[Entry, ...]:
     application, version = (_value(connection, f"PRAGMA {name}") for name in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         raise LedgerError(
-            "ledger-not-a-ledger", where=Place(file=str(path)), application=application, application_id=APPLICATION_ID
+            "ledger-not-a-ledger/application",
+            where=Place(file=str(path)),
+            application=application,
+            application_id=APPLICATION_ID,
         )
     if version != FORMAT:
         raise LedgerError("ledger-format", where=Place(file=str(path)), version=version, format=FORMAT)
