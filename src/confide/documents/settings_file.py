@@ -350,40 +350,46 @@ def _text(path: Path, kind: FileKind, where: Stands) -> str:
     try:
         if path.stat().st_size > kind.largest:
             found = f"{path.stat().st_size:,} bytes"
-            raise _unreadable(path, kind, "too-large", found, a=article, largest=kind.largest // _MIB)
+            raise _unreadable(
+                "unreadable-settings/too-large", path, kind, found, a=article, largest=kind.largest // _MIB
+            )
         if path.is_fifo() and path.parts[:2] != ("/", "dev"):  # a pipe that a shell makes has a writer, others may not
-            raise _unreadable(path, kind, "pipe", "a pipe")
+            raise _unreadable("unreadable-settings/pipe", path, kind, "a pipe")
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         raise _absent(path, kind, article, where) from None
     except IsADirectoryError:
-        raise _unreadable(path, kind, "folder", "a folder") from None
+        raise _unreadable("unreadable-settings/folder", path, kind, "a folder") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{error.object[error.start]:02x}"
         of_text = replace(kind, unreadable=kind.not_text or kind.unreadable)
-        raise _unreadable(path, of_text, "encoding", found, line, form=_form_of(kind, path)) from None
+        raise _unreadable(
+            "unreadable-settings/encoding", path, of_text, found, line, form=_form_of(kind, path)
+        ) from None
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or type(error).__name__
-        raise _unreadable(path, kind, "system", found) from None
+        raise _unreadable("unreadable-settings/system", path, kind, found) from None
 
 
 def _absent(path: Path, kind: FileKind, article: str, where: Stands) -> ConfideError:
     code, error = kind.absent or f"no-{kind.name}", kind.unreadable_error or kind.error
     if kind.shipped:
         place, names = where() if callable(where) else where, ", ".join(kind.names)
-        return error("no-settings/name", code=code, where=place, found=path.name, kind=kind.name, names=names)
+        return error(
+            Finding.of("no-settings/name", code=code, where=place, found=path.name, kind=kind.name, names=names)
+        )
     place = Place(file=str(path))
-    return error("no-settings/file", code=code, where=place, kind=kind.name, a=article, example=kind.example)
+    example = kind.example
+    return error(Finding.of("no-settings/file", code=code, where=place, kind=kind.name, a=article, example=example))
 
 
 def _unreadable(
-    path: Path, kind: FileKind, why: str, found: str, line: int | None = None, **facts: object
+    key: str, path: Path, kind: FileKind, found: str, line: int | None = None, **facts: Any
 ) -> ConfideError:
     error = kind.unreadable_error or kind.error
     where = Place(file=path.name if kind.shipped else str(path), line=line)
-    key = f"unreadable-settings/{why}"
-    return error(key, code=kind.code_of_file, where=where, found=found, kind=kind.name, **facts)
+    return error(Finding.of(key, code=kind.code_of_file, where=where, found=found, kind=kind.name, **facts))
 
 
 def _parsed(text: str, path: Path, kind: FileKind) -> Document:
@@ -398,7 +404,7 @@ def _table(values: Any, path: Path, kind: FileKind) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return dict(values)
     code, where = kind.syntax or kind.code_of_file, Place(path.name)
-    raise kind.error("no-table-of-settings", code=code, where=where, found=_shown(values), kind=kind.name)
+    raise kind.error(Finding.of("no-table-of-settings", code=code, where=where, found=_shown(values), kind=kind.name))
 
 
 def _syntax(text: str, path: Path, kind: FileKind, error: Exception) -> Finding:

@@ -398,16 +398,6 @@ def moment_after(last: Entry | None, now: datetime, tolerance: timedelta = CLOCK
 # What SQLite and the operating system report, as findings a person can act on.
 
 
-_BY_SQLITE_CODE = {
-    "BUSY": "ledger-locked",
-    "READONLY": "ledger-read-only",
-    "CANTOPEN": "ledger-cannot-open",
-    "FULL": "ledger-disk-full",
-    "NOTADB": "ledger-not-a-ledger/file",
-    "CORRUPT": "ledger-damaged",
-    "IOERR": "ledger-disk-error",
-}
-"""The code of a finding for the result codes of SQLite."""
 _SAME_AS = {"LOCKED": "BUSY", "PERM": "READONLY", "AUTH": "READONLY", "PROTOCOL": "BUSY"}
 
 
@@ -429,8 +419,7 @@ def of_sqlite(error: sqlite3.Error, path: Path) -> Finding:
     name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
     primary = name.split("_")[0]
     # Whatever is not listed (a missing table, text that is not UTF-8) is a file that is not as Confide wrote it.
-    code = _BY_SQLITE_CODE.get(_SAME_AS.get(primary, primary), _BY_SQLITE_CODE["CORRUPT"])
-    return Finding.of(code, where=Place(file=str(path)), found=f"{error} (SQLITE_{name})" if name else str(error))
+    return _of_kind(_SAME_AS.get(primary, primary), path, f"{error} (SQLITE_{name})" if name else str(error))
 
 
 def of_system(error: OSError, path: Path) -> Finding:
@@ -441,8 +430,27 @@ def of_system(error: OSError, path: Path) -> Finding:
         kind = "READONLY"
     else:
         kind = "IOERR" if error.errno == errno.EIO else "CANTOPEN"
-    found = error.strerror or type(error).__name__
-    return Finding.of(_BY_SQLITE_CODE[kind], where=Place(file=str(path)), found=found)
+    return _of_kind(kind, path, error.strerror or type(error).__name__)
+
+
+def _of_kind(kind: str, path: Path, found: str) -> Finding:
+    """The finding for a result code of SQLite."""
+    match kind:
+        case "BUSY":
+            key = "ledger-locked"
+        case "READONLY":
+            key = "ledger-read-only"
+        case "CANTOPEN":
+            key = "ledger-cannot-open"
+        case "FULL":
+            key = "ledger-disk-full"
+        case "NOTADB":
+            key = "ledger-not-a-ledger/file"
+        case "IOERR":
+            key = "ledger-disk-error"
+        case _:
+            key = "ledger-damaged"
+    return Finding.of(key, where=Place(file=str(path)), found=found)
 
 
 ROOM = 1 << 18
