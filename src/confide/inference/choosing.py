@@ -21,7 +21,7 @@ made-up people (:mod:`~confide.inference.class_margins`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -109,15 +109,7 @@ class Choice:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {
-            "geography": self.geography,
-            "query": self.query,
-            "size": self.size,
-            "method": self.method,
-            "gls_sd": self.gls_sd,
-            "release_rmse": self.release_rmse,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

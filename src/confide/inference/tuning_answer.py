@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -99,16 +99,7 @@ class ExpectedChange:
         return replace(self, present_after=error) if shares == "present" else replace(self, best_after=error)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "areas": self.areas,
-            "query": self.query,
-            "now": self.now,
-            "present": self.present,
-            "best": self.best,
-            "present_after": self.present_after,
-            "best_after": self.best_after,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)

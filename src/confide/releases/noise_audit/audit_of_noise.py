@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import log, sqrt
@@ -71,18 +71,7 @@ class MeasurementAudit:
     ok: bool
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "level": self.level,
-            "query": self.query,
-            "source": self.source,
-            "draws": self.draws,
-            "law": self.law,
-            "standardised_variance": self.standardised_variance,
-            "low": self.low,
-            "high": self.high,
-            "ok": self.ok,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
