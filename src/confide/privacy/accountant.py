@@ -365,6 +365,7 @@ def price(
     Returns:
         An exact loss of that kind.
 
+    >>> from confide.privacy import Definition, Neighbours
     >>> twice = Measurement.discrete_gaussian(4, times=2)
     >>> price(twice, Neighbours.ADD_REMOVE, Definition.ZCDP)
     ZCDP(rho=Fraction(1, 4))
@@ -384,6 +385,7 @@ class Accountant:
     :meth:`compose` prices everything, compares it with the budget and only then returns the new account. An error
     leaves the old one as it was.
 
+    >>> from confide.privacy import ZCDP, Definition, Neighbours
     >>> account = Accountant(Neighbours.ADD_REMOVE, Definition.ZCDP, budget=ZCDP(1))
     >>> account.compose(Measurement.discrete_gaussian(2)).remaining
     ZCDP(rho=Fraction(3, 4))
