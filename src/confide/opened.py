@@ -35,7 +35,7 @@ from confide.releases.folder import (
     SealedRelease,
     require_package,
 )
-from confide.releases.tabular import Codebook, DescribedTable
+from confide.releases.tabular import Codebook, DescribedTable, read_file
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
 BELOW_ZERO = "the sum below may be zero as far as its noise tells"
@@ -133,9 +133,8 @@ class OpenedTable:
     @cached_property
     def _rows(self) -> pa.Table:
         self.release.require_unchanged(self.file.relative_to(self.release.folder).as_posix())
-        if self.file.suffix == ".parquet":
-            return pq.read_table(self.file).replace_schema_metadata(None)
-        return pyarrow.csv.read_csv(self.file, convert_options=_types(self.file, self.described))
+        undescribed = dict.fromkeys(("count", "noise_margin"), pa.int64())
+        return read_file(self.file, undescribed if self.described is None else self.described.types)
 
     @property
     def listed_rows(self) -> int:
@@ -484,18 +483,6 @@ def _title(file: Path, name: str) -> str:
         metadata = pq.read_schema(file).metadata or {}
         return str(metadata.get(b"title", name.encode()).decode())
     return name
-
-
-def _types(file: Path, described: DescribedTable | None) -> pyarrow.csv.ConvertOptions:
-    names = pyarrow.csv.open_csv(file).schema.names
-    kinds = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64()}
-    if described is not None:
-        types = {column.name: kinds[column.kind] for column in described.described}
-        types |= {figure.name: figure.type for figure in described.figures}
-    else:
-        figures = ("count", "noise_margin")
-        types = {name: pa.int64() if name in figures else pa.string() for name in names}
-    return pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
 
 
 def _figure(name: str, rows: pa.Table) -> str:

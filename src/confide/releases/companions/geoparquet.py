@@ -162,9 +162,9 @@ class LevelFigures:
         fields = [pa.field(name, pa.string(), False, {"description": words[name]}) for name in areas.column_names]
         columns = [column.combine_chunks() for column in areas.columns]
         for table in codebook.tables:
-            stored = tabular.table_path(table.name, release.data)
+            stored = release.table(f"tables/{table.name}.")
             if level in table.levels and stored is not None:
-                rows = tabular.read_described(release.folder / stored, table)
+                rows = tabular.read_described(stored, table)
                 rows = rows.filter(pc.equal(rows.column(tabular.LEVEL), level))
                 for field, column in _figures(table, rows, codes, shared=codebook.consistent):
                     if field.name not in [each.name for each in fields]:

@@ -55,12 +55,9 @@ class WorkSheet:
 
 def tables_workbook(release: SealedRelease, codebook: tabular.Codebook) -> bytes | None:
     """The workbook; none where its sheets would have more rows than a workbook is good for."""
-    manifest, files = release.manifest, release.data
-    paths = {
-        name: path for name in (table.name for table in codebook.tables) if (path := tabular.table_path(name, files))
-    }
-    rows = {str(file["path"]): int(file["rows"]) for file in files}
-    if not codebook.tables or sum(rows[path] for path in paths.values()) > MOST_ROWS:
+    manifest = release.manifest
+    paths = {table.name: path for table in codebook.tables if (path := release.table(f"tables/{table.name}."))}
+    if not codebook.tables or sum(map(release.rows_of, paths.values())) > MOST_ROWS:
         return None
     lines = [str(manifest["title"]), *([str(manifest["stamp"])] if "stamp" in manifest else [])]
     lines += [codebook.protection, *codebook.notes, "README.txt says more, and codebook.html explains each column."]
@@ -75,7 +72,7 @@ def tables_workbook(release: SealedRelease, codebook: tabular.Codebook) -> bytes
     ]
     for table in codebook.tables:
         if table.name in paths:
-            content = tabular.read_described(release.folder / paths[table.name], table)
+            content = tabular.read_described(paths[table.name], table)
             columns = [column.to_pylist() for column in content.columns]
             sheets.append(WorkSheet(table.name, content.column_names, list(zip(*columns, strict=True))))
     return workbook(sheets)
@@ -230,10 +227,10 @@ def argus_files(release: SealedRelease, codebook: tabular.Codebook) -> dict[str,
     stamp = STAMPED if "stamp" in release.manifest else ""
     texts: dict[str, str] = {}
     for table in codebook.tables:
-        path = tabular.table_path(table.name, release.data)
+        path = release.table(f"tables/{table.name}.")
         if path is None:
             continue
-        rows = tabular.read_described(release.folder / path, table)
+        rows = tabular.read_described(path, table)
         for name, part, described in _parts(table, rows):
             texts |= _table(name, part, described, stamp)
     if codebook.records is not None:
