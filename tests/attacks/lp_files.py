@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from confide.errors import InputError, Place
+from confide.errors import Finding, InputError, Place
 from confide.lab.attacks.reconstruction.highs import check_integers, minimise
 from confide.lab.attacks.reconstruction.integer_program import ReducedProgram
 from confide.releases.published import Floats, Integers
@@ -48,7 +48,7 @@ class LinearProgramme:
             self.cost, self.matrix, self.least, self.most, self.lower, self.upper, self.whole, seconds
         ).values
         if found is None:
-            raise InputError("time-limit", "no solution was found in the time allowed")
+            raise InputError(Finding("time-limit", "no solution was found in the time allowed"))
         every = np.arange(len(self.names))
         left = ReducedProgram(self.lower, self.upper, every, self.matrix, self.least, self.most)
         values = check_integers(found, left)
@@ -166,4 +166,4 @@ def _unread(path: Path, line: str) -> InputError:
         "a line of the programme is not understood",
         "the CPLEX LP format, as in docs/concepts/reconstruction.md",
     )
-    return InputError("bad-lp", what, Place(file=path.name), line[:80], expected, "simplify the programme")
+    return InputError(Finding("bad-lp", what, Place(file=path.name), line[:80], expected, "simplify the programme"))

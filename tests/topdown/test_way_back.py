@@ -12,9 +12,10 @@ import pytest
 from tests.kits.own_strategy import bound, lay_out, released_by_block
 
 import confide
-from confide.errors import ConfideError
+from confide.errors import ConfideError, Finding
 from confide.estimation.active_set import InfeasibleError
 from confide.mechanisms.topdown import descent, mechanism
+from confide.releases.folder import SealedRelease
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import NoiseSource
 
@@ -44,7 +45,7 @@ def fail_below_the_root(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Runs a spec as far as the root."""
 
     def fail(*_: object) -> None:
-        raise InfeasibleError("planted", "a failure of ours", remedy="none")
+        raise InfeasibleError(Finding("planted", "a failure of ours", remedy="none"))
 
     with monkeypatch.context() as planted:
         planted.setattr(descent, "_write_nodes", fail)
@@ -132,7 +133,7 @@ def test_what_was_estimated_before_a_bound_was_changed_is_estimated_anew(
     """Estimates of every level lie there when the bound becomes a thousand times tighter, with noise that passes it."""
 
     def stop(*_: object) -> None:
-        raise InfeasibleError("planted", "the power goes off", remedy="none")
+        raise InfeasibleError(Finding("planted", "the power goes off", remedy="none"))
 
     def loose(folder: Path) -> Path:
         folder.mkdir()
@@ -199,7 +200,9 @@ def test_the_measurements_are_those_of_an_undisturbed_run(tmp_path: Path, monkey
         spec = lay_out(folder, PEOPLE, COLUMNS, BOUNDS, budget="1")
         if name == "disturbed":
             with monkeypatch.context() as planted:
-                planted.setattr(mechanism, "descend", lambda *_: (_ for _ in ()).throw(InfeasibleError("x", "ours")))
+                planted.setattr(
+                    mechanism, "descend", lambda *_: (_ for _ in ()).throw(InfeasibleError(Finding("x", "ours")))
+                )
                 for per_unit in ("1", "2"):
                     with pytest.raises(InfeasibleError):
                         confide.run(spec, processes=1, insecure_key=key)
@@ -220,7 +223,7 @@ def interrupted(spec: Path, stage: str, monkeypatch: pytest.MonkeyPatch) -> Path
         return fail_below_the_root(spec, monkeypatch)
 
     def stop(*_: object) -> None:
-        raise InfeasibleError("planted", "the power goes off", remedy="none")
+        raise InfeasibleError(Finding("planted", "the power goes off", remedy="none"))
 
     with monkeypatch.context() as planted:
         planted.setattr(mechanism.TopDown, "publish", stop)
@@ -272,10 +275,10 @@ def test_a_plan_knows_the_counts_of_its_frame_and_verify_asks_for_them(tmp_path:
     assert len(hashes) == len(PEOPLE) + 1
     release = confide.run(spec, processes=1, insecure_key="2e" * 32).release
     manifest = json.loads((release / "manifest.json").read_text())
-    assert all(check.ok for check in mechanism.TopDown().verify(release, manifest))
+    assert all(check.ok for check in mechanism.TopDown().verify(SealedRelease(release, manifest)))
     counts = manifest["plan"]["question"]["frame_counts"]
     counts["beds"] = "00" * 32
-    wrong = [check.name for check in mechanism.TopDown().verify(release, manifest) if not check.ok]
+    wrong = [check.name for check in mechanism.TopDown().verify(SealedRelease(release, manifest)) if not check.ok]
     assert wrong == ["units: counts of the frame as planned"]
 
 

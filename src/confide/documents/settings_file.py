@@ -344,6 +344,9 @@ def load_shipped(folder: str, name: str) -> dict[str, Any]:
 
 # From a file to its text, and from the text to values.
 
+OF_SHELLS = (Path("/dev"), Path("/dev/fd"))
+"""Where a shell has the pipes that it makes, such as those of ``<(...)``."""
+
 
 def _text(path: Path, kind: FileKind, where: Stands) -> str:
     article = "an" if kind.name[0] in "aeiou" else "a"
@@ -353,7 +356,7 @@ def _text(path: Path, kind: FileKind, where: Stands) -> str:
             raise _unreadable(
                 "unreadable-settings/too-large", path, kind, found, a=article, largest=kind.largest // _MIB
             )
-        if path.is_fifo() and path.parts[:2] != ("/", "dev"):  # a pipe that a shell makes has a writer, others may not
+        if path.is_fifo() and path.parent not in OF_SHELLS:  # a pipe that a shell makes has a writer, others may not
             raise _unreadable("unreadable-settings/pipe", path, kind, "a pipe")
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
