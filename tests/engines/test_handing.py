@@ -8,7 +8,7 @@ from multiprocessing import resource_tracker
 
 import pytest
 
-from confide.engines.protocol import workers_with
+from confide.engines.protocol import deaths_said, workers_with
 
 SIZE = 1 << 21
 _held: list[bytes] = []
@@ -48,3 +48,23 @@ def test_a_worker_that_cannot_begin_breaks_the_pool(monkeypatch: pytest.MonkeyPa
 def test_a_worker_that_dies_while_it_takes_hold_breaks_the_pool() -> None:
     with pytest.raises(BrokenProcessPool), workers_with(bytes(SIZE), 2, fall) as pool:
         list(pool.map(held, range(4)))
+
+
+class Dead:
+    """A pool that has found out that a worker is dead."""
+
+    def submit(self, *_: object) -> None:
+        raise BrokenProcessPool
+
+
+class Alive:
+    def submit(self, *_: object) -> None:
+        """Takes the task."""
+
+
+@pytest.mark.parametrize(("pool", "raised"), [(Dead(), BrokenProcessPool), (Alive(), OSError)])
+def test_closed_pipes_of_a_broken_pool_are_a_death_and_all_others_an_error(
+    pool: Dead | Alive, raised: type[Exception]
+) -> None:
+    with pytest.raises(raised), deaths_said(pool):  # type: ignore[arg-type]
+        raise OSError("handle is closed")

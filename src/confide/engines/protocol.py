@@ -291,7 +291,9 @@ class Workers:
         out that another has died would be waited for without end.
         """
         if self._begun is None:
-            self._begun, *_ = [self.pool().submit(_imported, function) for _ in range(self.processes)]
+            pool = self.pool()
+            with deaths_said(pool):
+                self._begun, *_ = [pool.submit(_imported, function) for _ in range(self.processes)]
         return self._begun
 
     def close(self) -> None:
@@ -348,6 +350,17 @@ def map_groups(
     return files
 
 
+@contextmanager
+def deaths_said(pool: ProcessPoolExecutor) -> Iterator[None]:
+    """Raises ``BrokenProcessPool`` also where a process begins just as the pool finds out that another has died, and
+    meets pipes that are closed."""
+    try:
+        yield
+    except OSError:
+        pool.submit(int)  # raises it where the pool is broken
+        raise
+
+
 def worker_died() -> RunError:
     return RunError("worker-died")
 
@@ -397,7 +410,8 @@ def workers_with(large: Any, processes: int, hold: Callable[[Any], None]) -> Ite
     sender = Thread(target=_send, args=(writer, large, processes), daemon=True)
     sender.start()
     try:
-        yield pool
+        with deaths_said(pool):
+            yield pool
     finally:
         pool.shutdown(cancel_futures=True)
         reader.close()  # with the workers gone, the sender has nobody to wait for

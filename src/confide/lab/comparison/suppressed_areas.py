@@ -25,7 +25,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from confide.arrays import Integers
-from confide.engines.protocol import end_with_parent, private_folder, whole_file, worker_died
+from confide.engines.protocol import deaths_said, end_with_parent, private_folder, whole_file, worker_died
 from confide.lab.comparison.attacking import sample
 from confide.lab.comparison.common_tables import CommonTable, CommonTables
 from confide.lab.comparison.compared_people import ComparedPopulation
@@ -220,7 +220,8 @@ def _all(areas: Sequence[_Area], programme: CommonTables, processes: int) -> Ite
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(os.getpid(), programme))
     try:
-        yield from pool.map(_protect_in_worker, areas, chunksize=2)
+        with deaths_said(pool):
+            yield from pool.map(_protect_in_worker, areas, chunksize=2)
     except BrokenProcessPool:
         raise worker_died() from None
     finally:
