@@ -18,7 +18,7 @@ from tests.kits.studio import ORIGIN, enlarged, entered, forged
 
 import confide
 from confide.errors import ConfideError
-from confide.studio import view_figures
+from confide.studio import table_view
 from confide.studio.table_view import PAGE_ROWS, TableReader, View, ViewDimension, estimates, pandas_code, r_code
 
 TABLE = "age-by-sex"
@@ -69,7 +69,7 @@ def test_pages_follow_each_other_and_miss_nothing(reader: TableReader) -> None:
 
 
 def test_lines_go_over_ages_with_a_line_for_each_sex(seal: Any, reader: TableReader) -> None:
-    drawn = view_figures.lines(reader, View((("level", "state"), ("area", "90"))), "sex", "sex").as_dict()
+    drawn = table_view.lines(reader, View((("level", "state"), ("area", "90"))), "sex", "sex").as_dict()
     published = chosen_by_hand(reader.table.arrow(), level=["state"], area=["90"], sex=["1", "2", "_T"])
     expected = {
         (row["age:broad_label"], {"_T": "all together"}.get(row["sex"], row["sex_label"])): (
@@ -84,9 +84,9 @@ def test_lines_go_over_ages_with_a_line_for_each_sex(seal: Any, reader: TableRea
     )
     assert "Along the line" in page.text
     mixed = ViewDimension("room", "Rooms", "variable", (("a", "3 rooms"), ("b", "1 room"), ("c", "2 rooms")))
-    assert view_figures.ordered(mixed) == ()
+    assert table_view.ordered(mixed) == ()
     with pytest.raises(ConfideError) as error:
-        view_figures.lines(TableReader(confide.open_release(seal("tables")).tables["work-by-sex"]), View(), "", None)
+        table_view.lines(TableReader(confide.open_release(seal("tables")).tables["work-by-sex"]), View(), "", None)
     assert error.value.findings[0].code == "no-lines"
 
 
@@ -234,11 +234,11 @@ def test_a_release_whose_table_was_changed_is_not_shown(seal: Any, tmp_path: Pat
 
 def test_a_pyramid_a_map_and_tiles_are_drawn_from_published_figures(reader: TableReader, tmp_path: Path) -> None:
     view = View((("level", "state"),))
-    rows = view_figures.pyramid(reader, view).as_dict()["datasets"]["rows"]
+    rows = table_view.pyramid(reader, view).as_dict()["datasets"]["rows"]
     assert {row["sex"] for row in rows if row["value"] < 0} == {"male"}
     assert {row["age"] for row in rows} >= {"0 to 14", "67 and over"}
     assert all(row["low"] is not None for row in rows)
-    tiles = view_figures.area_map(reader, view, "margin", None).as_dict()["datasets"]["rows"]
+    tiles = table_view.area_map(reader, view, "margin", None).as_dict()["datasets"]["rows"]
     published = {row["area"]: row for row in chosen_by_hand(reader.table.arrow(), level=["state"], margin=["total"])}
     shares = {code: round(100 * row["noise_margin"] / row["count"], 1) for code, row in published.items()}
     assert {tile["name"]: tile["value"] for tile in tiles} == shares
@@ -248,10 +248,10 @@ def test_a_pyramid_a_map_and_tiles_are_drawn_from_published_figures(reader: Tabl
         for code in published
     )
     (tmp_path / "own.geojson").write_text(f'{{"features": [{features}]}}')
-    shapes = view_figures.area_map(reader, view, "value", tmp_path / "own.geojson").as_dict()["datasets"]["features"]
+    shapes = table_view.area_map(reader, view, "value", tmp_path / "own.geojson").as_dict()["datasets"]["features"]
     assert {shape["name"]: shape["value"] for shape in shapes} == {c: row["count"] for c, row in published.items()}
     with pytest.raises(ConfideError):
-        view_figures.bars(reader, View((("level", "state"),), search="nowhere"), "area", None)
+        table_view.bars(reader, View((("level", "state"),), search="nowhere"), "area", None)
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from confide.releases.spec import Spec
 from confide.releases.verify import Verification
 from confide.report import charts
 from confide.report.geometry import read_features
+from confide.studio import table_view as figures
 from confide.studio import table_view as tables
-from confide.studio import view_figures as figures
 from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.opened_folder import HERE, FoundFile, OpenedFolder
 from confide.studio.pages import address, figure_answer, page
