@@ -29,8 +29,8 @@ from tests.kits.safetab import (
 from confide import api
 from confide.mechanisms.safetab import problem as question
 from confide.mechanisms.safetab import tallies
+from confide.mechanisms.safetab.output.coded import GroupCounts
 from confide.mechanisms.safetab.output.publish import suppress, unify
-from confide.mechanisms.safetab.output.rows import GroupCounts
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
 from confide.mechanisms.safetab.tallies import margin_of_sum
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw

@@ -24,9 +24,8 @@ from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
 from confide.mechanisms.safetab.output import reading
-from confide.mechanisms.safetab.output.coded import PlannedLevel, read_planned
+from confide.mechanisms.safetab.output.coded import SEX_NAMES, PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.released import released_tables
-from confide.mechanisms.safetab.output.rows import SEX_NAMES
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
 from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.folder import SealedRelease

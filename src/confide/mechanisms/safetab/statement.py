@@ -12,7 +12,7 @@ from typing import Any
 from confide.exact import exact_text
 from confide.mechanisms.safetab.codes import PlannedIteration
 from confide.mechanisms.safetab.output import coded
-from confide.mechanisms.safetab.output.rows import MEASURED
+from confide.mechanisms.safetab.output.coded import MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.mechanisms.safetab.tallies import count_interval, excess_of_sum, margin_of_sum
 from confide.noise import NoiseDistribution

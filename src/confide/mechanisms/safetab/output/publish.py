@@ -18,10 +18,12 @@ import numpy.typing as npt
 from confide.arrays import Integers
 from confide.mechanisms.safetab import settings
 from confide.mechanisms.safetab.codes import CodeLists
-from confide.mechanisms.safetab.output.coded import TITLES, CodedGroups, CodedLayout
-from confide.mechanisms.safetab.output.rows import (
+from confide.mechanisms.safetab.output.coded import (
     T1,
     T2,
+    TITLES,
+    CodedGroups,
+    CodedLayout,
     GroupCounts,
     Labels,
     merge,

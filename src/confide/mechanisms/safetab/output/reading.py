@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from confide.arrays import Integers
-from confide.mechanisms.safetab.output.rows import ANY_AGE, T1, T2
+from confide.mechanisms.safetab.output.coded import ANY_AGE, T1, T2
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, REGION_TYPES, SEXES, TOTAL_TABLE, Grid
 from confide.releases.folder import SealedRelease
 from confide.releases.tabular.checks import TableCopies

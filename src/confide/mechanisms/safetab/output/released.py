@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from confide.arrays import Integers
 from confide.mechanisms.safetab.output import coded, reading
-from confide.mechanisms.safetab.output.rows import GROUP_COLUMNS, MEASURED
+from confide.mechanisms.safetab.output.coded import GROUP_COLUMNS, MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
