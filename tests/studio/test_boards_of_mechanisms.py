@@ -34,8 +34,7 @@ from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import plan_problem
 from confide.privacy.conversion import exchange_epsilon
 from confide.releases.boards import Board, Moving, declared_board, prepared_without_records, spec_changes
-from confide.shields import shield_of
-from confide.trade_offs import opened_board, tunable, tune
+from confide.trade_offs import opened_board, shield_of, tunable, tune
 
 MOVES = {
     "tables": {"margin:age-by-sex:county": "8"},

@@ -25,11 +25,10 @@ from confide.errors import ParameterError, Place
 from confide.exact import exact_text, probability
 from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving, spec_changes
 from confide.report.certificate import environment
-from confide.shields import Shield, shield_of
 from confide.studio.explorer import Folder
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page
-from confide.trade_offs import PINS, OpenedBoard
+from confide.trade_offs import PINS, OpenedBoard, Shield, shield_of
 
 router = APIRouter(tags=["trade-off board"])
 _ONE_BY_ONE = Lock()

@@ -18,7 +18,7 @@ from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQ
 from confide.lab.risk.testing.curve_answer import StatedProtection, protection
 from confide.privacy.statements import short_probability
 from confide.releases.boards import BoundedNoiseClaim, ClaimFigure, LossClaim
-from confide.shields import RegionColumn, RegionPicture, Shield, ShieldYardstick, chosen_by_others
+from confide.trade_offs import RegionColumn, RegionPicture, Shield, ShieldYardstick, chosen_by_others
 
 WIDTH, HEIGHT = 600.0, 320.0
 """The size of the picture of a region, in its own units."""
