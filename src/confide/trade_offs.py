@@ -1,8 +1,8 @@
 """The trade-off board: accuracy on one side, protection on the other, and whatever is moved moves the rest.
 
-What there is to choose and what it does, a mechanism declares (:mod:`confide.releases.boards`); what it protects from
-is worked out in :mod:`confide.trade_offs`. Here is what a person does with it: entries that are typed, rows that
-are locked, alternatives that are pinned, a spec that is written.
+What there is to choose and what it does, a mechanism declares (:mod:`confide.releases.boards`). Here is first what the
+choices protect from, then what a person does with them: entries that are typed, rows that are locked, alternatives that
+are pinned, a spec that is written.
 """
 
 from __future__ import annotations
