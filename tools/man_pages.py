@@ -59,7 +59,7 @@ The column *argument* says how the function calls it; what has none is a matter 
 BY_HAND = {
     "new json-schema": "confide.json_schema",
     "seal": "confide.destroy_key",
-    "studio": "confide.studio.application.serve",
+    "studio": "confide.studio.serving.serve",
     "ledger open": "confide.Ledger.open_new",
     "ledger show": "confide.Ledger.account",
     "ledger history": "confide.Ledger.history",

@@ -32,7 +32,7 @@ TWINS = {
     "import made-up": "confide:simulate",
     "cellkey ptable": "confide:perturbation_table",
     "compare": "confide:compare",
-    "studio": "confide.studio.application:serve",
+    "studio": "confide.studio.serving:serve",
     "studio page": "confide.opened:write_explore",
     "import pl94": "confide:import_pl94",
     "new signature": "confide:new_signature_key",

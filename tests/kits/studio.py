@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from confide.studio.application import StudioServer, application
+from confide.studio.application import application
 from confide.studio.door import Door, Guard
 from confide.studio.opened_folder import OpenedFolder
+from confide.studio.serving import StudioServer
 from tests.kits import pages
 
 PORT = 8123

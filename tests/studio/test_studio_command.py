@@ -21,7 +21,7 @@ import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
 from confide.lab import demonstration
-from confide.studio import application
+from confide.studio import serving
 
 
 @pytest.mark.process
@@ -68,8 +68,8 @@ def test_the_browser_is_led_in_by_a_file_that_nobody_else_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(application.webbrowser, "open", opened.append)
-    application._show("http://127.0.0.1:1/?token=secret", tmp_path / "own")
+    monkeypatch.setattr(serving.webbrowser, "open", opened.append)
+    serving._show("http://127.0.0.1:1/?token=secret", tmp_path / "own")
     assert "secret" not in opened[0]
     file = tmp_path / "own" / "studio.html"
     assert opened == [file.as_uri()]
@@ -79,7 +79,7 @@ def test_the_browser_is_led_in_by_a_file_that_nobody_else_reads(
 
 
 def test_without_its_extra_the_studio_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "find_spec", lambda name: None if name == "uvicorn" else object())
+    monkeypatch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else object())
     done = CliRunner().invoke(app, ["studio", "--no-browser"])
     assert isinstance(done.exception, ConfideError)
     finding = done.exception.findings[0]
@@ -88,9 +88,19 @@ def test_without_its_extra_the_studio_says_what_to_install(monkeypatch: pytest.M
     assert "fastapi" not in str(finding.found)
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("package", serving.NEEDED)
+def test_no_package_of_the_extra_is_needed_to_say_that_it_is_missing(package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; from confide.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "studio", "--no-browser"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "confide[studio]" in done.stderr
+
+
 def test_a_port_in_use_is_a_finding(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy, pytest.raises(ConfideError) as error:
-        application.StudioServer(tmp_path, busy.getsockname()[1])
+        serving.StudioServer(tmp_path, busy.getsockname()[1])
     assert error.value.findings[0].code == "port-in-use"
 
 

@@ -348,11 +348,11 @@ def studio(
 
     The address that is printed lets one browser in, once.
     """
-    named("confide.studio.application:require_extra")()
+    named("confide.studio.serving:require_extra")()
     if folder == Path(DEMO) and not (folder.is_dir() and any(folder.iterdir())):
         named(DEMONSTRATION)(folder, progress=show.Display())
     with suppressed(KeyboardInterrupt):  # how it is stopped
-        named("confide.studio.application:serve")(folder, port=port, open_browser=browser, announce=_announce)
+        named("confide.studio.serving:serve")(folder, port=port, open_browser=browser, announce=_announce)
     show.show_parts(["\nStopped."])
 
 

@@ -2,7 +2,7 @@
 
 - :mod:`.door`: who may come in, and what no answer goes without: token, session, Host and Origin, headers;
 - :mod:`.opened_folder`: the folder that was opened, and nothing outside it;
-- :mod:`.pages`: how a page is made; :mod:`.application` puts pages and interface together and serves them;
+- :mod:`.pages`: how a page is made; :mod:`.application` puts pages and interface together; :mod:`.serving` serves them;
 - :mod:`.table_view`, :mod:`.explorer`: the release explorer;
 - :mod:`.board_pages`: the trade-off board;
 - :mod:`.jobs`, :mod:`.cockpit`: verbs that take long, and the release cockpit;

@@ -1,0 +1,109 @@
+"""Serves the studio on this machine, until somebody stops it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+
+from confide.engines.protocol import private_folder, write_text
+from confide.errors import ParameterError, Place
+from confide.studio.door import ADDRESS, Door, Guard
+from confide.studio.opened_folder import OpenedFolder
+
+NEEDED = ("fastapi", "uvicorn", "markdown_it")
+SECONDS_TO_END = 3
+
+
+def require_extra() -> None:
+    """Refuses where the extra ``studio`` is not installed."""
+    missing = [package for package in NEEDED if find_spec(package) is None]
+    if missing:
+        raise ParameterError("no-studio", where=Place(path="confide studio"), missing=" and no ".join(missing))
+
+
+class StudioServer:
+    """The studio for one folder, listening, but not yet answering.
+
+    Args:
+        folder: The folder that is opened; nothing outside it is read or written.
+        port: The port on 127.0.0.1; 0 for one that is free.
+    """
+
+    def __init__(self, folder: Path, port: int = 0):
+        require_extra()
+        import uvicorn
+
+        from confide.studio.application import application
+
+        opened = OpenedFolder(folder)
+        self._listener = _listening(port)
+        door = Door(self._listener.getsockname()[1])
+        self.address = f"http://{door.hosts[0]}/?token={door.new_token()}"
+        """Lets one browser in, once."""
+        config = uvicorn.Config(
+            Guard(application(opened, door), door, _tell),
+            log_level="error",
+            access_log=False,  # an address may hold the token
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=SECONDS_TO_END,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Answers until Ctrl-C, or :meth:`stop`."""
+        with self._listener:
+            self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Ends :meth:`run`, from another thread."""
+        self._server.should_exit = True
+
+
+def serve(folder: Path, *, port: int, open_browser: bool, announce: Callable[[str], None]) -> None:
+    """Serves the studio for a folder until Ctrl-C.
+
+    Args:
+        folder: The folder that is opened.
+        port: The port on 127.0.0.1; 0 for one that is free.
+        open_browser: Whether to open it in a browser.
+        announce: Receives the address, once the studio listens.
+    """
+    server = StudioServer(folder, port)
+    announce(server.address)
+    with tempfile.TemporaryDirectory(prefix="confide-studio-") as own:
+        if open_browser:
+            _show(server.address, Path(own))
+        server.run()
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((ADDRESS, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise ParameterError("port-in-use", where=Place(path="--port"), port=port, strerror=error.strerror) from None
+    return listener
+
+
+def _show(address: str, own: Path) -> None:
+    """Opens a browser by way of a file that only its owner can read: arguments of programs are seen by everybody."""
+    file = private_folder(own) / "studio.html"
+    leads = f'<meta http-equiv="refresh" content="0;url={escape(address)}">'
+    write_text(file, f"<!doctype html>{leads}<title>Studio</title>")
+    webbrowser.open(file.as_uri())
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
