@@ -20,8 +20,8 @@ from confide.engines import LocalEngine
 from confide.errors import Finding, ParameterError
 from confide.releases.tabular import AreaNames
 from confide.releases.workspace import Silent, Workspace
+from confide.report.charts import AreaMeasure, AreaSums, area_maps, require_levels
 from confide.report.dossier import EvaluatedRun, Evaluating, only_run
-from confide.report.geometry import AreaMeasure, AreaSums, area_maps, require_levels
 
 NOTHING: Any = None
 REFUSAL = Finding("one-run", "one run at a time", remedy="give one run")

@@ -23,8 +23,8 @@ from confide.mechanisms.topdown import made_up
 from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.strategy import groups_of
 from confide.report import charts
+from confide.report.charts import read_geometry
 from confide.report.dossier import BANNER
-from confide.report.geometry import read_geometry
 
 CODES = [f"{county:02}" for county in range(6)]
 

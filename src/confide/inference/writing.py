@@ -40,8 +40,7 @@ from confide.inference.opened_source import no_spec, open_source
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_table, page_of
 from confide.mechanisms.topdown.released_problem import released_plan
-from confide.report.charts import Chart, Pictures, chart
-from confide.report.geometry import read_geometry
+from confide.report.charts import Chart, Pictures, chart, read_geometry
 from confide.version import __version__
 
 ANSWER, README, ESTIMATES = "inference.json", "README.md", "estimates"

@@ -28,7 +28,7 @@ from confide.privacy.statements import short_probability
 from confide.releases.folder import in_words, rehearsal_banner, stated_delta
 from confide.releases.plan import Plan, amount_of, measured_levels, read_plan
 from confide.releases.tabular import AreaNames
-from confide.report.geometry import MOST_TILES, AreaMeasure, area_maps
+from confide.report.charts import MOST_TILES, AreaMeasure, area_maps
 
 # One look for every document: templates, and how numbers are written.
 

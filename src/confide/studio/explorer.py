@@ -20,7 +20,7 @@ from confide.opened import Estimate, OpenedTable, Release
 from confide.releases.spec import Spec
 from confide.releases.verify import Verification
 from confide.report import charts
-from confide.report.geometry import read_features
+from confide.report.charts import read_features
 from confide.studio import table_view as figures
 from confide.studio import table_view as tables
 from confide.studio.door import DOCUMENT_POLICY

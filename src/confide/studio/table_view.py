@@ -29,8 +29,7 @@ from confide.opened import Estimate, OpenedTable, Release, Rows
 from confide.releases.companions.programs import MOST_ROWS as MOST_SHEET_ROWS
 from confide.releases.companions.programs import WorkSheet, workbook
 from confide.releases.tabular import AREA, AREA_NAME, LEVEL, STATUS, SUPPRESSED
-from confide.report.charts import Chart, chart
-from confide.report.geometry import area_chart, read_geometry
+from confide.report.charts import Chart, area_chart, chart, read_geometry
 from confide.schema import TOTAL_CODE
 
 Row = Mapping[str, Any]

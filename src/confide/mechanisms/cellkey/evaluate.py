@@ -31,8 +31,8 @@ from confide.releases.replay import OutcomeLaw, Residuals, require_records
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, render
+from confide.report.charts import AreaSums, area_maps, require_levels
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
-from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.utility.metrics import bin_label, bin_of
 
 # What the noise does to a table, measured against the truth. Confidential.

@@ -17,7 +17,7 @@ from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
 from confide.releases.replay import require_sealed
 from confide.report import charts, dossier
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
-from confide.report.geometry import AreaSums, area_maps, require_levels
+from confide.report.charts import AreaSums, area_maps, require_levels
 from confide.utility.metrics import bin_label
 
 Row = Mapping[str, Any]

@@ -34,8 +34,8 @@ from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, render
+from confide.report.charts import AreaMeasure, AreaSums, area_maps
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
-from confide.report.geometry import AreaMeasure, AreaSums, area_maps
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
 # for.

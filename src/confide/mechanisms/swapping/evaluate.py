@@ -44,8 +44,8 @@ from confide.releases.tabular import DescribedTable, QueryTable, TableRows, rele
 from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, render
+from confide.report.charts import AreaSums, area_maps, require_levels
 from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
-from confide.report.geometry import AreaSums, area_maps, require_levels
 from confide.utility import tally
 
 SCORE_CLASSES = 64

@@ -34,8 +34,8 @@ from confide.releases.tabular import COUNT
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
+from confide.report.charts import AreaMeasure, AreaSums, area_maps, require_levels
 from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
-from confide.report.geometry import AreaMeasure, AreaSums, area_maps, require_levels
 from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
 
 DEFAULT_MARGIN = Fraction(19, 20)

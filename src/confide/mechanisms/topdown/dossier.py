@@ -21,9 +21,8 @@ from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvalua
 from confide.releases.replay import require_sealed
 from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
-from confide.report.charts import VERY_FEW
+from confide.report.charts import MOST_TILES, VERY_FEW, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
 from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
-from confide.report.geometry import MOST_TILES, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
 from confide.utility import combine
 from confide.utility.metrics import SIZE_BINS, bin_label
 

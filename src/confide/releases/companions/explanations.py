@@ -25,7 +25,7 @@ from confide.releases.companions.programs import MOST_ROWS, PROGRAMS, argus_file
 from confide.releases.companions.structure import sdmx_structure
 from confide.releases.folder import SealedRelease, rehearsal_banner
 from confide.report.certificate import environment, messages_of, render
-from confide.report.geometry import Polygons, planar_outlines
+from confide.report.charts import Polygons, planar_outlines
 
 MOST_AREAS_SHOWN = 500
 R_CLASSES = {"string": "character", "integer": "numeric", "number": "numeric"}

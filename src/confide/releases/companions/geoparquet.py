@@ -27,7 +27,7 @@ from confide.releases import tabular
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.spec import LoadedSpec
-from confide.report.geometry import Polygons, read_polygons
+from confide.report.charts import Polygons, read_polygons
 from confide.schema import TOTAL
 
 GEO, GEOMETRY, VERSION = "geo", "geometry", "1.1.0"
