@@ -62,9 +62,11 @@ class Alive:
         """Takes the task."""
 
 
-@pytest.mark.parametrize(("pool", "raised"), [(Dead(), BrokenProcessPool), (Alive(), OSError)])
+@pytest.mark.parametrize("error", [OSError("handle is closed"), ValueError("bad value(s) in fds_to_keep")])
+@pytest.mark.parametrize("pool", [Dead(), Alive()])
 def test_closed_pipes_of_a_broken_pool_are_a_death_and_all_others_an_error(
-    pool: Dead | Alive, raised: type[Exception]
+    pool: Dead | Alive, error: Exception
 ) -> None:
+    raised = BrokenProcessPool if isinstance(pool, Dead) else type(error)
     with pytest.raises(raised), deaths_said(pool):  # type: ignore[arg-type]
-        raise OSError("handle is closed")
+        raise error

@@ -353,10 +353,10 @@ def map_groups(
 @contextmanager
 def deaths_said(pool: ProcessPoolExecutor) -> Iterator[None]:
     """Raises ``BrokenProcessPool`` also where a process begins just as the pool finds out that another has died, and
-    meets pipes that are closed."""
+    meets pipes that are closed, or whose numbers another pipe has by now (a ``ValueError``)."""
     try:
         yield
-    except OSError:
+    except (OSError, ValueError):
         pool.submit(int)  # raises it where the pool is broken
         raise
 
