@@ -49,7 +49,7 @@ from confide.cli.show import (
     write,
 )
 from confide.errors import ParameterError, Place
-from confide.lazy_names import named
+from confide.lazy_names import keep_pandas_out, named
 
 SETTINGS = "Settings"
 COMMON = {
@@ -547,6 +547,7 @@ class Verb:
             typed: What was typed, by name.
             plots: A folder for pictures.
         """
+        keep_pandas_out()
         values = {name: _value(each, self.given[name], typed.get(name)) for name, each in self.asked.items()}
         values |= {name: typed.get(name, default) for name, (_, default) in self.extra.items()}
         values = {name: value for name, value in values.items() if value is not None} | {"as_json": typed["as_json"]}

@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 from confide.confidential import Confidential
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.file_system import flush as flush
+from confide.lazy_names import keep_pandas_out
 from confide.schema import AS_WRITTEN, NO_GROUP, Code, Query, Recode, Spelling
 
 # Sources: files of rows with a declared layout. Nothing about a file is guessed from its content.
@@ -279,9 +280,7 @@ class Workers:
         in whatever state they are."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(
-                self.processes, context, initializer=end_with_parent, initargs=(os.getpid(),)
-            )
+            self._pool = ProcessPoolExecutor(self.processes, context, initializer=begin_work, initargs=(os.getpid(),))
         return self._pool
 
     def begun(self, function: GroupFunction) -> Future[None]:
@@ -379,6 +378,12 @@ def write_parquet(table: pa.Table, file: Path, *, mode: int = 0o600) -> None:
         pq.write_table(table, temporary, compression="zstd", write_statistics=True, row_group_size=1 << 20)
 
 
+def begin_work(parent: int) -> None:
+    """What every worker does first: it ends with its parent, and is light."""
+    end_with_parent(parent)
+    keep_pandas_out()
+
+
 def end_with_parent(parent: int) -> None:
     """A worker whose parent was killed has nobody to work for; without this it would wait for ever."""
 
@@ -428,7 +433,7 @@ def _send(writer: Any, large: Any, times: int) -> None:
 
 
 def _begin(parent: int, reader: Any, one_at_a_time: Any, hold: Callable[[Any], None]) -> None:
-    end_with_parent(parent)
+    begin_work(parent)
     with one_at_a_time:
         large = reader.recv()
     hold(large)

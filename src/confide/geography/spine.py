@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from confide.arrays import Integers
 from confide.errors import Finding, InputError, Place
@@ -186,7 +186,7 @@ class AreaSet:
         """How many there are."""
         return len(self.codes)
 
-    def members(self, blocks: int) -> csr_matrix:
+    def members(self, blocks: int) -> scipy.sparse.csr_matrix:
         """Areas x blocks, ones and zeros."""
         ones = np.ones(len(self.block), np.int64)
-        return csr_matrix((ones, (self.area, self.block)), shape=(self.areas, blocks))
+        return scipy.sparse.csr_matrix((ones, (self.area, self.block)), shape=(self.areas, blocks))

@@ -27,8 +27,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from confide.arrays import Integers
 
@@ -386,7 +386,7 @@ def over_keys(values: Sequence[float]) -> OverKeys:
     if n < 2:
         return OverKeys(mean, None, None, tuple(values))
     deviation = (sum((value - mean) ** 2 for value in values) / (n - 1)) ** 0.5
-    half = float(stdtrit(n - 1, (1 + COVERAGE) / 2)) * deviation / n**0.5
+    half = float(scipy.special.stdtrit(n - 1, (1 + COVERAGE) / 2)) * deviation / n**0.5
     return OverKeys(mean, mean - half, mean + half, tuple(values))
 
 

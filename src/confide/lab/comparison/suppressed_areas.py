@@ -25,7 +25,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from confide.arrays import Integers
-from confide.engines.protocol import deaths_said, end_with_parent, private_folder, whole_file, worker_died
+from confide.engines.protocol import begin_work, deaths_said, private_folder, whole_file, worker_died
 from confide.lab.comparison.attacking import sample
 from confide.lab.comparison.common_tables import CommonTable, CommonTables
 from confide.lab.comparison.compared_people import ComparedPopulation
@@ -233,7 +233,7 @@ _of_worker: list[CommonTables] = []
 
 
 def _begin(parent: int, programme: CommonTables) -> None:
-    end_with_parent(parent)
+    begin_work(parent)
     threadpool_limits(1)
     _of_worker[:] = [programme]
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -192,7 +192,7 @@ def planned_iterations(iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
     times = Counter([*names, *both])
     plain = [times[name] == 1 and name not in ("", TOTAL_CODE) for name in names]
     return [
-        asdict(PlannedIteration(each.code, name if alone else pair, each.level, each.total_only, each.coarse_only))
+        {**vars(PlannedIteration(each.code, name if alone else pair, each.level, each.total_only, each.coarse_only))}
         for each, name, pair, alone in zip(iterations, names, both, plain, strict=True)
     ]
 

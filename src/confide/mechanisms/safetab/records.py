@@ -60,11 +60,12 @@ def columns_of(source: Source) -> dict[str, str]:
 
 
 def marks_of(
-    source: Source, codes: Sequence[str] | None, settings: SafeTabSettings, *, integer_age: bool, blocks: bool
+    source: Source, codes: str | None, settings: SafeTabSettings, *, integer_age: bool, blocks: bool
 ) -> dict[str, str]:
     """What is looked up once for each row: whether its state is ``within`` the filter, whether its block is in the view
     ``blocks``, and whether its age, CENRACE and codes are such as there are. The rules ask for the form of a value only
-    where it was not found, because looking up is fast and forms are slow. What is not known is found for no row."""
+    where it was not found, because looking up is fast and forms are slow. What is not known is found for no row.
+    ``codes`` is SQL for the race and ethnicity codes that there are."""
     column = columns_of(source)
     ages = {f"{age:0{width}d}" for age in range(OLDEST + 1) for width in (1, 2, 3)}
     cenraces = [f"{number:02d}" for number in range(1, LAST_CENRACE + 1)]
@@ -72,11 +73,11 @@ def marks_of(
     # The widths too: a code that is too short and one that is too long could make up a block between them.
     widths = " AND ".join(f"length({column[name]}) = {DIGITS[name]}" for name in BLOCK_COLUMNS)
     return {
-        "within": _listed(column["TABBLKST"], settings.all_states),
+        "within": _among(column["TABBLKST"], _rows_of(settings.all_states)),
         "in_block": f"coalesce({block} IN (SELECT code FROM blocks) AND {widths}, FALSE)" if blocks else "FALSE",
-        "is_qage": "FALSE" if integer_age else _listed(column["QAGE"], sorted(ages)),
-        "is_cenrace": _listed(column["CENRACE"], cenraces),
-        **{f"is_{name.lower()}": _listed(column[name], codes) if codes else "FALSE" for name in CODE_COLUMNS},
+        "is_qage": "FALSE" if integer_age else _among(column["QAGE"], _rows_of(sorted(ages))),
+        "is_cenrace": _among(column["CENRACE"], _rows_of(cenraces)),
+        **{f"is_{name.lower()}": _among(column[name], codes) if codes else "FALSE" for name in CODE_COLUMNS},
     }
 
 
@@ -154,10 +155,15 @@ def _after_null(column: Mapping[str, str]) -> RecordRule:
     return RecordRule(RACE_COLUMNS[1], f"a race code follows a {NULL!r}", expected, f"({broken})")
 
 
-def _listed(column: str, values: Sequence[str]) -> str:
-    """Whether a value is among ``values``. As rows and not as a list: engines go through a list one by one."""
+def _rows_of(values: Sequence[str]) -> str:
+    """SQL for ``values`` as rows, and not as a list: engines go through a list one by one."""
     rows = ", ".join(f"({literal(value)})" for value in values)
-    return f"coalesce({column} IN (SELECT code FROM (VALUES {rows}) AS listed(code)), FALSE)"
+    return f"SELECT code FROM (VALUES {rows}) AS listed(code)"
+
+
+def _among(column: str, rows: str) -> str:
+    """Whether a value is among some rows."""
+    return f"coalesce({column} IN ({rows}), FALSE)"
 
 
 def _digits(column: str, number: int) -> str:
@@ -262,7 +268,11 @@ def _check_rows(
     engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: SafeTabSettings
 ) -> list[Finding]:
     integer_age = engine.kinds(source)[source.theirs("QAGE")] == "integer"
-    marks = marks_of(source, codes, settings, integer_age=integer_age, blocks=blocks is not None)
+    known = _rows_of(codes) if codes else None
+    marks, quick = (
+        marks_of(source, listed, settings, integer_age=integer_age, blocks=blocks is not None)
+        for listed in (known, known and "SELECT code FROM known_codes")
+    )
     tables: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
     unknown = {"codes"} if codes is None else set()
     unknown |= {"blocks"} - set(tables)
@@ -278,8 +288,9 @@ def _check_rows(
     counted = ", ".join(
         f"coalesce(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0) AS {name}" for name, condition in conditions.items()
     )
-    marked = ", ".join(f"{expression} AS {name}" for name, expression in marks.items())
-    text = f"SELECT {counted} FROM (SELECT *, {marked} FROM records) AS marked"
+    marked = ", ".join(f"{expression} AS {name}" for name, expression in quick.items())
+    listed_once = f"WITH known_codes AS ({known}) " if known else ""  # thousands of codes, asked of nine columns
+    text = f"SELECT {counted} FROM ({listed_once}SELECT *, {marked} FROM records) AS marked"
     table = engine.sql(text, records=source, **tables).reveal("to count rows that break a rule")
     counts = {name: int(number) for name, number in table.to_pylist()[0].items()}
     findings = []

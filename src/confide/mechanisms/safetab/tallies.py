@@ -264,8 +264,9 @@ ROUNDING = 1e-9
 """By so much the probability of a margin of a sum is asked to be larger, for the rounding of floating-point numbers."""
 WIDEST = 1 << 12
 """How far from zero noise may reach that is convolved value by value."""
-MOST_BITS = 1 << 12
-"""What is not decided with so many bits counts as possible: the interval is then rather too long."""
+BITS = tuple(64 << doublings for doublings in range(7))
+"""With so many bits probabilities are enclosed, one after the other, until a question about them is decided. What the
+last does not decide counts as possible: the interval is then rather too long."""
 FARTHEST = 1 << 62
 """No count is so far from a figure that was published of it."""
 
@@ -391,7 +392,7 @@ class InvertedLaw:
         Laws are log-concave, so tails fall at least as fast as probabilities: with ``p(x + 1) = p(x) exp(-e)`` at
         ``x = T + 1``, ``P(Y = T + 1 | Y > T, 0) = 1 - S(T + 1) / S(T) >= 1 - exp(-e) >= e / (1 + e)``.
         """
-        if self.above is None or self._published(0, MOST_BITS)[0] > 0:
+        if self.above is None or any(self._published(0, bits)[0] > 0 for bits in BITS):
             return None
         decay = self.law.decay
         exponent = decay.first + decay.step * (self.above + 1)
@@ -424,17 +425,14 @@ class InvertedLaw:
 
 
 def _positive(excess: Callable[[int], Bounds]) -> bool:
-    """Whether a number that is known through enclosures is positive: bits are added until that is decided."""
-    bits = 64
-    while True:
+    """Whether a number that is known through enclosures is positive."""
+    for bits in BITS:
         low, high = excess(bits)
         if low > 0:
             return True
         if high <= 0:
             return False
-        if bits >= MOST_BITS:
-            return True
-        bits *= 2
+    return True
 
 
 def _first(holds: Callable[[int], bool], near: int, least: int = 0) -> int:

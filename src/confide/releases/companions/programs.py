@@ -14,9 +14,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from html import escape
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 import pyarrow as pa
@@ -138,7 +138,7 @@ def _cells(number: int, values: Sequence[Value], style: int) -> Iterator[str]:
     for at, value in enumerate(values, start=1):
         place = f"{_column(at)}{number}"
         if isinstance(value, str):
-            text = escape(_NO_XML.sub("�", value))
+            text = escape(_NO_XML.sub("�", value), quote=False)
             yield f'<c r="{place}" s="{style}" t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
         elif value is not None:
             yield (
@@ -159,7 +159,7 @@ def _column(number: int) -> str:
 
 def _book(names: Sequence[str]) -> str:
     sheets = "".join(
-        f'<sheet name="{escape(name, {chr(34): "&quot;"})}" sheetId="{at}" r:id="rId{at}"/>'
+        f'<sheet name="{escape(name, quote=False).replace(chr(34), "&quot;")}" sheetId="{at}" r:id="rId{at}"/>'
         for at, name in enumerate(names, start=1)
     )
     return f'{_HEAD}<workbook {_MAIN} xmlns:r="{_OFFICE}"><sheets>{sheets}</sheets></workbook>'
