@@ -53,6 +53,8 @@ def of_tables(spec: Path, release: Path) -> int:
     board: Any = opened_board(spec).start
     opened, compared = confide.open_release(release), 0
     for table, level in board.budgets:
+        if not board.facts((table, level)).areas:  # declared, and in this frame there is none
+            continue
         variables = board.tables[table].query.variables
         ((_, part),) = opened.tables[table].rows(level=level).parts
         for place, row in enumerate(part.to_pylist()[:40]):
@@ -81,11 +83,13 @@ def of_safetab(spec: Path, release: Path) -> int:
 
 
 def of_cellkey(spec: Path, release: Path) -> int:
-    """The bound and the variance of the board are those of the released plan. Cells with the same members have the same
-    noise, so that a sum has no margin: the opened release says so."""
+    """The variance of the board is that of the released plan, whose largest noise is within the bound: values that are
+    rarer than one key are in no table. Cells with the same members have the same noise, so that a sum has no margin:
+    the opened release says so."""
     board: Any = opened_board(spec).start
     table = json.loads((release / MANIFEST).read_text(encoding="utf-8"))["plan"]["question"]["ptable"]
-    assert (board.bound, board.variance) == (int(table["D"]), Fraction(table["V"]))
+    assert board.variance == Fraction(table["V"])
+    assert int(table["D"]) <= board.bound
     opened = confide.open_release(release)
     assert isinstance(opened.noise, str)
     return 1
