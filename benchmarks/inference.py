@@ -28,7 +28,7 @@ from tests.kits.topdown import write_spec
 
 import confide
 from confide import api
-from confide.estimation.tree_answers import cells_at_once
+from confide.estimation.tree_gls import cells_at_once
 from confide.geography import AreaSet
 from confide.inference import InferenceSource, infer, open_source
 from confide.inference.inferring import Figures, Inference

@@ -22,14 +22,16 @@ from confide.estimation.least_squares import (
     SolveOutcome,
     SolveReport,
     UnsolvedError,
+    estimate_totals,
     interior_point,
+    project_totals,
     projected_gradient,
     quantised,
     solve,
+    tolerance_rows,
 )
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem
 from confide.estimation.prepare import Point, Prepared, prepare, project, reference_point
-from confide.estimation.totals import estimate_totals, project_totals, tolerance_rows
 
 
 def detailed(measured: list[list[float]], weights: list[float] | None = None) -> MeasuredQuery:

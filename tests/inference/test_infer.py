@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
+from confide.estimation.tree_gls import PlacedAreas, SpineUnits, TreeAnswers
 from confide.geography import AreaSet
 from confide.inference import Area, InferenceSource, infer, open_source
 from confide.inference.areas import read_areas, read_totals
@@ -183,7 +183,7 @@ def test_variances_of_many_kinds_are_made_when_they_are_asked_for(
         there = np.flatnonzero(placed.pieces > 0)[1::3]
         kept = TreeAnswers(source.covariances, None).variances(placed, there, query.groups)
         with monkeypatch.context() as patched:
-            patched.setattr("confide.estimation.tree_answers.MOST_KEPT", 0)
+            patched.setattr("confide.estimation.tree_gls.MOST_KEPT", 0)
             made = TreeAnswers(source.covariances, None)
             assert made.variances(placed, there, query.groups) == pytest.approx(kept, rel=1e-12)
             assert not made._kinds

@@ -16,7 +16,7 @@ array([[6, 4],
 * :mod:`~confide.estimation.node_problem`: what a parent, or the root, asks; :mod:`~confide.estimation.least_squares`:
   the way in, and the methods for large problems; :mod:`~confide.estimation.active_set`: the method for most;
 * :mod:`~confide.estimation.active_set`: how far a point can be from the optimum, and what clashes;
-* :mod:`~confide.estimation.totals`: pass 0, the totals of the children alone;
+* :func:`~confide.estimation.least_squares.estimate_totals`: pass 0, the totals of the children alone;
 * :mod:`~confide.estimation.rounding`: whole counts, by :mod:`~confide.estimation.network`;
 * :mod:`~confide.estimation.tree_gls`: generalised least squares on a whole tree of units, in two passes, without
   constraints; :mod:`~confide.estimation.tree_covariances`: its covariances, of units and of any areas, without data;

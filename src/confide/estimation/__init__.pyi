@@ -3,6 +3,8 @@ from confide.estimation.active_set import OptimalityCertificate as OptimalityCer
 from confide.estimation.least_squares import SolveOutcome as SolveOutcome
 from confide.estimation.least_squares import SolveReport as SolveReport
 from confide.estimation.least_squares import UnsolvedError as UnsolvedError
+from confide.estimation.least_squares import estimate_totals as estimate_totals
+from confide.estimation.least_squares import project_totals as project_totals
 from confide.estimation.least_squares import solve as solve
 from confide.estimation.node_problem import ChildSums as ChildSums
 from confide.estimation.node_problem import GroupBounds as GroupBounds
@@ -19,8 +21,6 @@ from confide.estimation.sectors import SectorCount as SectorCount
 from confide.estimation.sectors import SectorQuery as SectorQuery
 from confide.estimation.sectors import Sectors as Sectors
 from confide.estimation.sectors import Study as Study
-from confide.estimation.totals import estimate_totals as estimate_totals
-from confide.estimation.totals import project_totals as project_totals
 from confide.estimation.tree_covariances import TreeCovariances as TreeCovariances
 from confide.estimation.tree_covariances import TreeLevel as TreeLevel
 from confide.estimation.tree_gls import GoodnessOfFit as GoodnessOfFit

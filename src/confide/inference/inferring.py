@@ -22,8 +22,7 @@ from confide.answers import TypedAnswer
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError, Place
 from confide.estimation.linear_statements import bonferroni_level
-from confide.estimation.tree_answers import PlacedAreas, cells_at_once
-from confide.estimation.tree_gls import QueryFit
+from confide.estimation.tree_gls import PlacedAreas, QueryFit, cells_at_once
 from confide.estimation.unified_intervals import checked_level, count_intervals, normal_quantile
 from confide.geography import AreaSet
 from confide.inference import choosing

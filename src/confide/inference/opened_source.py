@@ -21,7 +21,7 @@ from confide.arrays import Floats, Integers
 from confide.errors import InputError, ParameterError, Place
 from confide.estimation.linear_statements import quantile_intervals, share_intervals
 from confide.estimation.sectors import Study
-from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
+from confide.estimation.tree_gls import PlacedAreas, SpineUnits, TreeAnswers
 from confide.estimation.unified_intervals import count_intervals
 from confide.geography import AreaSet
 from confide.inference.areas import MOST_PIECES, Area, outside, read_totals

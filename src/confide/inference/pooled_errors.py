@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from scipy.special import stdtrit
 
 from confide.arrays import Floats, Integers
-from confide.estimation.tree_answers import PlacedAreas, SpineUnits
+from confide.estimation.tree_gls import PlacedAreas, SpineUnits
 from confide.estimation.unified_intervals import WholeIntervals, checked_level
 from confide.geography import AreaSet
 from confide.inference.class_margins import LEAST_FIGURES, ErrorTable, class_margins

@@ -7,10 +7,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -62,14 +63,22 @@ class Checked(TypedAnswer):
     cost: Charge | None
     account: Account | None
     findings: tuple[Finding, ...]
-    summary: Summary | None = None
-    """What the release would have and cost, for a terminal."""
     fingerprint: str = ""
     """Of the records, taken before they were looked at: a run is bound to the very records that were checked."""
-    price: StatedPrice | None = None
-    """The price in words, beside what others spent; none where a release has no loss."""
+    in_words: Callable[[], tuple[Summary | None, StatedPrice | None]] = lambda: (None, None)
+    """Works out summary and price, which a run without a terminal does not ask for."""
     offending: tuple[OffendingValues, ...] = ()
     """Values of records that break a rule, confidential, where somebody asked for them."""
+
+    @property
+    def summary(self) -> Summary | None:
+        """What the release would have and cost, for a terminal."""
+        return self.in_words()[0]
+
+    @property
+    def price(self) -> StatedPrice | None:
+        """The price in words, beside what others spent; none where a release has no loss."""
+        return self.in_words()[1]
 
     def ready(self) -> Plan:
         """The plan, if nothing stands in the way of a run; raises with all findings otherwise."""
@@ -217,9 +226,15 @@ def check(
         findings += room(workspace, needed)
     if account is not None and key is not None and not {"run-folder", "disk-full"} & {each.code for each in findings}:
         findings += Ledger(ledger_path(loaded)).unwritable()  # said once, where both are in one folder
-    stated = _stated_price(loaded, plan, cost, account, begun) if mechanism.accounted and plan.has_loss else None
+
+    @cache
+    def in_words() -> tuple[Summary | None, StatedPrice | None]:
+        spends = mechanism.accounted and plan.has_loss
+        price = _stated_price(loaded, plan, cost, account, begun) if spends else None
+        return mechanism.explain.summary(plan), price
+
     worded = in_office_words(findings, loaded.spec.geography.smallest)
-    return Checked(problem, plan, cost, account, worded, mechanism.explain.summary(plan), fingerprint, stated)
+    return Checked(problem, plan, cost, account, worded, fingerprint, in_words)
 
 
 def of_origin(mechanism: Mechanism[Any]) -> list[Finding]:

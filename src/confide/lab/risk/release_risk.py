@@ -32,10 +32,10 @@ from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.estimation.tree_covariances import LevelAnswers
 from confide.exact import Exact, probability
-from confide.mechanisms.topdown.from_below import planned_tree, sectors_of
+from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.released_problem import ReleasedPlan, released_plan
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import Strategy
+from confide.mechanisms.topdown.strategy import Strategy, sectors_of
 from confide.noise import DiscreteGaussian
 from confide.privacy import ZCDP
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move

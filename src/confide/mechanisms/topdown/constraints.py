@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from confide.arrays import Integers
 from confide.errors import Finding, Place
-from confide.schema import Code, Recode, Schema
+from confide.schema import TOTAL, Code, Recode, Schema
 
 if TYPE_CHECKING:
     from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
@@ -258,13 +258,26 @@ def check_sizes(constraints: Constraints, columns: Mapping[str, NDArray[np.int64
 
 def invariant_level(strategy: Strategy) -> str | None:
     """The lowest level on which the number of records is an invariant taken from the records, if there is one."""
-    levels = {i.level for i in strategy.constraints.invariants if i.query == "total" and not i.frame}
+    levels = {i.level for i in strategy.constraints.invariants if i.query == TOTAL and not i.frame}
     return max(levels, key=strategy.level_names.index, default=None)
+
+
+def known_levels(strategy: Strategy, spine: TopDownSpine) -> tuple[int, Integers | None]:
+    """On how many levels, from the root down, the numbers of records are published as they are; and for each unit of
+    the last of them the number of its group, where parts of official units are known together only."""
+    if any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants):
+        return len(spine.levels), None
+    lowest = invariant_level(strategy)
+    last = 0 if lowest is None else spine.names.index(lowest) + 1
+    official = spine.levels[last - 1].official if last > 1 else None
+    if official is None or len(np.unique(official)) == len(official):
+        return last, None
+    return last, np.unique(official, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def told_totals(strategy: Strategy, columns: Mapping[str, Integers]) -> Integers | None:
     """The number of records of each block, where the frame tells it."""
-    columns_of_totals = [i.frame[0] for i in strategy.constraints.invariants if i.query == "total" and i.frame]
+    columns_of_totals = [i.frame[0] for i in strategy.constraints.invariants if i.query == TOTAL and i.frame]
     return columns[columns_of_totals[0]] if columns_of_totals else None
 
 

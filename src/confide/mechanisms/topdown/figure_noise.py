@@ -4,7 +4,7 @@ Board, ``tune``, the accuracy that a release states, ``evaluate``, ``infer`` and
 and nothing else. It is the noise before non-negativity and rounding, by the estimator that the strategy has.
 
 **Evidence "tree".** Without constraints estimates are least squares on the whole tree, and the variance of a figure is
-that of :class:`~confide.estimation.tree_answers.TreeAnswers`.
+that of :class:`~confide.estimation.tree_gls.TreeAnswers`.
 
 **Evidence "own".** Estimates go down the spine and learn nothing from below. The error of a figure is a sum of
 independent noise: over the levels of the spine, how much of each level's noise the area has, times the variance v of
@@ -43,14 +43,14 @@ from scipy.sparse import csr_matrix
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ParameterError
-from confide.estimation.sectors import Grouping, Sectors, grouping_key
-from confide.estimation.tree_answers import PlacedAreas, SpineUnits, TreeAnswers
-from confide.estimation.tree_gls import SectorCells
+from confide.estimation.sectors import Grouping, SectorCells, Sectors, grouping_key
+from confide.estimation.tree_gls import PlacedAreas, SpineUnits, TreeAnswers
 from confide.geography import OUTSIDE, AreaSet
-from confide.mechanisms.topdown.from_below import known_levels, planned_tree, sectors_of
+from confide.mechanisms.topdown.constraints import known_levels
+from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of, sectors_of
 from confide.noise import NoiseDistribution
 from confide.schema import NO_GROUP, TOTAL
 

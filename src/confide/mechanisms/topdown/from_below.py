@@ -31,17 +31,17 @@ from confide.arrays import Booleans, Floats, Integers
 from confide.engines.protocol import private_folder, whole_file, write_parquet
 from confide.errors import ParameterError, Place
 from confide.estimation.cell_law import marginal_information
-from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors, check_core
+from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors
 from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward
 from confide.estimation.tree_gls import TreeEstimates
-from confide.mechanisms.topdown.constraints import invariant_level, told_totals
+from confide.mechanisms.topdown.constraints import known_levels, told_totals
 from confide.mechanisms.topdown.node import UnitLaws
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, Pass, Strategy, groups_of
+from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, Pass, Strategy, groups_of, sectors_of
 from confide.noise import NoiseDistribution
 from confide.releases.mechanism import Job
 from confide.releases.plan import Plan
-from confide.schema import DETAILED, TOTAL
+from confide.schema import TOTAL
 
 # A plan on its spine as a tree of least squares: what all measurements of a release tell together, without any data.
 #
@@ -62,22 +62,6 @@ class PlannedTree:
     covariances: TreeCovariances
     position: tuple[int, ...]
     """For each level of the spine its place among the levels of the tree."""
-
-
-def sectors_of(strategy: Strategy, *, public_zeros: bool = True) -> tuple[Sectors, dict[str, SectorQuery]]:
-    """Core and free axes of a strategy, and its queries; raises if the core is too large.
-
-    ``public_zeros``: whether cells that the frame makes impossible in a block are used.
-    """
-    names = [attribute.name for attribute in strategy.schema.attributes]
-    groupings = {name: strategy.grouping(name) for name in dict.fromkeys((TOTAL, *strategy.measured, DETAILED))}
-    apart = {name for zero in strategy.constraints.zeros for name in zero.where}
-    for query in strategy.constraints.limited if public_zeros else ():
-        apart |= {variable.attribute.name for variable in strategy.query(query).variables}
-    shape = [attribute.size for attribute in strategy.schema.attributes]
-    sectors = Sectors.of(shape, groupings.values(), {names.index(name) for name in apart})
-    check_core(sectors)
-    return sectors, {name: sectors.query(grouping) for name, grouping in groupings.items()}
 
 
 def possible_cells(
@@ -222,19 +206,6 @@ def with_level_between(
 
 def _nothing(sectors: Sectors) -> Floats:
     return np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
-
-
-def known_levels(strategy: Strategy, spine: TopDownSpine) -> tuple[int, Integers | None]:
-    """On how many levels, from the root down, the numbers of records are published as they are; and for each unit of
-    the last of them the number of its group, where parts of official units are known together only."""
-    if any(i.query == TOTAL and i.frame for i in strategy.constraints.invariants):
-        return len(spine.levels), None
-    lowest = invariant_level(strategy)
-    last = 0 if lowest is None else spine.names.index(lowest) + 1
-    official = spine.levels[last - 1].official if last > 1 else None
-    if official is None or len(np.unique(official)) == len(official):
-        return last, None
-    return last, np.unique(official, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 WORTHWHILE = 0.1

@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.cell_law import CellLaw
-from confide.estimation.least_squares import quantised, solve
+from confide.estimation.least_squares import estimate_totals, quantised, solve
 from confide.estimation.node_problem import ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
 from confide.estimation.rounding import Partition, RoundingProblem, RoundingTally, round_counts
 from confide.estimation.sectors import Sectors
-from confide.estimation.totals import estimate_totals
 from confide.mechanisms.topdown.strategy import Pass
 from confide.schema import TOTAL
 

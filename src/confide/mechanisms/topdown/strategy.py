@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
-from confide.estimation import Grouping
+from confide.estimation.sectors import Grouping, SectorQuery, Sectors, check_core
 from confide.exact import Exact, fraction_up, positive, up
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound
 from confide.noise import DiscreteGaussian
@@ -315,6 +315,22 @@ def groups_of(schema: Schema, query: Query) -> NDArray[np.int64]:
         left_out = left_out | (assigned == NO_GROUP)
     result[left_out] = NO_GROUP
     return result.ravel()
+
+
+def sectors_of(strategy: Strategy, *, public_zeros: bool = True) -> tuple[Sectors, dict[str, SectorQuery]]:
+    """Core and free axes of a strategy, and its queries; raises if the core is too large.
+
+    ``public_zeros``: whether cells that the frame makes impossible in a block are used.
+    """
+    names = [attribute.name for attribute in strategy.schema.attributes]
+    groupings = {name: strategy.grouping(name) for name in dict.fromkeys((TOTAL, *strategy.measured, DETAILED))}
+    apart = {name for zero in strategy.constraints.zeros for name in zero.where}
+    for query in strategy.constraints.limited if public_zeros else ():
+        apart |= {variable.attribute.name for variable in strategy.query(query).variables}
+    shape = [attribute.size for attribute in strategy.schema.attributes]
+    sectors = Sectors.of(shape, groupings.values(), {names.index(name) for name in apart})
+    check_core(sectors)
+    return sectors, {name: sectors.query(grouping) for name, grouping in groupings.items()}
 
 
 def refines(fine: Query, coarse: Query) -> bool:
