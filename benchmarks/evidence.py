@@ -27,8 +27,8 @@ from benchmarks.processes import processor_time
 from confide.engines import LocalEngine
 from confide.estimation.least_squares import SolveOutcome
 from confide.lab.population import Population, write_population
-from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.descent import descend, estimates_folder, read_statistics
+from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem

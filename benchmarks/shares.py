@@ -47,7 +47,7 @@ from confide.inputs.made_up import nobody
 from confide.lab.population import Population, write_population
 from confide.lab.population.settings import load_settings
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import BY_LEVEL, TREE, Strategy

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from confide.arrays import Booleans, Integers
-from confide.inference.class_margins import (
+from confide.inference.pooled_errors import (
     CONFIDENCE,
     LEAST_FIGURES,
     MOST_OF_THE_REST,
+    SIZES,
     SPARSER,
     ClassMargins,
     ErrorTable,
     class_margins,
+    size_class,
 )
-from confide.inference.pooled_errors import SIZES, size_class
 
 Figures = tuple[Integers, Integers]
 

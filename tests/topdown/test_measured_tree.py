@@ -15,7 +15,7 @@ from tests.kits.public_files import DHC, PL94, UNITS, PublicFiles, answered, wri
 
 from confide.errors import InputError, ParameterError
 from confide.estimation import Study
-from confide.inference.areas import read_totals
+from confide.inference.asked import read_totals
 from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.measurements.layout import public_words, words_of
 from confide.mechanisms.topdown.measurements.measured_tree import MeasuredTree, read_tree

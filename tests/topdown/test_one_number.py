@@ -19,7 +19,7 @@ from confide.engines import LocalEngine
 from confide.inference.tuning import tune_topdown
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.board import TopDownBoard, Z
-from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.accuracy import accuracy_table

@@ -23,7 +23,7 @@ from confide.errors import ConfideError, ParameterError
 from confide.inference.tuning import tune_topdown
 from confide.inference.tuning_people import copied, refuse_confidential
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.characteristics import geographies
+from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem

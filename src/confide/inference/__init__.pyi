@@ -1,4 +1,4 @@
-from confide.inference.areas import Area as Area
+from confide.inference.asked import Area as Area
 from confide.inference.inferring import Inference as Inference
 from confide.inference.inferring import infer as infer
 from confide.inference.opened_source import AreaEstimate as AreaEstimate

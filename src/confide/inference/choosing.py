@@ -15,7 +15,7 @@ would lose coverage: cells are then chosen for their errors. The last condition 
 shows a small count above zero says that noise had rather moved it up, and the margin of least squares does not know it.
 
 Margins of records are those of a class of figures of the same kind of area and query, learnt from replicates and from
-made-up people (:mod:`~confide.inference.class_margins`).
+made-up people (:mod:`~confide.inference.pooled_errors`).
 """
 
 from __future__ import annotations

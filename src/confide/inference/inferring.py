@@ -27,8 +27,7 @@ from confide.estimation.unified_intervals import checked_level, count_intervals,
 from confide.geography import AreaSet
 from confide.inference import choosing
 from confide.inference.area_statements import AreaStatements
-from confide.inference.areas import Area, chosen
-from confide.inference.asked import AskedQuery, share_of
+from confide.inference.asked import Area, AskedQuery, chosen, share_of
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
 from confide.inference.pooled_errors import area_kind, size_class
 from confide.mechanisms.topdown.figure_noise import TopDownNoise

@@ -24,8 +24,16 @@ from confide.estimation.sectors import Study
 from confide.estimation.tree_gls import PlacedAreas, SpineUnits, TreeAnswers
 from confide.estimation.unified_intervals import count_intervals
 from confide.geography import AreaSet
-from confide.inference.areas import MOST_PIECES, Area, outside, read_totals
-from confide.inference.asked import AskedQuery, Vocabulary, read_study, shipped_tables
+from confide.inference.asked import (
+    MOST_PIECES,
+    Area,
+    AskedQuery,
+    Vocabulary,
+    outside,
+    read_study,
+    read_totals,
+    shipped_tables,
+)
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.from_below import planned_tree

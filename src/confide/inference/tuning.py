@@ -38,7 +38,7 @@ from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
 from confide.inputs.made_up import nobody, of_nobody
 from confide.mechanisms import SPECS
-from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
+from confide.mechanisms.topdown.evaluate import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.made_up import release_of_people
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, prepare

@@ -31,7 +31,7 @@ from confide.inference.replicates import counts_matrix
 from confide.inputs.made_up import block_sizes, draw
 from confide.inputs.records import records_fingerprint
 from confide.inputs.table_files import read_margins
-from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
+from confide.mechanisms.topdown.evaluate import EvaluationGeography, geographies
 from confide.mechanisms.topdown.made_up import keeping_constraints, record_form
 from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
 from confide.mechanisms.topdown.records import write_histogram

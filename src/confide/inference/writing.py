@@ -33,7 +33,7 @@ from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer, note
 from confide.engines.protocol import write_parquet, write_text
 from confide.errors import ParameterError, Place
 from confide.geography import AreaSet
-from confide.inference.areas import read_areas
+from confide.inference.asked import read_areas
 from confide.inference.choosing import METHODS
 from confide.inference.inferring import LEVELS, NOT_COVERED, Inference, infer
 from confide.inference.opened_source import no_spec, open_source

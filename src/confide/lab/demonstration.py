@@ -28,8 +28,8 @@ from confide.lab.risk.bounded_noise.static_programme import load_programme
 from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
-from confide.mechanisms.topdown.characteristics import geographies
 from confide.mechanisms.topdown.descent import descend, estimates_folder
+from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
 from confide.mechanisms.topdown.spec import PRODUCTS, topdown_spec, with_tree_evidence
 from confide.mechanisms.topdown.strategy import OWN

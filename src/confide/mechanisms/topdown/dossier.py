@@ -16,8 +16,15 @@ from markupsafe import Markup, escape
 
 from confide.confidential import Confidential
 from confide.exact import fixed, signed
-from confide.mechanisms.topdown.characteristics import ALL_CELLS, geographies
-from confide.mechanisms.topdown.evaluate import FIXED, AreaTotals, TopDownEvaluation, TruthComparison, evaluate
+from confide.mechanisms.topdown.evaluate import (
+    ALL_CELLS,
+    FIXED,
+    AreaTotals,
+    TopDownEvaluation,
+    TruthComparison,
+    evaluate,
+    geographies,
+)
 from confide.releases.replay import require_sealed
 from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures

@@ -38,7 +38,7 @@ from confide.errors import ConfideError, Finding, ParameterError
 from confide.estimation import tree_design
 from confide.estimation.sectors import SectorCount, Sectors
 from confide.geography.spine import OUTSIDE
-from confide.mechanisms.topdown.characteristics import EvaluationGeography, geographies
+from confide.mechanisms.topdown.evaluate import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.from_below import PlannedTree, planned_tree
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
