@@ -9,13 +9,12 @@ from confide.inference.pooled_errors import (
     CONFIDENCE,
     LEAST_FIGURES,
     MOST_OF_THE_REST,
-    SIZES,
     SPARSER,
     ClassMargins,
     ErrorTable,
     class_margins,
-    size_class,
 )
+from confide.mechanisms.topdown.figure_noise import SIZES, size_class
 
 Figures = tuple[Integers, Integers]
 

@@ -26,14 +26,12 @@ from confide.inference import replicates as room
 from confide.inference.pooled_errors import (
     QUANTILES,
     SCHEMA,
-    SIZES,
     PossibleCells,
     area_kinds,
     calibrated_factors,
     pooled_rows,
     query_matrix,
     record_intervals,
-    size_names,
     tallied,
 )
 from confide.inference.replicates import (
@@ -46,6 +44,7 @@ from confide.inference.replicates import (
     sparse_counts,
 )
 from confide.mechanisms import MECHANISMS
+from confide.mechanisms.topdown.figure_noise import SIZES, size_names
 from confide.mechanisms.topdown.made_up import exchanged_homes, resized_blocks, shrinkage
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger

@@ -11,8 +11,9 @@ from tests.kits.descent import PRODUCTION
 from tests.kits.rhode_island import NEEDED, lay_out_with_presence
 
 from confide import api
-from confide.inference.pooled_errors import area_kinds, query_matrix, record_intervals, size_class, size_names
+from confide.inference.pooled_errors import area_kinds, query_matrix, record_intervals
 from confide.inference.replicates import counts_matrix, replicate
+from confide.mechanisms.topdown.figure_noise import size_class, size_names
 
 pytestmark = NEEDED
 

@@ -329,7 +329,7 @@ class Sectors:
 
     def into_sectors(self, cells: NDArray[Any]) -> None:
         """Brings vectors of cells, units x core x copies, into sector coordinates, in place."""
-        for part in _parts(len(cells)):
+        for part in in_parts(len(cells)):
             rotated = cells[part].reshape(-1, *self.free_shape)
             for axis, basis in enumerate(self._bases):
                 rotated = np.moveaxis(np.moveaxis(rotated, axis + 1, -1) @ basis, -1, axis + 1)
@@ -337,7 +337,7 @@ class Sectors:
 
     def into_cells(self, vectors: NDArray[Any]) -> None:
         """The other way, in place."""
-        for part in _parts(len(vectors)):
+        for part in in_parts(len(vectors)):
             rotated = np.empty((vectors[part].shape[0] * vectors.shape[1], self.copies), vectors.dtype)
             rotated[:, self._order] = vectors[part].reshape(-1, self.copies)
             rotated = rotated.reshape(-1, *self.free_shape)
@@ -385,9 +385,10 @@ def _merges(groups: AxisGroups | None) -> Integers | None:
     return groups.merged
 
 
-def _parts(units: int) -> Iterator[slice]:
-    for first in range(0, units, UNITS_AT_ONCE):
-        yield slice(first, min(first + UNITS_AT_ONCE, units))
+def in_parts(number: int, at_once: int = UNITS_AT_ONCE) -> Iterator[slice]:
+    """Places from 0 on, so many at once."""
+    for first in range(0, number, at_once):
+        yield slice(first, min(first + at_once, number))
 
 
 class CellVectors:
@@ -481,7 +482,7 @@ class CellVectors:
             group = into[units]
             order = np.argsort(group, kind="stable")
             order = order[group[order] >= 0]
-            for part in _parts(len(order)):
+            for part in in_parts(len(order)):
                 rows = order[part]
                 starts = np.flatnonzero(np.append(True, np.diff(group[rows]) != 0))
                 sums = np.add.reduceat(array[rows].astype(np.float64), starts, axis=0)

@@ -332,14 +332,6 @@ class TreeCovariances:
 
         return self.evaluate(level, ask).of_units
 
-    def unit_forms(self, level: int, vector: Floats) -> Floats:
-        """gᵀVg of a core vector in every unit of a level: units x sectors."""
-
-        def ask(covariance: Floats) -> Floats:
-            return np.asarray(np.einsum("c,kscd,d->ks", vector, covariance, vector, optimize=True), np.float64)
-
-        return self.evaluate(level, ask).of_units
-
     def unit_covariances(self, level: int, counts: Sequence[SectorCount], units: Integers | None = None) -> Floats:
         """The covariances of some counts in every unit of a level, or in some of them: units x counts x counts."""
         vectors, weights = np.stack([count.core for count in counts]), self._weights(counts)

@@ -30,7 +30,15 @@ from scipy.sparse import csr_matrix
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
-from confide.estimation.sectors import CellVectors, Grouping, SectorCells, SectorCount, SectorQuery, grouping_key
+from confide.estimation.sectors import (
+    CellVectors,
+    Grouping,
+    SectorCells,
+    SectorCount,
+    SectorQuery,
+    grouping_key,
+    in_parts,
+)
 from confide.estimation.tree_covariances import TreeCovariances
 from confide.geography import AreaSet
 
@@ -119,7 +127,7 @@ class TreeEstimates:
             if not own.determined[kind]:
                 array[rows] = 0
                 continue
-            for part in _parts(len(rows)):
+            for part in in_parts(len(rows), UNITS_AT_ONCE):
                 chosen = rows[part]
                 for sector, columns in enumerate(self.sectors.columns):
                     matrix = own.before_total[kind] if sector == 0 else own.covariance[kind, sector]
@@ -135,7 +143,7 @@ class TreeEstimates:
         sums[own.open_children[own.kind] > 0] = 0
         nothing = np.zeros((1, *own.covariance.shape[1:]))
         information = np.concatenate([level.information, nothing])  # the last for units that are not measured
-        for part in _parts(level.units):
+        for part in in_parts(level.units, UNITS_AT_ONCE):
             kind = own.kind[part]
             for sector, columns in enumerate(self.sectors.columns):
                 matrix = own.before_total[kind] if sector == 0 else own.covariance[kind, sector]
@@ -160,14 +168,14 @@ class TreeEstimates:
         openings = above.open_children[above.kind]
         beside = gap[openings > 0]  # what the open children of a unit have together
         place = np.cumsum(openings > 0) - 1
-        for part in _parts(len(gap)):
+        for part in in_parts(len(gap), UNITS_AT_ONCE):
             inverse = above.inverse[above.kind[part]]
             for sector, columns in enumerate(self.sectors.columns):
                 gap[part, :, columns] = inverse[:, sector] @ gap[part, :, columns]
         gap[openings > 0] = 0  # they take up every difference
         for kind, number, rows in self._kinds_of(vectors, own.kind):
             cells, array = vectors.cells[number], vectors.arrays[number]
-            for part in _parts(len(rows)):
+            for part in in_parts(len(rows), UNITS_AT_ONCE):
                 chosen = rows[part]
                 units = vectors.units[number][chosen]
                 if not own.determined[kind]:
@@ -245,11 +253,6 @@ def _product(matrix: Floats, vectors: NDArray[Any]) -> NDArray[Any]:
     for row, column in product(range(len(matrix)), repeat=2):
         result[:, row] += matrix[row, column] * vectors[:, column]
     return result
-
-
-def _parts(number: int) -> Iterator[slice]:
-    for first in range(0, number, UNITS_AT_ONCE):
-        yield slice(first, min(first + UNITS_AT_ONCE, number))
 
 
 SUSPICIOUS = 5.0
@@ -533,8 +536,7 @@ class TreeAnswers:
                 continue
             pieces = self.covariances.pieces(*_entries(placed, areas[rows]), len(rows))
             for position, (unit, area) in enumerate(pieces):
-                for first in range(0, len(unit), PIECES_AT_ONCE):
-                    part = slice(first, first + PIECES_AT_ONCE)
+                for part in in_parts(len(unit), PIECES_AT_ONCE):
                     units, place = np.unique(unit[part], return_inverse=True)
                     ones = np.ones(len(unit[part]))
                     into = csr_matrix((ones, (area[part], place.reshape(-1))), shape=(len(rows), len(units)))

@@ -181,6 +181,13 @@ class AreaSet:
         inside = np.flatnonzero(area_of_block >= 0)
         return cls(kind, tuple(codes), inside, area_of_block[inside])
 
+    @classmethod
+    def some(cls, kind: str, codes: Sequence[str], area_of_block: Integers, chosen: Integers) -> AreaSet:
+        """The areas with these numbers alone, of a partition as :meth:`partition` takes it."""
+        place = np.full(len(codes) + 1, OUTSIDE, np.int64)  # the last entry is what OUTSIDE finds
+        place[chosen] = np.arange(len(chosen))
+        return cls.partition(kind, [codes[area] for area in chosen.tolist()], place[area_of_block])
+
     @property
     def areas(self) -> int:
         """How many there are."""

@@ -389,11 +389,11 @@ def read_areas(file: Path, block_codes: NDArray[np.str_]) -> list[AreaSet]:
         found = f"the block {names[0]!r}"
         raise InputError("bad-areas/first", where=Place(file=file.name, row=1), name=names[0])
     codes = table.column(0).to_numpy(zero_copy_only=False).astype(str)
-    number = _numbers(codes, block_codes)
+    number = numbers_of(codes, block_codes)
     unknown = np.flatnonzero(number < 0)
     if len(unknown):
         one, width = str(codes[unknown[0]]), int(np.strings.str_len(block_codes).max())
-        lost = bool((_numbers(np.strings.zfill(codes[unknown], width), block_codes) >= 0).all())
+        lost = bool((numbers_of(np.strings.zfill(codes[unknown], width), block_codes) >= 0).all())
         where = Place(file=file.name, row=int(unknown[0]) + 2)
         raise InputError(
             "bad-areas/lines",
@@ -422,7 +422,7 @@ def read_areas(file: Path, block_codes: NDArray[np.str_]) -> list[AreaSet]:
     return result
 
 
-def _numbers(codes: NDArray[np.str_], block_codes: NDArray[np.str_]) -> Integers:
+def numbers_of(codes: NDArray[np.str_], block_codes: NDArray[np.str_]) -> Integers:
     """For each code its place among those of the blocks, or −1."""
     order = np.argsort(block_codes)
     number = order[np.minimum(np.searchsorted(block_codes[order], codes), len(order) - 1)]

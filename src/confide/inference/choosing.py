@@ -29,7 +29,8 @@ from scipy.special import stdtrit
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.estimation.unified_intervals import WholeIntervals
-from confide.inference.pooled_errors import DEGREES, QUANTILES, SIZES, size_class, size_names
+from confide.inference.pooled_errors import DEGREES, QUANTILES
+from confide.mechanisms.topdown.figure_noise import SIZES, size_class, size_names
 from confide.schema import TOTAL
 
 Method = Literal["auto", "gls", "release"]

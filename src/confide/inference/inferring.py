@@ -29,9 +29,10 @@ from confide.inference import choosing
 from confide.inference.area_statements import AreaStatements
 from confide.inference.asked import Area, AskedQuery, chosen, share_of
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
-from confide.inference.pooled_errors import area_kind, size_class
-from confide.mechanisms.topdown.figure_noise import TopDownNoise
+from confide.inference.pooled_errors import area_kind
+from confide.mechanisms.topdown.figure_noise import TopDownNoise, size_class
 from confide.mechanisms.topdown.measurements.watchdog import FALSE_ALARMS, MOST_FIGURES, explained, rounding_of_sum
+from confide.mechanisms.topdown.output.accuracy import described
 from confide.releases.tabular import masked
 
 LEVELS = (0.9,)
@@ -119,7 +120,7 @@ class Inference(TypedAnswer):
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        labels = [_column(name, pa.string(), "label of the attribute; all: summed out") for name in self._attributes]
+        labels = [described(name, pa.string(), "label of the attribute; all: summed out") for name in self._attributes]
         lines = [LABEL] if any(query.label for query in self.queries) else []
         return pa.schema([*HEAD, *lines, *labels, *COLUMNS])
 
@@ -626,30 +627,26 @@ def _missing(number: int, kind: pa.DataType | None = None) -> pa.Array:
     return pa.nulls(number, kind or pa.float64())
 
 
-def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"description": description})
-
-
 HEAD = (
-    _column("geography", pa.string(), "kind of area"),
-    _column("code", pa.string(), "code of the area"),
-    _column("query", pa.string(), "what is counted"),
+    described("geography", pa.string(), "kind of area"),
+    described("code", pa.string(), "code of the area"),
+    described("query", pa.string(), "what is counted"),
 )
-LABEL = _column("label", pa.string(), "whom the line of a table counts")
+LABEL = described("label", pa.string(), "whom the line of a table counts")
 COLUMNS = (
-    _column("estimate", pa.float64(), "the estimate that the margin belongs to"),
-    _column("sd", pa.float64(), "its standard deviation, or root mean squared error"),
-    _column("variance", pa.float64(), "the square of it"),
-    _column("low", pa.int64(), "lower end of the interval"),
-    _column("high", pa.int64(), "upper end of the interval"),
-    _column("level", pa.float64(), "coverage of the interval"),
-    _column("method", pa.string(), "exact, gls, release+amc, release+plan or release"),
-    _column("gls", pa.float64(), "estimate by least squares"),
-    _column("gls_sd", pa.float64(), "its standard deviation"),
-    _column("released", pa.int64(), "figure of the released records"),
-    _column("amc_rmse", pa.float64(), "root mean squared error of such figures, from replicates or from the plan"),
-    _column("amc_bias", pa.float64(), "mean error of such figures in replicates"),
-    _column("units", pa.int64(), "how many units of the spine make up the area"),
-    _column("bounded", pa.bool_(), "whether there is a bounded interval"),
-    _column("catches_the_eye", pa.bool_(), "whether the margin is too small because the figure was looked at for it"),
+    described("estimate", pa.float64(), "the estimate that the margin belongs to"),
+    described("sd", pa.float64(), "its standard deviation, or root mean squared error"),
+    described("variance", pa.float64(), "the square of it"),
+    described("low", pa.int64(), "lower end of the interval"),
+    described("high", pa.int64(), "upper end of the interval"),
+    described("level", pa.float64(), "coverage of the interval"),
+    described("method", pa.string(), "exact, gls, release+amc, release+plan or release"),
+    described("gls", pa.float64(), "estimate by least squares"),
+    described("gls_sd", pa.float64(), "its standard deviation"),
+    described("released", pa.int64(), "figure of the released records"),
+    described("amc_rmse", pa.float64(), "root mean squared error of such figures, from replicates or from the plan"),
+    described("amc_bias", pa.float64(), "mean error of such figures in replicates"),
+    described("units", pa.int64(), "how many units of the spine make up the area"),
+    described("bounded", pa.bool_(), "whether there is a bounded interval"),
+    described("catches_the_eye", pa.bool_(), "whether the margin is too small because the figure was looked at for it"),
 )

@@ -29,6 +29,7 @@ from confide.inference.asked import (
     Area,
     AskedQuery,
     Vocabulary,
+    numbers_of,
     outside,
     read_study,
     read_totals,
@@ -280,7 +281,7 @@ def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, 
         tree = read_tree(
             released.folder / FOLDER, words=words, levels=spine.names, totals=totals or None, variances=variances
         )
-        covariances, tree_block = tree.covariances, _positions(codes, tree.block_codes)
+        covariances, tree_block = tree.covariances, numbers_of(codes, tree.block_codes)
         position, ids = tree.position, {units.name: units.ids for units in tree.units}
     else:
         planned = planned_tree(released.strategy, spine, released.plan, released.columns)
@@ -377,13 +378,6 @@ def _spine_levels(
         area = np.where(tree_block >= 0, units.of_block[position][tree_block], -1)
         result.append(AreaSet.partition(f"{SPINE}{name}", ids[name].tolist(), area))
     return result
-
-
-def _positions(codes: NDArray[np.str_], known: NDArray[np.str_]) -> Integers:
-    """For each code its place among the known ones, or −1."""
-    order = np.argsort(known)
-    place = order[np.minimum(np.searchsorted(known[order], codes), len(order) - 1)]
-    return np.asarray(np.where(known[place] == codes, place, -1), np.int64)
 
 
 def no_spec(given: str | Path | None) -> None:

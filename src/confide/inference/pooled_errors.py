@@ -29,13 +29,11 @@ from confide.arrays import Floats, Integers
 from confide.estimation.tree_gls import PlacedAreas, SpineUnits
 from confide.estimation.unified_intervals import WholeIntervals, checked_level, normal_quantile
 from confide.geography import AreaSet
-from confide.mechanisms.topdown.figure_noise import areas_there
+from confide.mechanisms.topdown.figure_noise import EDGES, SIZES, areas_there, size_class, size_names
+from confide.mechanisms.topdown.output.accuracy import described
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.schema import NO_GROUP
 
-SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
-"""Classes of figures, from and to."""
-EDGES = np.array([low for low, _ in SIZES[1:]])
 QUANTILES = (0.9, 0.95, 0.99)
 ZERO_FLOOR = 0.95
 """The margin of a figure that shows zero is not below this quantile of its class."""
@@ -44,11 +42,6 @@ DEGREES = 5
 OFF_SPINE = "off the spine"
 ON_SPINE = 0.8
 """A kind of area is on the spine if at least this share of its areas are single units of it."""
-
-
-def size_names() -> list[str]:
-    """The classes in words: 0, 1-4, …, 1000+."""
-    return [f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}" for low, high in SIZES]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +238,6 @@ class ReplicateTally:
             _, place = np.unique(keys, return_inverse=True)
             roots[0] = np.sqrt(np.bincount(place.reshape(-1), squares) / max(self.replicates, 1))
         return roots
-
-
-def size_class(counts: Integers) -> Integers:
-    """The class of each figure."""
-    return np.asarray(np.searchsorted(EDGES, counts, side="right"))
 
 
 def _entries(matrix: Any) -> tuple[Integers, Integers]:
@@ -458,32 +446,30 @@ def rows_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
 
-def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"description": description})
-
-
 SCHEMA = pa.schema(
     [
-        _column("kind", pa.string(), "kind of area: a level of the frame, or areas beside it"),
-        _column("areas", pa.int64(), "how many areas of the kind have somebody who could live there"),
-        _column("on_spine", pa.bool_(), "whether the areas are units of the spine"),
-        _column("query", pa.string(), "query of the strategy"),
-        _column("size", pa.string(), "class of figures"),
-        _column("low", pa.int64(), "least figure of the class"),
-        _column("high", pa.int64(), "largest figure of the class"),
-        _column("cells", pa.int64(), "figures of the release in the class"),
-        _column("bias", pa.float64(), "mean error of replicates, for figures of the release in the class"),
-        _column("mse", pa.float64(), "mean squared error of replicates about the release, for these"),
-        _column("sd", pa.float64(), "root of what is left of it without the bias"),
-        _column("rmse_p95", pa.float64(), "95th percentile, over these figures, of the root mean squared error of one"),
-        _column("shown", pa.int64(), "figures of replicates in the class"),
-        _column("mse_shown", pa.float64(), "mean squared error of these"),
+        described("kind", pa.string(), "kind of area: a level of the frame, or areas beside it"),
+        described("areas", pa.int64(), "how many areas of the kind have somebody who could live there"),
+        described("on_spine", pa.bool_(), "whether the areas are units of the spine"),
+        described("query", pa.string(), "query of the strategy"),
+        described("size", pa.string(), "class of figures"),
+        described("low", pa.int64(), "least figure of the class"),
+        described("high", pa.int64(), "largest figure of the class"),
+        described("cells", pa.int64(), "figures of the release in the class"),
+        described("bias", pa.float64(), "mean error of replicates, for figures of the release in the class"),
+        described("mse", pa.float64(), "mean squared error of replicates about the release, for these"),
+        described("sd", pa.float64(), "root of what is left of it without the bias"),
+        described(
+            "rmse_p95", pa.float64(), "95th percentile, over these figures, of the root mean squared error of one"
+        ),
+        described("shown", pa.int64(), "figures of replicates in the class"),
+        described("mse_shown", pa.float64(), "mean squared error of these"),
         *(
-            _column(f"p{round(100 * q)}_shown", pa.int64(), f"what {q:.0%} of their absolute errors do not exceed")
+            described(f"p{round(100 * q)}_shown", pa.int64(), f"what {q:.0%} of their absolute errors do not exceed")
             for q in QUANTILES
         ),
         *(
-            _column(
+            described(
                 f"{side}_{round(100 * q)}",
                 pa.int64(),
                 f"how far {side} a figure that shows this size the truth may be, at {q:.0%}",
@@ -491,8 +477,8 @@ SCHEMA = pa.schema(
             for q in QUANTILES
             for side in ("below", "above")
         ),
-        _column("mse_made_up", pa.float64(), "mean squared error of figures of made-up releases in the class"),
-        _column("factor", pa.float64(), "how much larger errors are than replicates say, from made-up people"),
+        described("mse_made_up", pa.float64(), "mean squared error of figures of made-up releases in the class"),
+        described("factor", pa.float64(), "how much larger errors are than replicates say, from made-up people"),
     ]
 )
 

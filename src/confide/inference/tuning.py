@@ -311,10 +311,7 @@ class _Tuner:
             if not len(there):
                 continue
             some = there[np.unique(np.linspace(0, len(there) - 1, MOST_AREAS).round().astype(np.int64))]
-            place = np.full(geography.units + 1, OUTSIDE, np.int64)  # the last entry is what OUTSIDE finds
-            place[some] = np.arange(len(some))
-            codes = [geography.codes[number] for number in some.tolist()]
-            areas = AreaSet.partition(geography.name, codes, place[geography.unit_of_block])
+            areas = AreaSet.some(geography.name, geography.codes, geography.unit_of_block, some)
             for name, grouping in groups.items():
                 expected = {key: _expected(each.variances(grouping, areas)) for key, each in noise.items()}
                 if isfinite(expected["now"]):

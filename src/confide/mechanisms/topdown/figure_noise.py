@@ -241,6 +241,21 @@ class TopDownNoise:
         return [_measured_level(problem, *level, (each, each and alone)) for level, each in levels]
 
 
+SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
+"""Classes of figures, from and to."""
+EDGES = np.array([low for low, _ in SIZES[1:]])
+
+
+def size_names() -> list[str]:
+    """The classes in words: 0, 1-4, …, 1000+."""
+    return [f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}" for low, high in SIZES]
+
+
+def size_class(counts: Integers) -> Integers:
+    """The class of each figure."""
+    return np.asarray(np.searchsorted(EDGES, counts, side="right"))
+
+
 def areas_there(spine: TopDownSpine) -> dict[str, AreaSet]:
     """The areas of all official levels and other areas of the frame that have a block on the spine, by their kind."""
     result = {}
@@ -248,10 +263,7 @@ def areas_there(spine: TopDownSpine) -> dict[str, AreaSet]:
         there = np.unique(level.unit_of_block[spine.rows])
         there = there[there != OUTSIDE]
         if len(there):
-            place = np.full(level.units + 1, OUTSIDE, np.int64)  # the last entry is what OUTSIDE finds
-            place[there] = np.arange(len(there))
-            codes = [level.codes[unit] for unit in there.tolist()]
-            result[level.name] = AreaSet.partition(level.name, codes, place[level.unit_of_block])
+            result[level.name] = AreaSet.some(level.name, level.codes, level.unit_of_block, there)
     return result
 
 

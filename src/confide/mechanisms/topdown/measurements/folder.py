@@ -461,11 +461,6 @@ def levels_of_product(folders: Mapping[str, Path], words: layout.Words, path: Pa
     return words.levels[words.levels.index(there[0]) :]
 
 
-def bad_file(file: str, what: str, found: str, expected: str) -> Finding:
-    """What is wrong with a file of measurements."""
-    return Finding.of("measurements/give", where=Place(file=file), found=found, what=what, expected=expected)
-
-
 def known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[Integers, int]]:
     """The known totals of a level: units that are known together, and their number. A strategy that fixes a number in
     two ways has it in two rows."""

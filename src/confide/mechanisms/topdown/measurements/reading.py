@@ -104,7 +104,7 @@ class LevelReader:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         names = pa.array(list(self.numbers))
         order = np.array(list(self.numbers.values()))
-        exact = self._has_sigma2()
+        exact = self.folder.has_everywhere(self.units.name, DP_QUERY, SIGMA2)
         noise = _Noise(exact)
         columns = ["geocode", "query_name", "query_shape", "value", SIGMA2 if exact else VARIANCE]
         for file, batch in self.folder.batches(self.units.name, DP_QUERY, columns, ROWS_AT_ONCE):
@@ -123,9 +123,6 @@ class LevelReader:
                 yield pa.record_batch(
                     [pa.array(unit[rows]), pa.array(query[rows]), pa.array(weights[rows]), listed], schema=READ
                 )
-
-    def _has_sigma2(self) -> bool:
-        return all(SIGMA2 in pq.read_schema(file).names for file in self.folder.files[self.units.name][DP_QUERY])
 
     def _values(self, table: pa.Table, layout: QueryLayout, file: Path) -> Integers:
         """The counts of some rows of one query: rows x cells."""

@@ -21,7 +21,8 @@ from scipy.special import ndtr
 from confide.arrays import Floats, Integers
 from confide.errors import ConfideError
 from confide.estimation.sectors import Grouping
-from confide.mechanisms.topdown.figure_noise import IN_SECTORS, MEANS_OF_QUERIES, ON_THE_TREE, TopDownNoise, areas_there
+from confide.mechanisms.topdown import figure_noise
+from confide.mechanisms.topdown.figure_noise import SIZES, TopDownNoise, areas_there, size_names
 from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes_of, released_problem, released_table
@@ -33,7 +34,11 @@ from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, TOTAL
 
 PAGE = "accuracy.html"
-WORDS = {IN_SECTORS: "least_squares", MEANS_OF_QUERIES: "means_of_queries", ON_THE_TREE: "on_the_tree"}
+WORDS = {
+    figure_noise.IN_SECTORS: "least_squares",
+    figure_noise.MEANS_OF_QUERIES: "means_of_queries",
+    figure_noise.ON_THE_TREE: "on_the_tree",
+}
 TITLE = "How far off a figure may be: expected errors from the plan alone"
 TENTH = 0.1 / 0.7978845608028654
 """A figure of which this part is its standard deviation is off by a tenth of itself on average."""
@@ -65,8 +70,6 @@ def expected_absolute_error(size: Floats | float, sd: Floats | float) -> Floats:
     return np.asarray(upper + middle + np.where(s > 0, n * ndtr(-t), 0.0), np.float64)
 
 
-SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
-"""Classes of figures, from and to."""
 MOST_ACCURACY_CELLS = 300
 MARGIN = 1.6448536269514722
 """Half the width of a 90 % interval, in standard deviations."""
@@ -144,8 +147,7 @@ def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.
 
 def size_classes() -> Iterator[tuple[str, float]]:
     """The names of the classes of figures, and the figure that stands for each."""
-    for low, high in SIZES:
-        name = f"{low}+" if high is None else str(low) if low == high else f"{low}-{high}"
+    for name, (low, high) in zip(size_names(), SIZES, strict=True):
         yield name, float(low) if high is None else float(np.sqrt(max(low, 1) * high)) if high else 0.0
 
 
@@ -182,27 +184,28 @@ def _written(value: float) -> float | None:
     return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
 
 
-def _column(name: str, kind: pa.DataType, description: str) -> pa.Field:
+def described(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    """A column with what it is, which may have gaps."""
     return pa.field(name, kind, metadata={"description": description})
 
 
 ACCURACY_COLUMNS = pa.schema(
     [
-        _column("geography", pa.string(), "level or kind of area"),
-        _column("areas", pa.int64(), "how many there are"),
-        _column(
+        described("geography", pa.string(), "level or kind of area"),
+        described("areas", pa.int64(), "how many there are"),
+        described(
             "loose_blocks", pa.float64(), "of how many single smallest places an area has the own noise, on average"
         ),
-        _column("query", pa.string(), "what is counted: a query, or a table of the product"),
-        _column("line", pa.string(), "line of that table; empty for all cells of a query"),
-        _column("label", pa.string(), "whom the line counts"),
-        _column("cells", pa.int64(), "figures of an area"),
-        _column("size", pa.string(), "class of figures"),
-        _column("figure", pa.float64(), "the figure that stands for the class"),
-        _column("sd", pa.float64(), "root of the mean variance of the noise alone"),
-        _column("margin_90", pa.float64(), "90 per cent of such noise is within this of zero"),
-        _column("expected_error", pa.float64(), "expected absolute error of a figure that cannot be below zero"),
-        _column("expected_percent", pa.float64(), "the same in per cent of the figure"),
+        described("query", pa.string(), "what is counted: a query, or a table of the product"),
+        described("line", pa.string(), "line of that table; empty for all cells of a query"),
+        described("label", pa.string(), "whom the line counts"),
+        described("cells", pa.int64(), "figures of an area"),
+        described("size", pa.string(), "class of figures"),
+        described("figure", pa.float64(), "the figure that stands for the class"),
+        described("sd", pa.float64(), "root of the mean variance of the noise alone"),
+        described("margin_90", pa.float64(), "90 per cent of such noise is within this of zero"),
+        described("expected_error", pa.float64(), "expected absolute error of a figure that cannot be below zero"),
+        described("expected_percent", pa.float64(), "the same in per cent of the figure"),
     ]
 )
 """The columns of :func:`accuracy_table`."""
