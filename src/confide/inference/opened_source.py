@@ -24,17 +24,7 @@ from confide.estimation.sectors import Study
 from confide.estimation.tree_gls import PlacedAreas, SpineUnits, TreeAnswers
 from confide.estimation.unified_intervals import count_intervals
 from confide.geography import AreaSet
-from confide.inference.asked import (
-    MOST_PIECES,
-    Area,
-    AskedQuery,
-    Vocabulary,
-    numbers_of,
-    outside,
-    read_study,
-    read_totals,
-    shipped_tables,
-)
+from confide.inference import asked
 from confide.inference.replicates import ReplicatedRelease, Replicates
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.from_below import planned_tree
@@ -84,7 +74,7 @@ class InferenceSource:
 
     folder: Path
     title: str
-    vocabulary: Vocabulary
+    vocabulary: asked.Vocabulary
     block_codes: NDArray[np.str_]
     """The codes of the blocks of the source."""
     geographies: tuple[AreaSet, ...]
@@ -118,7 +108,7 @@ class InferenceSource:
     def most_pieces(self) -> int:
         """Of how many units an area may be made that the spine follows."""
         settings = {} if self.released is None else self.released.facts.get("spine_settings", {})
-        return int(settings.get("entity_threshold") or MOST_PIECES)
+        return int(settings.get("entity_threshold") or asked.MOST_PIECES)
 
     @property
     def default_queries(self) -> list[str]:
@@ -133,11 +123,11 @@ class InferenceSource:
         return [name for name in names if self.vocabulary.query(name).cells <= MOST_DEFAULT_CELLS]
 
     @cached_property
-    def tables(self) -> dict[str, tuple[AskedQuery, ...]]:
+    def tables(self) -> dict[str, tuple[asked.AskedQuery, ...]]:
         """The tables of the product by name, each with its lines: those of the release, or else those that ship for
         records with these attributes."""
         listed = () if self.released is None else Output.from_dict(self.released.facts["output"]).tables
-        listed = listed or shipped_tables(self.vocabulary.attributes)
+        listed = listed or asked.shipped_tables(self.vocabulary.attributes)
         return {table.name: self.vocabulary.lines(table) for table in listed}
 
     @property
@@ -159,7 +149,7 @@ class InferenceSource:
 
         return infer(self, [query], [geography], levels=[level], method=method, at_once=at_once).table(geography)
 
-    def estimate(self, area: Area, count: str, level: float = 0.9) -> AreaEstimate:
+    def estimate(self, area: asked.Area, count: str, level: float = 0.9) -> AreaEstimate:
         """One count of an area, such as ``total`` or ``hispanic=1*votingage=1``, by least squares."""
         block, levels = self._blocks(area), self.vocabulary.count(count)
         value = float(self._estimating.counted(block, [levels])[0])
@@ -169,13 +159,13 @@ class InferenceSource:
         ends = count_intervals([value], [sd], level)
         return AreaEstimate(value, sd, int(ends.low[0]), int(ends.high[0]), level, "exact" if known else "gls")
 
-    def covariance(self, one: tuple[Area, str], other: tuple[Area, str]) -> float:
+    def covariance(self, one: tuple[asked.Area, str], other: tuple[asked.Area, str]) -> float:
         """The covariance of the errors of two counts, each of an area."""
         blocks = [self._blocks(area) for area, _ in (one, other)]
         counts = [self.vocabulary.count(count) for _, count in (one, other)]
         return float(self.answers.covariance(blocks, counts)[0, 1])
 
-    def share(self, area: Area, part: str, base: str = "total", level: float = 0.9) -> AreaEstimate:
+    def share(self, area: asked.Area, part: str, base: str = "total", level: float = 0.9) -> AreaEstimate:
         """The share of one count in another, with Fieller's interval."""
         block = self._blocks(area)
         counts = [self.vocabulary.count(part), self.vocabulary.count(base)]
@@ -186,7 +176,7 @@ class InferenceSource:
         sd = float(np.sqrt(max(0.0, v[0, 0] - 2 * value * v[0, 1] + value**2 * v[1, 1])) / abs(y)) if y else np.inf
         return AreaEstimate(value, sd, float(ends.low[0]), float(ends.high[0]), level, "gls", bool(ends.bounded[0]))
 
-    def median(self, area: Area, attribute: str, share: float = 0.5, level: float = 0.9) -> tuple[str, str]:
+    def median(self, area: asked.Area, attribute: str, share: float = 0.5, level: float = 0.9) -> tuple[str, str]:
         """The levels of an ordered attribute between which the median lies, or another quantile: their labels."""
         (variable,) = self.vocabulary.query(attribute).variables
         counts = [{variable.axis: (variable.groups == group).astype(float)} for group in range(variable.size)]
@@ -195,7 +185,7 @@ class InferenceSource:
         ends = quantile_intervals(self._estimating.counted(block, counts), covariance, share, level)
         return variable.labels[int(ends.low)], variable.labels[int(ends.high)]
 
-    def cells(self, area: Area) -> Floats:
+    def cells(self, area: asked.Area) -> Floats:
         """The estimates of all cells of an area, with the shape of the schema."""
         block = self._blocks(area)
         assert self._estimating.estimates is not None
@@ -208,9 +198,9 @@ class InferenceSource:
             raise no_measurements(self.folder)
         return self.answers
 
-    def _blocks(self, area: Area) -> Integers:
+    def _blocks(self, area: asked.Area) -> Integers:
         """The blocks of an area in the tree; raises if the source does not have them all."""
-        wrong = np.flatnonzero(outside(area, self.block_codes))
+        wrong = np.flatnonzero(asked.outside(area, self.block_codes))
         if len(wrong) or not area.blocks:
             raise ParameterError(
                 "bad-area",
@@ -249,8 +239,8 @@ def open_source(
     """
     folder = Path(path)
     release = release_of(folder)
-    given = read_totals(Path(totals)) if isinstance(totals, str | Path) else dict(totals or {})
-    coarser = read_study(Path(study)) if isinstance(study, str | Path) else study
+    given = asked.read_totals(Path(totals)) if isinstance(totals, str | Path) else dict(totals or {})
+    coarser = asked.read_study(Path(study)) if isinstance(study, str | Path) else study
     if (release / MANIFEST).is_file():
         if coarser is not None:
             raise InputError("bad-study/folder", where=Place(path="--study"), found=folder.name)
@@ -281,7 +271,7 @@ def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, 
         tree = read_tree(
             released.folder / FOLDER, words=words, levels=spine.names, totals=totals or None, variances=variances
         )
-        covariances, tree_block = tree.covariances, numbers_of(codes, tree.block_codes)
+        covariances, tree_block = tree.covariances, asked.numbers_of(codes, tree.block_codes)
         position, ids = tree.position, {units.name: units.ids for units in tree.units}
     else:
         planned = planned_tree(released.strategy, spine, released.plan, released.columns)
@@ -293,7 +283,7 @@ def _of_release(path: Path, replicates: str | Path | None, totals: Mapping[str, 
     return InferenceSource(
         released.folder,
         str(released.manifest["title"]),
-        Vocabulary.of(words, schema),
+        asked.Vocabulary.of(words, schema),
         codes,
         (*geographies, blocks),
         covariances,
@@ -323,7 +313,7 @@ def _of_folder(
     vocabulary, groups = None, None
     if coarser is not None:
         product = find_product(path, Place(file=path.name))
-        known = Vocabulary.of(words or product_words(product.path, product.folders), None)
+        known = asked.Vocabulary.of(words or product_words(product.path, product.folders), None)
         vocabulary, groups = known.coarser(coarser)
     grouped = None if groups is None else Study(groups)
     tree = read_tree(path, words=words, levels=levels, totals=totals or None, study=grouped)
@@ -335,7 +325,7 @@ def _of_folder(
     return InferenceSource(
         tree.folder.path,
         tree.words.title,
-        vocabulary or Vocabulary.of(tree.words, None),
+        vocabulary or asked.Vocabulary.of(tree.words, None),
         codes,
         (*geographies, AreaSet.partition(names[-1], codes.tolist(), blocks)),
         tree.covariances,

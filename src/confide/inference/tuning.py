@@ -31,8 +31,7 @@ from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
-from confide.geography import AreaSet
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE, AreaSet
 from confide.inference import tuning_answer
 from confide.inference.replicates import counts_matrix
 from confide.inference.tuning_people import MADE_UP, CountedPeople, PeopleForTuning
@@ -58,10 +57,9 @@ from confide.mechanisms.topdown.targets import (
     text_beside,
 )
 from confide.noise import ReleaseKey
-from confide.releases.mechanism import NoiseSource
+from confide.releases import NoiseSource, Workspace
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.spec import LoadedSpec, load_spec
-from confide.releases.workspace import Workspace
 from confide.schema import TOTAL
 
 RUNS, MOST_RUNS = 2, 20

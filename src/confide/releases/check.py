@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines import Engine
-from confide.engines.protocol import private_umask
+from confide.engines.protocol import Engine, private_umask
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
 from confide.exact import fraction_up
 from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words

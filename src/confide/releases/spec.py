@@ -16,8 +16,7 @@ from confide.documents import LEVEL_PATTERN, NAME_PATTERN, Document, FileKind, L
 from confide.documents import KeyPath as KeyPath
 from confide.documents import Part as Part
 from confide.documents import Problem as Problem
-from confide.engines import Source, format_of
-from confide.engines.protocol import UTF_8
+from confide.engines.protocol import UTF_8, Source, format_of
 from confide.errors import Finding, ParameterError, SpecError
 from confide.exact import positive
 from confide.inputs.frame import AreaRule, LevelRule

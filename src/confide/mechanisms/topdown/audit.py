@@ -23,10 +23,8 @@ from confide.mechanisms.topdown.mechanism import DrawnEvidence, counts_file
 from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
-from confide.releases.abilities import TrialAudit, TrialCounts
-from confide.releases.mechanism import Job, NoiseSource
+from confide.releases import Job, NoiseSource, TrialAudit, TrialCounts, Workspace
 from confide.releases.replay import Residuals, no_truth, require_sealed
-from confide.releases.workspace import Workspace
 
 
 class TopDownAudit(TrialAudit[TopDownProblem]):

@@ -26,20 +26,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import law_of, plan_of
 from confide.mechanisms.topdown.targets import text_beside
 from confide.privacy import ZCDP
-from confide.releases.boards import (
-    MARGIN,
-    PART,
-    BoardEntry,
-    BoardRow,
-    BudgetBoard,
-    LossClaim,
-    Moving,
-    RowFacts,
-    RowName,
-    TunedValues,
-    share_text,
-    too_little,
-)
+from confide.releases import boards
+from confide.releases.boards import RowName
 from confide.releases.spec import LoadedSpec
 from confide.schema import TOTAL
 
@@ -55,7 +43,7 @@ SLACK = 2e-5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TopDownBoard(BudgetBoard):
+class TopDownBoard(boards.BudgetBoard):
     """A strategy with a part of the budget for each query on each level."""
 
     noise: TopDownNoise
@@ -108,10 +96,10 @@ class TopDownBoard(BudgetBoard):
         )
 
     @cached_property
-    def claim(self) -> LossClaim:
+    def claim(self) -> boards.LossClaim:
         strategy = self.problem.strategy
         away = plan_of(strategy).not_protected
-        return LossClaim(ZCDP(self.total), strategy.neighbours, self.delta, strategy.record, away)
+        return boards.LossClaim(ZCDP(self.total), strategy.neighbours, self.delta, strategy.record, away)
 
     @cached_property
     def _off_spine(self) -> tuple[RowName, ...]:
@@ -124,25 +112,27 @@ class TopDownBoard(BudgetBoard):
         variances = self.variances([*self.budgets, *self._off_spine], self.budgets)
         return {row: Z * sqrt(variance) for row, variance in variances.items()}
 
-    def facts(self, row: RowName) -> RowFacts:
+    def facts(self, row: RowName) -> boards.RowFacts:
         level, query = row
         kind = self.kinds.get(level)
         areas = kind.areas if kind is not None else self.problem.spine.level(level).units
         margin = self._margins[row]
-        return RowFacts(level, query, areas, margin_text(margin), margin)
+        return boards.RowFacts(level, query, areas, margin_text(margin), margin)
 
-    def rows_without_part(self) -> tuple[BoardRow, ...]:
+    def rows_without_part(self) -> tuple[boards.BoardRow, ...]:
         rows = []
         for kind, query in self._off_spine:
             margin, areas, name = self._margins[kind, query], self.kinds[kind].areas, f"{kind}:{query}"
-            entries: dict[str, BoardEntry | str] = {
+            entries: dict[str, boards.BoardEntry | str] = {
                 "areas": grouped(areas),
-                MARGIN: BoardEntry(f"{MARGIN}:{name}", f"Margin in persons: {kind}, {query}", margin_text(margin)),
-                PART: "follows from all parts",
+                boards.MARGIN: boards.BoardEntry(
+                    f"{boards.MARGIN}:{name}", f"Margin in persons: {kind}, {query}", margin_text(margin)
+                ),
+                boards.PART: "follows from all parts",
             }
             if self.persons:
-                entries["share"] = share_text(margin, self.persons, areas)
-            rows.append(BoardRow(name, f"{kind} (beside the spine)", query, entries, lockable=False))
+                entries["share"] = boards.share_text(margin, self.persons, areas)
+            rows.append(boards.BoardRow(name, f"{kind} (beside the spine)", query, entries, lockable=False))
         return tuple(rows)
 
     def reached(self, row: RowName, margin: Fraction) -> bool:
@@ -163,7 +153,7 @@ class TopDownBoard(BudgetBoard):
         def precision(part: float) -> float:
             factor = (available - part) / rest if others else 1.0
             if factor <= 0:
-                raise too_little(row)
+                raise boards.too_little(row)
             changed = {**parts, **{each: parts[each] * Fraction(factor) for each in others}, row: Fraction(part)}
             return 1 / self.variances([row], changed)[row]
 
@@ -181,7 +171,7 @@ class TopDownBoard(BudgetBoard):
             following = b + (wanted * (1 + _CLOSE / 8) - at_b) / slope if slope > 0 else 2 * b
             guess = min(max(following, b / 20), 20 * b)
             if others and b >= available * (1 - 1e-8) and at_b < wanted:
-                raise too_little(row)
+                raise boards.too_little(row)
         steps = -(-Fraction(points[-1][0]) // step)
         return max(step, steps * step)
 
@@ -219,11 +209,11 @@ class TopDownBoard(BudgetBoard):
         while excess(high) > 0:
             low, high, grow = high, high * grow, grow * grow
             if high > LARGEST_FACTOR:
-                raise too_little(row)
+                raise boards.too_little(row)
         while excess(low) <= 0:
             high, low, grow = low, low / grow, grow * grow
             if low < 1 / LARGEST_FACTOR:
-                raise too_little(row)
+                raise boards.too_little(row)
         at_low, at_high = excess(low), excess(high)
         for _ in range(_STEPS):
             guess = exp(log(low) + (log(high) - log(low)) * at_low / (at_low - at_high))
@@ -238,15 +228,15 @@ class TopDownBoard(BudgetBoard):
         total = Fraction(f"{kept + free * high:.9g}")
         return self.with_total(total + self.step(), locked)
 
-    def moved(self, name: str, text: str, moving: Moving) -> Self:
+    def moved(self, name: str, text: str, moving: boards.Moving) -> Self:
         kind, _, row_text = name.partition(":")
         row = next((each for each in self._off_spine if ":".join(each) == row_text), None)
-        if kind == MARGIN and row is not None and row not in self.budgets:
+        if kind == boards.MARGIN and row is not None and row not in self.budgets:
             locked = [each for each in self.budgets if ":".join(each) in moving.locked]
             return self.with_row(row, margin=self._typed_margin(text, name), locked=locked)
         return super().moved(name, text, moving)
 
-    def tuned(self, loaded: LoadedSpec, stem: str) -> TunedValues:
+    def tuned(self, loaded: LoadedSpec, stem: str) -> boards.TunedValues:
         """A strategy file with these shares, and the spec that names it."""
         file = f"{stem}-strategy.toml"
         changed = copy.deepcopy(dict(loaded.values))
@@ -256,7 +246,7 @@ class TopDownBoard(BudgetBoard):
         def text() -> str:
             return text_beside(self.problem.strategy.with_parts(self.budgets), loaded, loaded.path.parent / file)
 
-        return TunedValues(changed, {file: text})
+        return boards.TunedValues(changed, {file: text})
 
 
 def margin_text(margin: float) -> str:

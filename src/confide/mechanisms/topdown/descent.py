@@ -28,9 +28,8 @@ from threadpoolctl import threadpool_limits
 from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.engines.protocol import GroupFunction, private_folder, write_parquet, write_text
+from confide.estimation import MeasuredQuery, SolveOutcome, UnsolvedError
 from confide.estimation.active_set import GAP, InfeasibleError
-from confide.estimation.least_squares import SolveOutcome, UnsolvedError
-from confide.estimation.node_problem import MeasuredQuery
 from confide.estimation.rounding import RoundingInfeasibleError
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
@@ -48,8 +47,7 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
-from confide.releases.mechanism import Check, Job
-from confide.releases.workspace import Workspace
+from confide.releases import Check, Job, Workspace
 
 if TYPE_CHECKING:
     from confide.mechanisms.topdown.from_below import LevelLaws

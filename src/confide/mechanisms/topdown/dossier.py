@@ -30,8 +30,7 @@ from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
 from confide.report.charts import MOST_TILES, VERY_FEW, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
 from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
-from confide.utility import combine
-from confide.utility.metrics import SIZE_BINS, bin_label
+from confide.utility.metrics import SIZE_BINS, bin_label, combine
 
 # The numbers of a TopDown evaluation, arranged as the dossier shows them.
 

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.documents import load_shipped, shipped
-from confide.engines import Engine, Source
-from confide.engines.protocol import Format, cell_index, private_folder, write_parquet, write_text
+from confide.engines.protocol import Engine, Format, Source, cell_index, private_folder, write_parquet, write_text
 from confide.errors import Place, ReleaseError, SpecError
 from confide.geography import OUTSIDE, AreaSet, Geolevel
 from confide.inputs.records import column_expressions
@@ -37,11 +36,9 @@ from confide.mechanisms.topdown.output.settings import RECORDS
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import TREE, Strategy, groups_of, resolve
 from confide.noise import ReleaseKey
+from confide.releases import NoiseSource, Plan, Workspace
 from confide.releases.folder import MANIFEST, sha256_of
-from confide.releases.mechanism import NoiseSource
-from confide.releases.plan import Plan
 from confide.releases.replay import no_truth, require_sealed
-from confide.releases.workspace import Workspace
 from confide.report.certificate import LoneFigures
 from confide.schema import DETAILED, Query, Schema
 from confide.utility import LargestGroup, LargestGroups, metrics

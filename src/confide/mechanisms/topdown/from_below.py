@@ -39,8 +39,7 @@ from confide.mechanisms.topdown.node import UnitLaws
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, Pass, Strategy, groups_of, sectors_of
 from confide.noise import NoiseDistribution
-from confide.releases.mechanism import Job
-from confide.releases.plan import Plan
+from confide.releases import Job, Plan
 from confide.schema import TOTAL
 
 # A plan on its spine as a tree of least squares: what all measurements of a release tell together, without any data.

@@ -29,17 +29,12 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.documents.settings_file import FileKind
-from confide.engines import Engine
-from confide.engines.protocol import write_text
+from confide.engines.protocol import Engine, write_text
 from confide.inputs.made_up import MadeUpPeople, MeasuredCells, RecordForm
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts
 from confide.mechanisms.topdown.problem import TopDownProblem
-from confide.releases.abilities import MadeUpRecords
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan
-from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import Silent, Workspace
+from confide.releases import Job, LoadedSpec, MadeUpRecords, NoiseSource, Plan, Silent, Workspace
 
 
 def record_form(problem: TopDownProblem) -> RecordForm:

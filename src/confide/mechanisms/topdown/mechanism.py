@@ -23,21 +23,12 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
-from confide.engines import Engine
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import Engine, private_folder, write_parquet
 from confide.errors import Finding
 from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.records import records_fingerprint
-from confide.mechanisms.topdown import statement
+from confide.mechanisms.topdown import descent, statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
-from confide.mechanisms.topdown.descent import (
-    EstimateChildren,
-    RowKind,
-    descend,
-    estimates_folder,
-    read_statistics,
-    solver_check,
-)
 from confide.mechanisms.topdown.measure import (
     Children,
     LevelQuery,
@@ -57,11 +48,8 @@ from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.noise import NoiseDistribution
-from confide.releases.folder import ReleaseWriter, SealedRelease
+from confide.releases import LoadedSpec, Plan, ReleaseWriter, SealedRelease, Workspace
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
-from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import Workspace
 
 BYTES_PER_BLOCK = 20_000
 """A generous guess of what a block with units takes on the disk: rows of nodes, estimates and records."""
@@ -146,7 +134,7 @@ class TopDown(Mechanism[TopDownProblem]):
             for query_share in level_strategy.queries
         )
         drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
-        descend(problem, job, drawn)
+        descent.descend(problem, job, drawn)
         if problem.spec.output.measurements:
             writing.measure_everything(
                 problem, job, drawn.level_queries, lambda level: counts_file(job.workspace, level), drawn.totals
@@ -155,7 +143,9 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def statistics(self, problem: TopDownProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
-        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in problem.spine.levels})
+        return descent.read_statistics(
+            {level.name: descent.estimates_folder(job.workspace, level) for level in problem.spine.levels}
+        )
 
     def publish(self, problem: TopDownProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
@@ -172,7 +162,7 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def verify(self, release: SealedRelease) -> Iterator[Check]:
         yield from verification.verify(release.folder, release.manifest)
-        yield solver_check(release.manifest["statistics"])
+        yield descent.solver_check(release.manifest["statistics"])
 
 
 def counts_file(workspace: Workspace, level: TopDownLevel) -> Path:
@@ -219,9 +209,8 @@ class DrawnEvidence:
         return measured, int(count.sum()) if self.problem.strategy.total_is_invariant else None
 
     def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
-        rows = (
-            f"SELECT part, {RowKind.TRUTH:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
-        )
+        kind = descent.RowKind.TRUTH
+        rows = f"SELECT part, {kind:d}, parent, truth.unit, truth.cell, n FROM truth JOIN children USING (unit)"
         return {"truth": counts_file(self.workspace, level)}, rows
 
     def totals(self, level: TopDownLevel) -> pa.Table | None:
@@ -231,8 +220,10 @@ class DrawnEvidence:
         counted = pq.read_table(counts_file(self.workspace, level), columns=["unit", "n"])
         return known_totals(together, *(counted.column(name).to_numpy() for name in ("unit", "n")))
 
-    def function(self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules) -> EstimateChildren:
-        return EstimateChildren(rules, self.problem.cells, self.level_queries(level_strategy, level))
+    def function(
+        self, level_strategy: LevelStrategy, level: TopDownLevel, rules: NodeRules
+    ) -> descent.EstimateChildren:
+        return descent.EstimateChildren(rules, self.problem.cells, self.level_queries(level_strategy, level))
 
     def in_full(
         self, job: Job, level_strategy: LevelStrategy, level: TopDownLevel

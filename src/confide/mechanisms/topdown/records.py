@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import cell_index, identifier, literal, write_parquet
+from confide.engines.protocol import Engine, Source, cell_index, identifier, literal, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place
 from confide.inputs.frame import column_text, missing_columns, wrong_code_types
 from confide.inputs.records import check_records, column_expressions

@@ -35,8 +35,7 @@ import numpy as np
 from confide.arrays import Floats, Integers
 from confide.documents import load_named
 from confide.errors import ConfideError, Finding, ParameterError
-from confide.estimation import tree_design
-from confide.estimation.sectors import SectorCount, Sectors
+from confide.estimation import SectorCount, Sectors, tree_design
 from confide.geography.spine import OUTSIDE
 from confide.mechanisms.topdown.evaluate import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ConfideError, InputError, Place
+from confide.estimation import GoodnessOfFit, TreeCovariances, TreeEstimates, TreeLevel
 from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sectors, Study, check_core
-from confide.estimation.tree_covariances import TreeCovariances, TreeLevel
-from confide.estimation.tree_gls import GoodnessOfFit, TreeEstimates
 from confide.mechanisms.topdown.figure_noise import variance_of
 from confide.mechanisms.topdown.from_below import with_level_between
 from confide.mechanisms.topdown.measurements import layout

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines import Advance
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import Advance, private_folder, write_parquet
 from confide.mechanisms.topdown.descent import RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements.layout import (
@@ -40,10 +39,7 @@ from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.noise import NoiseDistribution
 from confide.privacy import ZCDP
-from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Job
-from confide.releases.plan import Plan
-from confide.releases.workspace import Workspace
+from confide.releases import Job, Plan, ReleaseWriter, Workspace
 
 # The full set of measurements of a level, as a map over slices of units: into the confidential zone, to be published.
 #

@@ -18,30 +18,15 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.engines.protocol import Advance
-from confide.geography import Geolevel, Spine
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE, Geolevel, Spine
 from confide.mechanisms.topdown.measurements.writing import publish_measurements
+from confide.mechanisms.topdown.output import tabulation
 from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_page, described_files, publish_accuracy
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
-from confide.mechanisms.topdown.output.tabulation import (
-    FIGURES,
-    ROWS_WITH_ZEROS,
-    CrossedTables,
-    Tabulator,
-    estimated,
-    histograms,
-    table_schema,
-)
 from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
-from confide.releases import published_rows
+from confide.releases import Explanation, Job, Plan, Published, ReleaseWriter, published_rows
 from confide.releases.companions.programs import LABELLED, write_labelled
-from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Job
-from confide.releases.plan import Explanation, Plan
-from confide.releases.published import Published
-from confide.releases.published_rows import (
-    RECORDS as RECORDS_FILES,
-)
+from confide.releases.published_rows import RECORDS as RECORDS_FILES
 from confide.releases.tabular import Codebook, DescribedColumn, DescribedFile, DescribedTable, publish_areas
 from confide.releases.tabular.table import of_schema
 
@@ -193,17 +178,19 @@ def _publish_tables(problem: TopDownProblem, files: list[Path], job: Job, releas
     tables, choices = output.tables, problem.spec.output
     crossed = output.explained.crossed.tables
     order = spine.blocks.unit_of_block[problem.spine.rows]
-    counts = histograms(spine.blocks.units, problem.cells, estimated(files, order))
+    counts = tabulation.histograms(spine.blocks.units, problem.cells, tabulation.estimated(files, order))
     levels = {name: by_code(spine, name) for name in spine.names}
-    tabulator = Tabulator(counts, tuple(levels[name] for name in output.levels))
+    tabulator = tabulation.Tabulator(counts, tuple(levels[name] for name in output.levels))
     everywhere = replace(tabulator, levels=tuple(levels.values()))
     with job.progress.stage("Writing tables", len(tables) + len(crossed)) as advance:
         for table in tables:
-            release.table(table.name, table_schema(table), tabulator.batches(table), _readers(problem), table.title)
+            release.table(
+                table.name, tabulation.table_schema(table), tabulator.batches(table), _readers(problem), table.title
+            )
             advance(1)
         for each in crossed:
             rows = partial(each.batches, everywhere, output.axes)
-            DescribedTable.of(each.layout, FIGURES).publish(release, rows, choices, problem.area_names)
+            DescribedTable.of(each.layout, tabulation.FIGURES).publish(release, rows, choices, problem.area_names)
             advance(1)
     publish_areas(release, [(level.name, level.codes) for level in levels.values()], problem.area_names)
 
@@ -259,8 +246,8 @@ LINES_NOTE = (
     "datapackage.json says whom the line counts."
 )
 ZEROS_NOTE = (
-    f"On a level where a table would have more than {ROWS_WITH_ZEROS:,} rows, cells that are not listed are zero; "
-    "totals of areas are always listed. That is so here: {}."
+    f"On a level where a table would have more than {tabulation.ROWS_WITH_ZEROS:,} rows, cells that are not listed are "
+    "zero; totals of areas are always listed. That is so here: {}."
 )
 LEFT_OUT_NOTE = (
     "Left out, since a table would have too many rows there: {}. The figures can be counted from tables/records.*."
@@ -276,7 +263,7 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook:
     facts = manifest["plan"]["question"]
     output = Output.from_dict(facts["output"])
     explained = output.explained
-    tables = tuple(DescribedTable.of(table.layout, FIGURES) for table in explained.crossed.tables)
+    tables = tuple(DescribedTable.of(table.layout, tabulation.FIGURES) for table in explained.crossed.tables)
     notes = [*NOTES, ACCURACY_NOTE]
     if output.tables:
         names = ", ".join(f"tables/{table.name}.*" for table in output.tables)
@@ -295,7 +282,7 @@ def codebook(manifest: Mapping[str, Any]) -> Codebook:
     )
 
 
-def _bounded(crossed: CrossedTables) -> Iterator[str]:
+def _bounded(crossed: tabulation.CrossedTables) -> Iterator[str]:
     """What is not listed, and what is left out."""
     sparse = [
         f"{table.layout.name} ({', '.join(levels)})"
@@ -334,7 +321,7 @@ def _files(facts: Mapping[str, Any], output: Output) -> Iterator[DescribedFile]:
     title = f"What the frame says of every {facts['levels'][-1]}: codes of its units and areas, and public counts"
     yield DescribedFile(f"tables/{UNITS}", title, tuple(places), (block,))
     for table in output.tables:
-        first, second, *lines_of = table_schema(table)
+        first, second, *lines_of = tabulation.table_schema(table)
         columns = [
             DescribedColumn(first.name, "string", "level"),
             DescribedColumn(second.name, "string", "area"),

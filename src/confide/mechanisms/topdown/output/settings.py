@@ -34,15 +34,9 @@ from confide.mechanisms.topdown.output.tabulation import (
 )
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import ALIKE, Strategy
+from confide.releases import LoadedSpec, Name, Part, Problem
 from confide.releases.companions.programs import absent
-from confide.releases.spec import LoadedSpec, Name, Part, Problem
-from confide.releases.tabular import (
-    SDMX,
-    CodedVariable,
-    area_names,
-    check_area_codes,
-    placed,
-)
+from confide.releases.tabular import SDMX, CodedVariable, area_names, check_area_codes, placed
 from confide.releases.tabular.table import in_dictionaries, in_dictionary
 from confide.schema import Schema
 

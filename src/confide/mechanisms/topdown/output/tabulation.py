@@ -24,19 +24,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from confide.arrays import Integers
-from confide.geography import Geolevel
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE, Geolevel
 from confide.inputs.records import without_accents
 from confide.mechanisms.topdown.strategy import Strategy
-from confide.releases.spec import Name, Part, Problem
-from confide.releases.tabular import (
-    COUNT,
-    CodedColumns,
-    QueryTable,
-    Table,
-    figure_column,
-    plain_schema,
-)
+from confide.releases import Name, Part, Problem
+from confide.releases.tabular import COUNT, CodedColumns, QueryTable, Table, figure_column, plain_schema
 from confide.releases.tabular.table import in_dictionaries, in_dictionary
 from confide.schema import Code, Query, Recode, Schema
 

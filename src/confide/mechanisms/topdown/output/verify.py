@@ -20,8 +20,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from confide.arrays import Integers
-from confide.geography import Geolevel
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE, Geolevel
 from confide.mechanisms.topdown.constraints import Side
 from confide.mechanisms.topdown.measurements.verify import verify_measurements
 from confide.mechanisms.topdown.output import tabulation
