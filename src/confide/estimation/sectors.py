@@ -225,6 +225,11 @@ class Sectors:
         return len(self.sectors), self.size, self.size
 
     @property
+    def nothing(self) -> Floats:
+        """Matrices of no kind of unit: what is told where nothing is measured."""
+        return np.zeros((0, *self.matrices))
+
+    @property
     def copies(self) -> int:
         """How many cells of the histogram each core cell stands for."""
         return prod(self.free_shape)

@@ -68,6 +68,28 @@ class TreeLevel:
         return len(self.measured)
 
 
+def with_level_between(
+    levels: Sequence[TreeLevel], at: int, together: Integers, sectors: Sectors, known: Booleans | None = None
+) -> list[TreeLevel]:
+    """The levels with one more above that at a place: groups of its units, not measured, whose totals are known.
+
+    Args:
+        levels: The levels of a tree, the root first.
+        at: The level whose units are grouped; not the root.
+        together: For each unit the number of its group, from 0, each in one parent.
+        sectors: Core and free axes.
+        known: For each group whether its total is known; without it, all are.
+    """
+    level, groups = levels[at], np.unique(together)
+    assert np.array_equal(groups, np.arange(len(groups))), "groups are numbered from zero, without gaps"
+    parent = np.empty(len(groups), np.int64)
+    parent[together] = level.parent
+    total_known = np.ones(len(groups), bool) if known is None else known
+    between = TreeLevel(parent, np.full(len(groups), -1, np.int64), sectors.nothing, total_known)
+    below = TreeLevel(together, level.measured, level.information, level.total_known)
+    return [*levels[:at], between, below, *levels[at + 1 :]]
+
+
 @dataclass(frozen=True, eq=False)
 class LevelAnswers:
     """What was asked of the covariances of a level: kinds of units, and for each kind the answer."""

@@ -120,7 +120,7 @@ class Inference(TypedAnswer):
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        labels = [described(name, pa.string(), "label of the attribute; all: summed out") for name in self._attributes]
+        labels = [described(name, "label of the attribute; all: summed out", pa.string()) for name in self._attributes]
         lines = [LABEL] if any(query.label for query in self.queries) else []
         return pa.schema([*HEAD, *lines, *labels, *COLUMNS])
 
@@ -628,25 +628,25 @@ def _missing(number: int, kind: pa.DataType | None = None) -> pa.Array:
 
 
 HEAD = (
-    described("geography", pa.string(), "kind of area"),
-    described("code", pa.string(), "code of the area"),
-    described("query", pa.string(), "what is counted"),
+    described("geography", "kind of area", pa.string()),
+    described("code", "code of the area", pa.string()),
+    described("query", "what is counted", pa.string()),
 )
-LABEL = described("label", pa.string(), "whom the line of a table counts")
+LABEL = described("label", "whom the line of a table counts", pa.string())
 COLUMNS = (
-    described("estimate", pa.float64(), "the estimate that the margin belongs to"),
-    described("sd", pa.float64(), "its standard deviation, or root mean squared error"),
-    described("variance", pa.float64(), "the square of it"),
-    described("low", pa.int64(), "lower end of the interval"),
-    described("high", pa.int64(), "upper end of the interval"),
-    described("level", pa.float64(), "coverage of the interval"),
-    described("method", pa.string(), "exact, gls, release+amc, release+plan or release"),
-    described("gls", pa.float64(), "estimate by least squares"),
-    described("gls_sd", pa.float64(), "its standard deviation"),
-    described("released", pa.int64(), "figure of the released records"),
-    described("amc_rmse", pa.float64(), "root mean squared error of such figures, from replicates or from the plan"),
-    described("amc_bias", pa.float64(), "mean error of such figures in replicates"),
-    described("units", pa.int64(), "how many units of the spine make up the area"),
-    described("bounded", pa.bool_(), "whether there is a bounded interval"),
-    described("catches_the_eye", pa.bool_(), "whether the margin is too small because the figure was looked at for it"),
+    described("estimate", "the estimate that the margin belongs to", pa.float64()),
+    described("sd", "its standard deviation, or root mean squared error", pa.float64()),
+    described("variance", "the square of it", pa.float64()),
+    described("low", "lower end of the interval", pa.int64()),
+    described("high", "upper end of the interval", pa.int64()),
+    described("level", "coverage of the interval", pa.float64()),
+    described("method", "exact, gls, release+amc, release+plan or release", pa.string()),
+    described("gls", "estimate by least squares", pa.float64()),
+    described("gls_sd", "its standard deviation", pa.float64()),
+    described("released", "figure of the released records", pa.int64()),
+    described("amc_rmse", "root mean squared error of such figures, from replicates or from the plan", pa.float64()),
+    described("amc_bias", "mean error of such figures in replicates", pa.float64()),
+    described("units", "how many units of the spine make up the area", pa.int64()),
+    described("bounded", "whether there is a bounded interval", pa.bool_()),
+    described("catches_the_eye", "whether the margin is too small because the figure was looked at for it", pa.bool_()),
 )

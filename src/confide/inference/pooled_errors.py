@@ -448,37 +448,37 @@ def rows_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 SCHEMA = pa.schema(
     [
-        described("kind", pa.string(), "kind of area: a level of the frame, or areas beside it"),
-        described("areas", pa.int64(), "how many areas of the kind have somebody who could live there"),
-        described("on_spine", pa.bool_(), "whether the areas are units of the spine"),
-        described("query", pa.string(), "query of the strategy"),
-        described("size", pa.string(), "class of figures"),
-        described("low", pa.int64(), "least figure of the class"),
-        described("high", pa.int64(), "largest figure of the class"),
-        described("cells", pa.int64(), "figures of the release in the class"),
-        described("bias", pa.float64(), "mean error of replicates, for figures of the release in the class"),
-        described("mse", pa.float64(), "mean squared error of replicates about the release, for these"),
-        described("sd", pa.float64(), "root of what is left of it without the bias"),
+        described("kind", "kind of area: a level of the frame, or areas beside it", pa.string()),
+        described("areas", "how many areas of the kind have somebody who could live there", pa.int64()),
+        described("on_spine", "whether the areas are units of the spine", pa.bool_()),
+        described("query", "query of the strategy", pa.string()),
+        described("size", "class of figures", pa.string()),
+        described("low", "least figure of the class", pa.int64()),
+        described("high", "largest figure of the class", pa.int64()),
+        described("cells", "figures of the release in the class", pa.int64()),
+        described("bias", "mean error of replicates, for figures of the release in the class", pa.float64()),
+        described("mse", "mean squared error of replicates about the release, for these", pa.float64()),
+        described("sd", "root of what is left of it without the bias", pa.float64()),
         described(
-            "rmse_p95", pa.float64(), "95th percentile, over these figures, of the root mean squared error of one"
+            "rmse_p95", "95th percentile, over these figures, of the root mean squared error of one", pa.float64()
         ),
-        described("shown", pa.int64(), "figures of replicates in the class"),
-        described("mse_shown", pa.float64(), "mean squared error of these"),
+        described("shown", "figures of replicates in the class", pa.int64()),
+        described("mse_shown", "mean squared error of these", pa.float64()),
         *(
-            described(f"p{round(100 * q)}_shown", pa.int64(), f"what {q:.0%} of their absolute errors do not exceed")
+            described(f"p{round(100 * q)}_shown", f"what {q:.0%} of their absolute errors do not exceed", pa.int64())
             for q in QUANTILES
         ),
         *(
             described(
                 f"{side}_{round(100 * q)}",
-                pa.int64(),
                 f"how far {side} a figure that shows this size the truth may be, at {q:.0%}",
+                pa.int64(),
             )
             for q in QUANTILES
             for side in ("below", "above")
         ),
-        described("mse_made_up", pa.float64(), "mean squared error of figures of made-up releases in the class"),
-        described("factor", pa.float64(), "how much larger errors are than replicates say, from made-up people"),
+        described("mse_made_up", "mean squared error of figures of made-up releases in the class", pa.float64()),
+        described("factor", "how much larger errors are than replicates say, from made-up people", pa.float64()),
     ]
 )
 

@@ -29,7 +29,7 @@ from confide.privacy import ZCDP, epsilons, statements
 from confide.privacy.invariants import stated_constraints
 from confide.releases.plan import Plan, loss_by_attribute, loss_by_move, read_plan
 from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import CHOSEN, STAMP, Workspace
+from confide.releases.workspace import CHOSEN, RELEASE, STAMP
 from confide.version import __version__
 
 MANIFEST = "manifest.json"
@@ -259,7 +259,7 @@ def stamp_document(manifest: Mapping[str, Any]) -> tuple[str, str]:
 
 def release_of(path: Path) -> Path:
     """The release folder that somebody means: the path itself, or the release in the folder of a run."""
-    inside = Workspace(path).release
+    inside = path / RELEASE
     return inside if not (path / MANIFEST).exists() and (inside / MANIFEST).is_file() else path
 
 

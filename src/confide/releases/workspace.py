@@ -27,6 +27,9 @@ from confide.errors import CONFIDENTIAL, Finding, Place, RunError, Severity
 from confide.file_system import DISK_FULL, destroy_file, lock_now, open_to_others
 from confide.noise import ReleaseKey
 
+RELEASE = "release"
+"""The folder of a run that may leave."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
@@ -84,7 +87,7 @@ class Workspace:
 
     def __init__(self, root: Path):
         self.root = root
-        self.release = root / "release"
+        self.release = root / RELEASE
         self.confidential = root / "confidential"
         self.dossier = root / "dossier-confidential"
         self.counts = self.confidential / "counts"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ from confide.estimation.active_set import GAP, InfeasibleError
 from confide.estimation.rounding import RoundingInfeasibleError
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
+from confide.mechanisms.topdown.from_below import LevelLaws, gather, with_limited_first
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
 from confide.mechanisms.topdown.node import (
     EstimationNode,
@@ -48,9 +49,6 @@ from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
 from confide.messages import Messages, messages
 from confide.releases import Check, Job, Workspace
-
-if TYPE_CHECKING:
-    from confide.mechanisms.topdown.from_below import LevelLaws
 
 # One level of the descent, as a function on groups of rows: what a process, or a cluster, maps over parents.
 #
@@ -348,8 +346,6 @@ def _leaving_room(problem: TopDownProblem, evidence: Evidence) -> LevelLimits:
 def _descend(problem: TopDownProblem, job: Job, evidence: Evidence, limits: LevelLimits) -> None:
     below_of: Mapping[str, LevelLaws] = {}
     if problem.evidence_levels:
-        from confide.mechanisms.topdown.from_below import gather, with_limited_first
-
         below_of = gather(problem, job, evidence)
     # The root has no parent: every cell may be positive, and its total may be an invariant.
     (asked_root, root), *below = problem.levels()

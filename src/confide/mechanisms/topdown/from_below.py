@@ -32,7 +32,7 @@ from confide.engines.protocol import private_folder, whole_file, write_parquet
 from confide.errors import ParameterError, Place
 from confide.estimation.cell_law import marginal_information
 from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors
-from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward
+from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward, with_level_between
 from confide.estimation.tree_gls import TreeEstimates
 from confide.mechanisms.topdown.constraints import known_levels, told_totals
 from confide.mechanisms.topdown.node import UnitLaws
@@ -115,7 +115,7 @@ def planned_tree(
             sectors.information((queries[name], 1 / variance(by_class[number])) for name, by_class in laws.items())
             for number in range(len(measured))
         ]
-        information = np.stack(matrices) if matrices else _nothing(sectors)
+        information = np.stack(matrices) if matrices else sectors.nothing
         levels.append(TreeLevel(level.parent, place[level.shares.index], information))
     possible = possible_cells(strategy, sectors, spine.levels[-1].units, columns, public_zeros=public_zeros)
     tree = with_known_totals(strategy, spine, levels, sectors)
@@ -179,32 +179,6 @@ def with_known_totals(
     between = with_level_between(with_totals, at, together, sectors)
     position_of = tuple(position + (position >= at) for position in range(len(levels)))
     return KnownTotalsTree(between, position_of, at, together)
-
-
-def with_level_between(
-    levels: Sequence[TreeLevel], at: int, together: Integers, sectors: Sectors, known: Booleans | None = None
-) -> list[TreeLevel]:
-    """The levels with one more above that at a place: groups of its units, not measured, whose totals are known.
-
-    Args:
-        levels: The levels of a tree, the root first.
-        at: The level whose units are grouped; not the root.
-        together: For each unit the number of its group, from 0, each in one parent.
-        sectors: Core and free axes.
-        known: For each group whether its total is known; without it, all are.
-    """
-    level, groups = levels[at], np.unique(together)
-    assert np.array_equal(groups, np.arange(len(groups))), "groups are numbered from zero, without gaps"
-    parent = np.empty(len(groups), np.int64)
-    parent[together] = level.parent
-    total_known = np.ones(len(groups), bool) if known is None else known
-    between = TreeLevel(parent, np.full(len(groups), -1, np.int64), _nothing(sectors), total_known)
-    below = TreeLevel(together, level.measured, level.information, level.total_known)
-    return [*levels[:at], between, below, *levels[at + 1 :]]
-
-
-def _nothing(sectors: Sectors) -> Floats:
-    return np.zeros((0, len(sectors.sectors), sectors.size, sectors.size))
 
 
 WORTHWHILE = 0.1

@@ -25,6 +25,7 @@ from confide.geography import Spine
 from confide.inputs.frame import Frame, read_counts, read_frame, reading_facts
 from confide.mechanisms.topdown import build_spine
 from confide.mechanisms.topdown.constraints import NO_LIMIT, check_invariant_level, check_sizes
+from confide.mechanisms.topdown.from_below import levels_used
 from confide.mechanisms.topdown.measurements.layout import FileLayout
 from confide.mechanisms.topdown.output.settings import Output, prepare_output
 from confide.mechanisms.topdown.spec import TopDownPart, TopDownSpec
@@ -77,8 +78,6 @@ class TopDownProblem:
         """The levels whose measurements tell of the units above them; none where the strategy does not use them."""
         if self.strategy.evidence == OWN:
             return ()
-        from confide.mechanisms.topdown.from_below import levels_used
-
         return levels_used(self.strategy, self.spine)
 
     def groups(self, query: str) -> Integers:

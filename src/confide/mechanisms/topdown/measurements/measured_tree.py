@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import ConfideError, InputError, Place
-from confide.estimation import GoodnessOfFit, TreeCovariances, TreeEstimates, TreeLevel
+from confide.estimation import GoodnessOfFit, TreeEstimates
 from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sectors, Study, check_core
+from confide.estimation.tree_covariances import TreeCovariances, TreeLevel, with_level_between
 from confide.mechanisms.topdown.figure_noise import variance_of
-from confide.mechanisms.topdown.from_below import with_level_between
 from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
@@ -195,7 +195,7 @@ def read_tree(
     _check_root(rows, units, read, known_sums[0])
     names_used = [*used, *([layout.KNOWN_TOTAL] if any(known_sums) else [])]
     if several:  # States without their nation: a unit above them that nothing is measured of
-        tree_levels.insert(0, TreeLevel(np.zeros(0, np.int64), np.full(1, -1), np.zeros((0, *sectors.matrices))))
+        tree_levels.insert(0, TreeLevel(np.zeros(0, np.int64), np.full(1, -1), sectors.nothing))
         known_sums.insert(0, [])
     tree_levels, positions, sums = _with_totals(tree_levels, known_sums, sectors, not_used)
     positions = positions[1:] if several else positions
@@ -411,8 +411,7 @@ def _read_level(
         sectors.information((query.query, 1 / one) for query, one in zip(queries, row, strict=True))
         for row in kinds.tolist()
     ]
-    empty = np.zeros((0, *sectors.matrices))
-    return TreeLevel(parent, measured, np.stack(matrices) if matrices else empty)
+    return TreeLevel(parent, measured, np.stack(matrices) if matrices else sectors.nothing)
 
 
 # What Constraint says: cells that can only be zero, and known totals.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, log10
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from confide.mechanisms.topdown.released_problem import ACCURACY, SPINE, recodes
 from confide.messages import Messages
 from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check
-from confide.releases.tabular import DescribedColumn, DescribedFile
+from confide.releases.tabular import DescribedColumn, DescribedFile, figure_column
 from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, TOTAL
 
@@ -184,28 +185,25 @@ def _written(value: float) -> float | None:
     return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
 
 
-def described(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    """A column with what it is, which may have gaps."""
-    return pa.field(name, kind, metadata={"description": description})
-
-
+described = partial(figure_column, gaps=True)
+"""A column with what it is, which may have gaps."""
 ACCURACY_COLUMNS = pa.schema(
     [
-        described("geography", pa.string(), "level or kind of area"),
-        described("areas", pa.int64(), "how many there are"),
+        described("geography", "level or kind of area", pa.string()),
+        described("areas", "how many there are", pa.int64()),
         described(
-            "loose_blocks", pa.float64(), "of how many single smallest places an area has the own noise, on average"
+            "loose_blocks", "of how many single smallest places an area has the own noise, on average", pa.float64()
         ),
-        described("query", pa.string(), "what is counted: a query, or a table of the product"),
-        described("line", pa.string(), "line of that table; empty for all cells of a query"),
-        described("label", pa.string(), "whom the line counts"),
-        described("cells", pa.int64(), "figures of an area"),
-        described("size", pa.string(), "class of figures"),
-        described("figure", pa.float64(), "the figure that stands for the class"),
-        described("sd", pa.float64(), "root of the mean variance of the noise alone"),
-        described("margin_90", pa.float64(), "90 per cent of such noise is within this of zero"),
-        described("expected_error", pa.float64(), "expected absolute error of a figure that cannot be below zero"),
-        described("expected_percent", pa.float64(), "the same in per cent of the figure"),
+        described("query", "what is counted: a query, or a table of the product", pa.string()),
+        described("line", "line of that table; empty for all cells of a query", pa.string()),
+        described("label", "whom the line counts", pa.string()),
+        described("cells", "figures of an area", pa.int64()),
+        described("size", "class of figures", pa.string()),
+        described("figure", "the figure that stands for the class", pa.float64()),
+        described("sd", "root of the mean variance of the noise alone", pa.float64()),
+        described("margin_90", "90 per cent of such noise is within this of zero", pa.float64()),
+        described("expected_error", "expected absolute error of a figure that cannot be below zero", pa.float64()),
+        described("expected_percent", "the same in per cent of the figure", pa.float64()),
     ]
 )
 """The columns of :func:`accuracy_table`."""
