@@ -143,9 +143,8 @@ class TopDown(Mechanism[TopDownProblem]):
 
     def statistics(self, problem: TopDownProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
-        return descent.read_statistics(
-            {level.name: descent.estimates_folder(job.workspace, level) for level in problem.spine.levels}
-        )
+        estimates = {level.name: descent.estimates_folder(job.workspace, level) for level in problem.spine.levels}
+        return descent.read_statistics(estimates)
 
     def publish(self, problem: TopDownProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
