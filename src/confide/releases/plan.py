@@ -41,11 +41,14 @@ class PlannedMeasurement:
     loss: privacy.PrivacyLoss
     attributes: tuple[str, ...] = ()
     """The attributes of a record that the query looks at, apart from where it is."""
+    sensitivity: privacy.StatedSensitivity | None = None
+    """How far the query moves, where what is protected may change a count by more than one."""
 
     @property
-    def event(self) -> privacy.Measurement | privacy.TruncatedMeasurement:
-        """The measurement as the accountant sees it: each record counts in at most one cell."""
-        return privacy.event_of_noise(self.law, f"{self.level} {self.query}")
+    def event(self) -> privacy.Noisy:
+        """The measurement as the accountant sees it: each record counts in at most one cell, or moves what is
+        stated."""
+        return privacy.event_of_noise(self.law, f"{self.level} {self.query}", self.sensitivity)
 
     @property
     def unbounded(self) -> noise.NoiseDistribution:
@@ -63,7 +66,7 @@ class PlannedMeasurement:
             "law": self.law.as_dict(),
             "loss": self.loss.as_dict(),
             "attributes": list(self.attributes),
-        }
+        } | ({} if self.sensitivity is None else {"sensitivity": self.sensitivity.as_dict()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +298,7 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
             noise.distribution_from_dict(m["law"]),
             privacy.loss_from_dict(m["loss"]),
             tuple(m["attributes"]),
+            privacy.StatedSensitivity.from_dict(m["sensitivity"]) if "sensitivity" in m else None,
         )
         for m in values["measures"]
     )
