@@ -35,6 +35,7 @@ from confide.privacy.accountant import WeightedMeasurement as WeightedMeasuremen
 from confide.privacy.accountant import event_from_dict as event_from_dict
 from confide.privacy.accountant import event_of_noise as event_of_noise
 from confide.privacy.accountant import price as price
+from confide.privacy.accountant import price_for as price_for
 from confide.privacy.conversion import bun_steinke_epsilon as bun_steinke_epsilon
 from confide.privacy.conversion import cks_delta as cks_delta
 from confide.privacy.conversion import cks_epsilon as cks_epsilon
@@ -52,6 +53,7 @@ from confide.privacy.definitions import Definition as Definition
 from confide.privacy.definitions import Distribution as Distribution
 from confide.privacy.definitions import Neighbours as Neighbours
 from confide.privacy.definitions import PrivacyLoss as PrivacyLoss
+from confide.privacy.definitions import PrivacyUnit as PrivacyUnit
 from confide.privacy.definitions import PureDP as PureDP
 from confide.privacy.definitions import Sensitivity as Sensitivity
 from confide.privacy.definitions import StatedSensitivity as StatedSensitivity

@@ -429,6 +429,55 @@ def price(
     """
     cost = _cost(event, definition)
     amounts = cost.changed if neighbours is definitions.Neighbours.CHANGE_ONE else cost.touched
+    return _loss(amounts, definition, delta)
+
+
+def price_for(
+    one: definitions.PrivacyUnit,
+    event: Event,
+    unit: definitions.PrivacyUnit,
+    neighbours: definitions.Neighbours,
+    definition: definitions.Definition,
+    delta: Exact | None = None,
+) -> Loss:
+    """What ``event`` costs an account that is kept in units ``one``, the event being priced for a ``unit``.
+
+    An account kept in records takes what a release says of its own unit. One that is kept in persons charges a release
+    of households what a person may do to their file: change one row in any way, or two if it may have moved. What a
+    household may do to a file of persons has no bound, and is refused. Derivation: ``docs/proofs/accounting.md``,
+    section 3.2.
+
+    Args:
+        one: The unit of the account.
+        event: What the release measures.
+        unit: The unit of the release: what comes, goes or is changed in :func:`price`.
+        neighbours: What the account compares.
+        definition: The kind of loss.
+        delta: In approximate: the largest δ, exact.
+
+    Returns:
+        An exact loss.
+
+    >>> from confide.privacy import Definition, Neighbours, PrivacyUnit
+    >>> tenure = Measurement.discrete_gaussian(2)
+    >>> price_for(PrivacyUnit.PERSON, tenure, PrivacyUnit.HOUSEHOLD, Neighbours.ADD_REMOVE, Definition.ZCDP)
+    ZCDP(rho=Fraction(1, 2))
+    """
+    if one in (definitions.PrivacyUnit.RECORD, unit):
+        return price(event, neighbours, definition, delta)
+    if (one, unit) != (definitions.PrivacyUnit.PERSON, definitions.PrivacyUnit.HOUSEHOLD):
+        raise ParameterError("unit-of-account/none", unit=unit.value, one=one.value)
+    cost = _cost(event, definition)
+    amounts = tuple(map(max, cost.touched, cost.changed))
+    if neighbours is definitions.Neighbours.CHANGE_ONE:
+        if definition is definitions.Definition.APPROXIMATE:
+            raise ParameterError("unit-of-account/moved")
+        times = 4 if definition is definitions.Definition.ZCDP else 2
+        amounts = tuple(times * amount for amount in amounts)
+    return _loss(amounts, definition, delta)
+
+
+def _loss(amounts: Amounts, definition: definitions.Definition, delta: Exact | None) -> Loss:
     if definition is definitions.Definition.APPROXIMATE:
         return approximate_loss(ApproximateSums(*amounts), delta)
     (number,) = amounts

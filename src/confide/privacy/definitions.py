@@ -37,6 +37,17 @@ class Neighbours(StrEnum):
     """One record has other values ("bounded"): the number of records is taken as known."""
 
 
+class PrivacyUnit(StrEnum):
+    """What a promise, or an account, is about: what comes, goes or is changed between two neighbours."""
+
+    RECORD = "record"
+    """A row of the records, whatever it describes."""
+    PERSON = "person"
+    """One person, with everything that would be otherwise in all records without it."""
+    HOUSEHOLD = "household"
+    """One household: a row of a file of households."""
+
+
 class Definition(StrEnum):
     """The kind of a promise."""
 

@@ -22,10 +22,10 @@ from confide.exact import fraction_up
 from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words
 from confide.inputs.records import check_areas, count_rows
 from confide.noise import TruncatedDistribution, check_width
-from confide.privacy import Definition, Neighbours, price
+from confide.privacy import Definition, Neighbours, PrivacyUnit
 from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.companions.structure import same_in_sdmx
-from confide.releases.ledger import Account, Ledger, Sighting, read_witness
+from confide.releases.ledger import KEPT_IN, Account, Ledger, Sighting, read_witness
 from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
@@ -110,6 +110,8 @@ class Checked(TypedAnswer):
             after = "" if self.price is None else f" and leave {self.left_after}"
             has = f"The ledger has {_exact_or_less(account.left)}{delta} of {account.budget} left."
             yield f"{has} This release would cost {self.cost}{after}."
+            if plan is not None and account.unit not in ("record", plan.protects):
+                yield KEPT_IN[account.unit]
         if self.ok:
             nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
             yield Said("No problems found.", nothing, Tone.GOOD)
@@ -391,9 +393,18 @@ def _price(
 ) -> Charge | None:
     """What the ledger will charge: the plan priced by the ledger's own definition and neighbours."""
     delta = plan.delta or loaded.spec.privacy.delta
+    if account.unit == "record" != plan.unit:
+        where, unit = loaded.place("privacy", "ledger"), plan.unit.value
+        findings.append(
+            Finding.of("unit-of-account/unnamed", where=where, severity="warning", data_set=account.data_set, unit=unit)
+        )
+    kept_in, neighbours = PrivacyUnit(account.unit), Neighbours(account.neighbours)
     try:
-        loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition), delta)
+        loss = plan.cost_to(kept_in, neighbours, Definition(account.definition), delta)
     except ConfideError as error:
+        if error.findings[0].code == "unit-of-account":
+            findings.append(replace(error.findings[0], where=loaded.place("privacy", "ledger")))
+            return None
         asked = loaded.spec.privacy.definition
         findings += [
             Finding.of(

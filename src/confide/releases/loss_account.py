@@ -97,8 +97,7 @@ class StatedPrice:
             delta: The delta at which epsilon is stated.
             left_after: What the ledger has left afterwards.
         """
-        unit = str(plan.question.get("record", "person"))
-        return cls(plan.loss, plan.neighbours, delta, unit, left_after, plan.not_protected)
+        return cls(plan.loss, plan.neighbours, delta, plan.record, left_after, plan.not_protected)
 
     @cached_property
     def epsilon(self) -> float:

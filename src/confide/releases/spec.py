@@ -219,6 +219,16 @@ class PrivacyPart(Part):
     )
 
 
+class UnitPrivacy(PrivacyPart):
+    """The same for mechanisms whose records may be persons or households."""
+
+    unit: Literal["record", "person", "household"] = Field(
+        "record",
+        description="What one record stands for, where the ledger is kept in persons or households: a release of "
+        "households is charged to a ledger of persons as what one person can change.",
+    )
+
+
 class OneNumberPrivacy(PrivacyPart):
     """The same for mechanisms whose noise has a loss of one number."""
 
