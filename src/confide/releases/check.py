@@ -29,6 +29,7 @@ from confide.releases.ledger import KEPT_IN, Account, Ledger, Sighting, read_wit
 from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
+from confide.releases.public_input import stamped_input
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import (
     Progress,
@@ -176,6 +177,8 @@ def check(
         findings += once_for_both_files(error.findings)
         return Checked(None, None, None, account, in_office_words(findings, loaded.spec.geography.smallest))
     findings += _too_wide(loaded, plan)
+    for name, given in mechanism.public_inputs(problem).items():
+        findings += stamped_input(loaded.place("data", name), given, trial=key == "chosen")
     if loaded.spec.geography.outlines:
         frame = problem.frame
         levels = () if frame is None else (*frame.spine.levels, *frame.spine.areas)
@@ -357,17 +360,18 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
 NOT_IN_LEDGER = "run-not-in-ledger"
 
 
-def records_file(loaded: LoadedSpec) -> Path:
-    """The confidential records that a spec names."""
-    return loaded.resolve(loaded.spec.data.records)
+def records_files(loaded: LoadedSpec) -> tuple[Path, ...]:
+    """The confidential records that a spec names: a file, or several."""
+    return tuple(loaded.resolve(name) for name in loaded.spec.data.record_files.values())
 
 
 def _contradicted(
     loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, charged: bool, accepted: bool
 ) -> tuple[Finding, ...]:
-    """What the witness beside the records, other runs over them, and the ledger itself say against charging it."""
+    """What the witnesses beside the records, other runs over them, and the ledger itself say against charging it."""
     try:
-        beside, ledger = read_witness(records_file(loaded)), Ledger(ledger_path(loaded))
+        beside = [one for file in records_files(loaded) for one in read_witness(file)]
+        ledger = Ledger(ledger_path(loaded))
         findings = ledger.contradicted(beside, _other_runs(workspace, fingerprint))
         if fingerprint and not charged:
             findings += ledger.unseen(fingerprint)

@@ -27,7 +27,7 @@ from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, Loss, Neighbours, PrivacyUnit, epsilons, rounded_up, statements
 from confide.privacy.invariants import stated_constraints
-from confide.releases.plan import Plan, loss_by_attribute, loss_by_move, read_plan
+from confide.releases.plan import PUBLIC_INPUTS, Plan, loss_by_attribute, loss_by_move, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import CHOSEN, STAMP, Workspace
 from confide.version import __version__
@@ -581,7 +581,8 @@ def in_words(plan: Plan, delta: Fraction, language: str = ENGLISH) -> list[str]:
         text=text,
         not_covered=[part.words(text) for part in plan.left_by_invariants.limited],
     )
-    return [*(paragraph.text for paragraph in paragraphs), *unit_in_words(plan, language)]
+    said = [paragraph.text for paragraph in paragraphs]
+    return [*said, *unit_in_words(plan, language), *inputs_in_words(plan, language)]
 
 
 def unit_in_words(plan: Plan, language: str = ENGLISH) -> list[str]:
@@ -591,6 +592,14 @@ def unit_in_words(plan: Plan, language: str = ENGLISH) -> list[str]:
     loss = None if plan.unit is PrivacyUnit.PERSON else next(iter(cost_of_person(plan).parameters().items()))
     name, amount = ("", "") if loss is None else (loss[0], rounded_up(loss[1], 6))
     return [messages(language).text(f"statements.unit_{plan.unit.value}", name=name, loss=amount)]
+
+
+def inputs_in_words(plan: Plan, language: str = ENGLISH) -> Iterator[str]:
+    """Of which published figures the release was made besides, and that they cost nothing more."""
+    for given in plan.question.get(PUBLIC_INPUTS, {}).values():
+        kind, name = ("file", "") if "file_sha256" in given else ("release", given["release"])
+        digest = given.get("file_sha256") or given["manifest_sha256"]
+        yield messages(language).text(f"statements.input_{kind}", name=name, hash=digest)
 
 
 def cost_of_person(plan: Plan) -> Loss:

@@ -25,7 +25,7 @@ from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
-from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_file, unusable_folder
+from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_files, unusable_folder
 from confide.releases.companions.explanations import companions, page_version
 from confide.releases.companions.geoparquet import publish_outlines
 from confide.releases.folder import (
@@ -406,7 +406,8 @@ class _Charged:
     def leave_witness(self) -> None:
         """Notes beside the records how far their ledger has come; a trial is no release of theirs."""
         if not self.trial:
-            leave_witness(records_file(self.loaded), self.ledger.sighting())
+            for file in records_files(self.loaded):
+                leave_witness(file, self.ledger.sighting())
 
     def mark_measured(self, identity: RunIdentity) -> None:
         self.ledger.mark_measured(identity.run_id, identity.key_commitment or "")
