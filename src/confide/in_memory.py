@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -33,7 +33,7 @@ from confide.mechanisms.suppression import Dimension, flat, suppress_tables, wit
 from confide.mechanisms.swapping import SwapSettings, load_settings, swap_records
 from confide.noise import ReleaseKey, check_width, perturb
 from confide.noise.ptables import PTable, count_settings, generate
-from confide.privacy import ZCDP, Definition, Loss, Neighbours, PureDP, calibrate
+from confide.privacy import ZCDP, Definition, Loss, Neighbours, PrivacyUnit, PureDP, calibrate
 from confide.releases.ledger import Account, Ledger
 from confide.releases.mechanism import NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
@@ -173,6 +173,7 @@ def tabulate(
     by_default = "add-remove" if account is None else account.neighbours
     plan = _plan(query, rho, epsilon, Neighbours(neighbours or by_default), margins)
     if account is not None:
+        plan = plan if account.unit == "record" else replace(plan, unit=PrivacyUnit.PERSON)
         _require_alike(plan, account)
     loss = plan.loss
     cells = _cells(table, query)
@@ -191,6 +192,7 @@ def tabulate(
         records_fingerprint=_fingerprint(table),
         cost=amount,
         delta=delta,
+        unit=plan.unit.value,
         accept_records=accept_ledger,
     )
     # From here on the charge stands: the ledger knows before the first draw.
@@ -208,6 +210,7 @@ def open_ledger(
     definition: Literal["zcdp", "pure", "approximate"] = "zcdp",
     neighbours: Literal["add-remove", "change-one"] = "add-remove",
     delta: Exact = "0",
+    unit: Literal["record", "person", "household"] = "record",
     note: str = "",
 ) -> Ledger:
     """Opens the ledger of a data set, once, with its whole budget. A ledger that is there already is never replaced.
@@ -219,6 +222,7 @@ def open_ledger(
         definition: The kind of privacy loss that the budget counts.
         neighbours: Which data sets the promise compares: one record changed, or one added or removed.
         delta: With approximate: the total delta of the data set.
+        unit: What the account is kept in. With person, a release of households is charged what it costs one person.
         note: Who decided on the budget, and why.
 
     Returns:
@@ -231,6 +235,7 @@ def open_ledger(
         neighbours=neighbours,
         budget=budget,
         delta=delta,
+        unit=unit,
         note=note,
     )
 
@@ -345,6 +350,7 @@ def _require_alike(plan: Plan, account: Account) -> None:
         raise ParameterError(
             "ledger-definition/loss", found=", ".join(asked), data_set=account.data_set, kept=", ".join(kept)
         )
+    plan.cost_to(PrivacyUnit(account.unit), plan.neighbours, plan.definition, plan.delta)
 
 
 def _cells(people: pa.Table, query: Query) -> Integers:

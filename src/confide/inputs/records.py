@@ -216,6 +216,16 @@ def records_fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
+def fingerprint_of_files(files: Mapping[str, Path]) -> str:
+    """One fingerprint of all files of records of a run, by what each is: one alone has the one it always had."""
+    if len(files) == 1:
+        return records_fingerprint(*files.values())
+    digest = hashlib.sha256(b"confide/records-of-files/v1")
+    for name, path in sorted(files.items()):
+        digest.update(f"{name} {records_fingerprint(path)}\n".encode())
+    return digest.hexdigest()
+
+
 def blocks_table(spine: Spine) -> pa.Table:
     """The blocks and their unit on every level, as rows for joins: ``code``, ``block`` and one column per level."""
     order = spine.blocks.unit_of_block.argsort()

@@ -27,12 +27,15 @@ from confide.privacy.accountant import BoundedDegree as BoundedDegree
 from confide.privacy.accountant import Event as Event
 from confide.privacy.accountant import Loss as Loss
 from confide.privacy.accountant import Measurement as Measurement
+from confide.privacy.accountant import Noisy as Noisy
 from confide.privacy.accountant import Parallel as Parallel
 from confide.privacy.accountant import Sequential as Sequential
 from confide.privacy.accountant import TruncatedMeasurement as TruncatedMeasurement
+from confide.privacy.accountant import WeightedMeasurement as WeightedMeasurement
 from confide.privacy.accountant import event_from_dict as event_from_dict
 from confide.privacy.accountant import event_of_noise as event_of_noise
 from confide.privacy.accountant import price as price
+from confide.privacy.accountant import price_for as price_for
 from confide.privacy.conversion import bun_steinke_epsilon as bun_steinke_epsilon
 from confide.privacy.conversion import cks_delta as cks_delta
 from confide.privacy.conversion import cks_epsilon as cks_epsilon
@@ -50,8 +53,10 @@ from confide.privacy.definitions import Definition as Definition
 from confide.privacy.definitions import Distribution as Distribution
 from confide.privacy.definitions import Neighbours as Neighbours
 from confide.privacy.definitions import PrivacyLoss as PrivacyLoss
+from confide.privacy.definitions import PrivacyUnit as PrivacyUnit
 from confide.privacy.definitions import PureDP as PureDP
 from confide.privacy.definitions import Sensitivity as Sensitivity
+from confide.privacy.definitions import StatedSensitivity as StatedSensitivity
 from confide.privacy.definitions import bounded_degree as bounded_degree
 from confide.privacy.definitions import budget_of as budget_of
 from confide.privacy.definitions import calibrate as calibrate

@@ -13,6 +13,7 @@ member of a family and enter another: for the members that is a removal and an a
 event           a                    c
 =============== ==================== ==============================================
 Measurement     times · loss(Δ)      times · loss(Δ), each with its own sensitivity
+Weighted        times · loss(Δ)      the same; both sensitivities are stated
 Sequential      sum                  sum
 Parallel        largest              twice the largest w
 BoundedDegree   sum of the d largest twice the sum of the d largest w
@@ -46,6 +47,7 @@ from confide.privacy.conversion import cks_epsilon
 #
 # * :class:`Measurement`: noise added to the counts of one query;
 # * :class:`TruncatedMeasurement`: the same with noise that has a bound, which has no loss but an (ε, δ);
+# * :class:`WeightedMeasurement`: noise on counts of which one unit of privacy may change some by more than one;
 # * :class:`Sequential`: events on the same records, each possibly chosen by the outcomes of those before it;
 # * :class:`Parallel`: events on disjoint sets of records, such as the areas of one geolevel;
 # * :class:`BoundedDegree`: events on overlapping sets of records, a record being in at most ``degree`` of them.
@@ -133,6 +135,47 @@ class TruncatedMeasurement:
 
 
 @dataclass(frozen=True, init=False, slots=True)
+class WeightedMeasurement:
+    """Independent noise on every cell of a query whose sensitivity is stated, not counted.
+
+    For queries in which what is protected moves a count by more than one: a person whose whole household counts
+    otherwise without it, once households are cut down to so many persons. ``times`` and ``label`` are as in
+    :class:`Measurement`. Derivation: ``docs/proofs/accounting.md``, section 3.1.
+    """
+
+    distribution: definitions.Distribution
+    parameter: Fraction
+    sensitivity: definitions.StatedSensitivity
+    times: int
+    label: str
+
+    def __init__(
+        self,
+        distribution: definitions.Distribution,
+        parameter: Exact,
+        sensitivity: definitions.StatedSensitivity,
+        times: int = 1,
+        label: str = "",
+    ) -> None:
+        noise = Measurement(distribution, parameter, times=times, label=label)
+        object.__setattr__(self, "distribution", noise.distribution)
+        object.__setattr__(self, "parameter", noise.parameter)
+        object.__setattr__(self, "sensitivity", sensitivity)
+        object.__setattr__(self, "times", noise.times)
+        object.__setattr__(self, "label", label)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "event": "weighted-measurement",
+            "distribution": self.distribution.value,
+            _PARAMETER[self.distribution]: str(self.parameter),
+            **self.sensitivity.as_dict(),
+            "times": self.times,
+            "label": self.label,
+        }
+
+
+@dataclass(frozen=True, init=False, slots=True)
 class Sequential:
     """Events on the same records. Costs add up."""
 
@@ -188,8 +231,10 @@ class BoundedDegree:
         }
 
 
-Event: TypeAlias = Measurement | TruncatedMeasurement | Sequential | Parallel | BoundedDegree
-EVENTS = (Measurement, TruncatedMeasurement, Sequential, Parallel, BoundedDegree)
+Noisy: TypeAlias = Measurement | TruncatedMeasurement | WeightedMeasurement
+"""Events that measure; the others put events together."""
+Event: TypeAlias = Noisy | Sequential | Parallel | BoundedDegree
+EVENTS = (Measurement, TruncatedMeasurement, WeightedMeasurement, Sequential, Parallel, BoundedDegree)
 
 
 def event_from_dict(values: Mapping[str, Any]) -> Event:
@@ -217,6 +262,11 @@ def _read(values: Mapping[str, Any]) -> Event:
         if not isinstance(measurement, Measurement):
             raise ParameterError("unsupported-event/measurement-discrete-gaussian", found=str(values)[:200])
         return TruncatedMeasurement(measurement, values["bound"], values["outside"], values["beyond"])
+    if name == "weighted-measurement":
+        distribution = definitions.Distribution(values["distribution"])
+        sensitivity = definitions.StatedSensitivity.from_dict(values)
+        parameter = values[_PARAMETER[distribution]]
+        return WeightedMeasurement(distribution, parameter, sensitivity, values["times"], values["label"])
     if name not in ("sequential", "parallel", "bounded-degree"):
         raise ParameterError("unsupported-event/use-version-confide", name=name)
     members = [event_from_dict(member) for member in values["events"]]
@@ -228,12 +278,15 @@ def _read(values: Mapping[str, Any]) -> Event:
 
 
 @lru_cache(maxsize=4096)
-def event_of_noise(distribution: ReleaseNoise, label: str = "") -> Measurement | TruncatedMeasurement:
-    """The event of a query in which each record counts in at most one cell, measured with this noise.
+def event_of_noise(
+    distribution: ReleaseNoise, label: str = "", sensitivity: definitions.StatedSensitivity | None = None
+) -> Noisy:
+    """The event of a query measured with this noise.
 
     Args:
         distribution: Noise that the accountant has a price for; truncated noise has one in approximate alone.
         label: For readers of the plan.
+        sensitivity: How far the query moves; by default each record counts in at most one cell.
 
     >>> event_of_noise(DiscreteGaussian(2)).as_dict()["sigma2"]
     '2'
@@ -245,6 +298,10 @@ def event_of_noise(distribution: ReleaseNoise, label: str = "") -> Measurement |
         event = Measurement.geometric(free.epsilon, label=label)
     else:
         raise TypeError(f"no event for {distribution!r}")
+    if sensitivity is not None:
+        if isinstance(distribution, TruncatedDistribution):
+            raise TypeError("noise with a bound has no price where a count may change by more than one")
+        return WeightedMeasurement(event.distribution, event.parameter, sensitivity, label=label)
     if not isinstance(distribution, TruncatedDistribution):
         return event
     outside, beyond = outside_mass(distribution), beyond_mass(free, distribution.bound)
@@ -295,12 +352,12 @@ class ApproximateSums(NamedTuple):
     beyond: Fraction
 
 
-def approximate_sums(
-    event: Measurement | TruncatedMeasurement, sensitivity: definitions.Sensitivity
-) -> ApproximateSums:
-    """What one measurement adds to the sums, each record being in a fixed number of its cells."""
-    measurement = event if isinstance(event, Measurement) else event.measurement
-    outside, beyond = (Fraction(0), Fraction(0)) if isinstance(event, Measurement) else (event.outside, event.beyond)
+def approximate_sums(event: Noisy, sensitivity: definitions.Sensitivity) -> ApproximateSums:
+    """What one measurement adds to the sums, each record moving its counts so far."""
+    measurement = event.measurement if isinstance(event, TruncatedMeasurement) else event
+    outside, beyond = Fraction(0), Fraction(0)
+    if isinstance(event, TruncatedMeasurement):
+        outside, beyond = event.outside, event.beyond
     times, changed = measurement.times, measurement.times * sensitivity.l1
     bounds = changed * outside, changed * beyond
     if measurement.distribution is definitions.Distribution.DISCRETE_GAUSSIAN:
@@ -372,6 +429,55 @@ def price(
     """
     cost = _cost(event, definition)
     amounts = cost.changed if neighbours is definitions.Neighbours.CHANGE_ONE else cost.touched
+    return _loss(amounts, definition, delta)
+
+
+def price_for(
+    one: definitions.PrivacyUnit,
+    event: Event,
+    unit: definitions.PrivacyUnit,
+    neighbours: definitions.Neighbours,
+    definition: definitions.Definition,
+    delta: Exact | None = None,
+) -> Loss:
+    """What ``event`` costs an account that is kept in units ``one``, the event being priced for a ``unit``.
+
+    An account kept in records takes what a release says of its own unit. One that is kept in persons charges a release
+    of households what a person may do to their file: change one row in any way, or two if it may have moved. What a
+    household may do to a file of persons has no bound, and is refused. Derivation: ``docs/proofs/accounting.md``,
+    section 3.2.
+
+    Args:
+        one: The unit of the account.
+        event: What the release measures.
+        unit: The unit of the release: what comes, goes or is changed in :func:`price`.
+        neighbours: What the account compares.
+        definition: The kind of loss.
+        delta: In approximate: the largest δ, exact.
+
+    Returns:
+        An exact loss.
+
+    >>> from confide.privacy import Definition, Neighbours, PrivacyUnit
+    >>> tenure = Measurement.discrete_gaussian(2)
+    >>> price_for(PrivacyUnit.PERSON, tenure, PrivacyUnit.HOUSEHOLD, Neighbours.ADD_REMOVE, Definition.ZCDP)
+    ZCDP(rho=Fraction(1, 2))
+    """
+    if one in (definitions.PrivacyUnit.RECORD, unit):
+        return price(event, neighbours, definition, delta)
+    if (one, unit) != (definitions.PrivacyUnit.PERSON, definitions.PrivacyUnit.HOUSEHOLD):
+        raise ParameterError("unit-of-account/none", unit=unit.value, one=one.value)
+    cost = _cost(event, definition)
+    amounts = tuple(map(max, cost.touched, cost.changed))
+    if neighbours is definitions.Neighbours.CHANGE_ONE:
+        if definition is definitions.Definition.APPROXIMATE:
+            raise ParameterError("unit-of-account/moved")
+        times = 4 if definition is definitions.Definition.ZCDP else 2
+        amounts = tuple(times * amount for amount in amounts)
+    return _loss(amounts, definition, delta)
+
+
+def _loss(amounts: Amounts, definition: definitions.Definition, delta: Exact | None) -> Loss:
     if definition is definitions.Definition.APPROXIMATE:
         return approximate_loss(ApproximateSums(*amounts), delta)
     (number,) = amounts
@@ -422,6 +528,9 @@ class Accountant:
 
 
 def _cost(event: Event, definition: definitions.Definition) -> _Cost:
+    if isinstance(event, WeightedMeasurement):
+        stated = event.sensitivity
+        return _Cost(_measured(event, stated.added, definition), _measured(event, stated.changed, definition))
     if isinstance(event, Measurement | TruncatedMeasurement):
         degree = event.degree if isinstance(event, Measurement) else event.measurement.degree
         return _Cost(
@@ -474,9 +583,7 @@ def _top(values: Iterable[tuple[Fraction, int]], places: int) -> Fraction:
 
 
 @lru_cache(maxsize=1 << 12)  # a certificate asks for the price of the same measurements in many combinations
-def _measured(
-    event: Measurement | TruncatedMeasurement, sensitivity: definitions.Sensitivity, definition: definitions.Definition
-) -> Amounts:
+def _measured(event: Noisy, sensitivity: definitions.Sensitivity, definition: definitions.Definition) -> Amounts:
     if definition is definitions.Definition.APPROXIMATE:
         return approximate_sums(event, sensitivity)
     if isinstance(event, TruncatedMeasurement):

@@ -37,6 +37,17 @@ class Neighbours(StrEnum):
     """One record has other values ("bounded"): the number of records is taken as known."""
 
 
+class PrivacyUnit(StrEnum):
+    """What a promise, or an account, is about: what comes, goes or is changed between two neighbours."""
+
+    RECORD = "record"
+    """A row of the records, whatever it describes."""
+    PERSON = "person"
+    """One person, with everything that would be otherwise in all records without it."""
+    HOUSEHOLD = "household"
+    """One household: a row of a file of households."""
+
+
 class Definition(StrEnum):
     """The kind of a promise."""
 
@@ -244,6 +255,54 @@ def partition_marginal(neighbours: Neighbours) -> Sensitivity:
     Sensitivity(l1=2, l2_squared=2)
     """
     return bounded_degree(1, neighbours)
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class StatedSensitivity:
+    """Sensitivities that a proof states: of one unit of privacy that comes or goes, and of one that is changed.
+
+    Unless told otherwise a change is taken to be the worst of a removal and an addition, both of which may move the
+    same cells the same way: twice in L1, four times in squared L2. Counts are whole, so L1 ≤ squared L2 ≤ (L1)².
+    """
+
+    l1: int
+    l2_squared: int
+    changed_l1: int
+    changed_l2_squared: int
+
+    def __init__(
+        self, l1: int, l2_squared: int, changed_l1: int | None = None, changed_l2_squared: int | None = None
+    ) -> None:
+        changed_l1 = 2 * l1 if changed_l1 is None else changed_l1
+        changed_l2_squared = 4 * l2_squared if changed_l2_squared is None else changed_l2_squared
+        stated = l1, l2_squared, changed_l1, changed_l2_squared
+        for name, value in zip(self.__slots__, stated, strict=True):
+            object.__setattr__(self, name, integer(value, name))
+        possible = all(one <= square <= one**2 for one, square in ((l1, l2_squared), (changed_l1, changed_l2_squared)))
+        if not possible or changed_l1 > 2 * l1 or changed_l2_squared > 4 * l2_squared:
+            raise ParameterError("impossible-sensitivity", found=", ".join(map(str, stated)))
+
+    @property
+    def added(self) -> Sensitivity:
+        """Of one unit that comes or goes."""
+        return Sensitivity(self.l1, self.l2_squared)
+
+    @property
+    def changed(self) -> Sensitivity:
+        """Of one unit that is changed into another."""
+        return Sensitivity(self.changed_l1, self.changed_l2_squared)
+
+    def of(self, neighbours: Neighbours) -> Sensitivity:
+        """Of two neighbours."""
+        return self.changed if neighbours is Neighbours.CHANGE_ONE else self.added
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """What :meth:`as_dict` wrote, among other values."""
+        return cls(*(values[name] for name in cls.__slots__))
 
 
 class Distribution(StrEnum):

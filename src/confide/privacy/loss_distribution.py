@@ -22,7 +22,15 @@ import numpy.typing as npt
 from confide.arrays import Floats
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, integer, nonnegative, positive
-from confide.privacy.accountant import BoundedDegree, Event, Measurement, Parallel, Sequential, TruncatedMeasurement
+from confide.privacy.accountant import (
+    BoundedDegree,
+    Event,
+    Measurement,
+    Parallel,
+    Sequential,
+    TruncatedMeasurement,
+    WeightedMeasurement,
+)
 from confide.privacy.definitions import Distribution, Neighbours, bounded_degree, float_down, float_up
 
 MOST_POINTS = 1 << 23
@@ -390,6 +398,8 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
         return [NoisyCells(event.parameter, bounded_degree(event.degree, neighbours).l1, event.times)]
     if isinstance(event, TruncatedMeasurement):
         raise ParameterError("no-loss-distribution/bound", bound=event.bound)
+    if isinstance(event, WeightedMeasurement):
+        raise ParameterError("no-loss-distribution/weighted", l1=event.sensitivity.l1)
     if isinstance(event, Sequential):
         return [part for member in event.events for part in noisy_cells(member, neighbours)]
     members = {_signature(noisy_cells(member, neighbours)) for member in event.events}

@@ -22,13 +22,14 @@ from confide.exact import fraction_up
 from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words
 from confide.inputs.records import check_areas, count_rows
 from confide.noise import TruncatedDistribution, check_width
-from confide.privacy import Definition, Neighbours, price
+from confide.privacy import Definition, Neighbours, PrivacyUnit
 from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.companions.structure import same_in_sdmx
-from confide.releases.ledger import Account, Ledger, Sighting, read_witness
+from confide.releases.ledger import KEPT_IN, Account, Ledger, Sighting, read_witness
 from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
+from confide.releases.public_input import stamped_input
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.workspace import (
     Progress,
@@ -118,6 +119,8 @@ class Checked(TypedAnswer):
             after = "" if self.price is None else f" and leave {self.left_after}"
             has = f"The ledger has {_exact_or_less(account.left)}{delta} of {account.budget} left."
             yield f"{has} This release would cost {self.cost}{after}."
+            if plan is not None and account.unit not in ("record", plan.protects):
+                yield KEPT_IN[account.unit]
         if self.ok:
             nothing = "" if plan is not None and not plan.has_loss else " Nothing was spent."
             yield Said("No problems found.", nothing, Tone.GOOD)
@@ -182,6 +185,8 @@ def check(
         findings += once_for_both_files(error.findings)
         return Checked(None, None, None, account, in_office_words(findings, loaded.spec.geography.smallest))
     findings += _too_wide(loaded, plan)
+    for name, given in mechanism.public_inputs(problem).items():
+        findings += stamped_input(loaded.place("data", name), given, trial=key == "chosen")
     if loaded.spec.geography.outlines:
         frame = problem.frame
         levels = () if frame is None else (*frame.spine.levels, *frame.spine.areas)
@@ -369,17 +374,18 @@ def _read_ledger(loaded: LoadedSpec, findings: list[Finding]) -> Account | None:
 NOT_IN_LEDGER = "run-not-in-ledger"
 
 
-def records_file(loaded: LoadedSpec) -> Path:
-    """The confidential records that a spec names."""
-    return loaded.resolve(loaded.spec.data.records)
+def records_files(loaded: LoadedSpec) -> tuple[Path, ...]:
+    """The confidential records that a spec names: a file, or several."""
+    return tuple(loaded.resolve(name) for name in loaded.spec.data.record_files.values())
 
 
 def _contradicted(
     loaded: LoadedSpec, workspace: Workspace, fingerprint: str, *, charged: bool, accepted: bool
 ) -> tuple[Finding, ...]:
-    """What the witness beside the records, other runs over them, and the ledger itself say against charging it."""
+    """What the witnesses beside the records, other runs over them, and the ledger itself say against charging it."""
     try:
-        beside, ledger = read_witness(records_file(loaded)), Ledger(ledger_path(loaded))
+        beside = [one for file in records_files(loaded) for one in read_witness(file)]
+        ledger = Ledger(ledger_path(loaded))
         findings = ledger.contradicted(beside, _other_runs(workspace, fingerprint))
         if fingerprint and not charged:
             findings += ledger.unseen(fingerprint)
@@ -405,9 +411,18 @@ def _price(
 ) -> Charge | None:
     """What the ledger will charge: the plan priced by the ledger's own definition and neighbours."""
     delta = plan.delta or loaded.spec.privacy.delta
+    if account.unit == "record" != plan.unit:
+        where, unit = loaded.place("privacy", "ledger"), plan.unit.value
+        findings.append(
+            Finding.of("unit-of-account/unnamed", where=where, severity="warning", data_set=account.data_set, unit=unit)
+        )
+    kept_in, neighbours = PrivacyUnit(account.unit), Neighbours(account.neighbours)
     try:
-        loss = price(plan.event, Neighbours(account.neighbours), Definition(account.definition), delta)
+        loss = plan.cost_to(kept_in, neighbours, Definition(account.definition), delta)
     except ConfideError as error:
+        if error.findings[0].code == "unit-of-account":
+            findings.append(replace(error.findings[0], where=loaded.place("privacy", "ledger")))
+            return None
         asked = loaded.spec.privacy.definition
         findings += [
             Finding.of(

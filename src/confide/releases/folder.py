@@ -25,9 +25,9 @@ from confide.errors import Place, ReleaseError
 from confide.exact import exact
 from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
-from confide.privacy import ZCDP, epsilons, statements
+from confide.privacy import ZCDP, Loss, Neighbours, PrivacyUnit, epsilons, rounded_up, statements
 from confide.privacy.invariants import stated_constraints
-from confide.releases.plan import Plan, loss_by_attribute, loss_by_move, read_plan
+from confide.releases.plan import PUBLIC_INPUTS, Plan, loss_by_attribute, loss_by_move, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.workspace import CHOSEN, RELEASE, STAMP
 from confide.version import __version__
@@ -559,6 +559,8 @@ def privacy_of(plan: Plan, delta: Fraction) -> dict[str, Any]:
     stated: dict[str, Any] = {"neighbours": plan.neighbours.value, "loss": loss.as_dict()}
     if isinstance(loss, ZCDP):
         stated["epsilon_at_delta"] = {"delta": str(delta)} | epsilons(loss.rho, delta)
+    if plan.unit is not PrivacyUnit.RECORD:
+        stated["unit"] = {"name": plan.unit.value, "cost_of_one_person": cost_of_person(plan).as_dict()}
     stated["by_attribute"] = {name: part.as_dict() for name, part in loss_by_attribute(plan).items()}
     stated["by_move_within"] = {name: part.as_dict() for name, part in loss_by_move(plan).items()}
     if limited := plan.left_by_invariants.as_dict():
@@ -574,9 +576,32 @@ def in_words(plan: Plan, delta: Fraction, language: str = ENGLISH) -> list[str]:
         plan.loss,
         plan.neighbours,
         delta=delta,
-        unit=plan.question.get("record", "person"),
+        unit=plan.record,
         invariants=bool(constraints.get("invariants")),
         text=text,
         not_covered=[part.words(text) for part in plan.left_by_invariants.limited],
     )
-    return [paragraph.text for paragraph in paragraphs]
+    said = [paragraph.text for paragraph in paragraphs]
+    return [*said, *unit_in_words(plan, language), *inputs_in_words(plan, language)]
+
+
+def unit_in_words(plan: Plan, language: str = ENGLISH) -> list[str]:
+    """Of which neighbours a plan speaks that names its unit, and what a release of households costs one person."""
+    if plan.unit is PrivacyUnit.RECORD:
+        return []
+    loss = None if plan.unit is PrivacyUnit.PERSON else next(iter(cost_of_person(plan).parameters().items()))
+    name, amount = ("", "") if loss is None else (loss[0], rounded_up(loss[1], 6))
+    return [messages(language).text(f"statements.unit_{plan.unit.value}", name=name, loss=amount)]
+
+
+def inputs_in_words(plan: Plan, language: str = ENGLISH) -> Iterator[str]:
+    """Of which published figures the release was made besides, and that they cost nothing more."""
+    for given in plan.question.get(PUBLIC_INPUTS, {}).values():
+        kind, name = ("file", "") if "file_sha256" in given else ("release", given["release"])
+        digest = given.get("file_sha256") or given["manifest_sha256"]
+        yield messages(language).text(f"statements.input_{kind}", name=name, hash=digest)
+
+
+def cost_of_person(plan: Plan) -> Loss:
+    """What a release costs one person who comes, goes, or changes where it is."""
+    return plan.cost_to(PrivacyUnit.PERSON, Neighbours.ADD_REMOVE, plan.definition, plan.delta)

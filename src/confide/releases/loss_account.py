@@ -97,8 +97,7 @@ class StatedPrice:
             delta: The delta at which epsilon is stated.
             left_after: What the ledger has left afterwards.
         """
-        unit = str(plan.question.get("record", "person"))
-        return cls(plan.loss, plan.neighbours, delta, unit, left_after, plan.not_protected)
+        return cls(plan.loss, plan.neighbours, delta, plan.record, left_after, plan.not_protected)
 
     @cached_property
     def epsilon(self) -> float:
@@ -238,10 +237,11 @@ class ReleaseAccount(TypedAnswer):
     def loss_distribution(self) -> Bracket | None:
         """The epsilon that the privacy loss distribution gives, between two numbers.
 
-        None where groups overlap and are unlike: they have no distribution that we could compute. The bounds of
-        :attr:`epsilons` hold all the same.
+        None where groups overlap and are unlike, or a count may change by more than one: they have no distribution
+        that we could compute. The bounds of :attr:`epsilons` hold all the same.
         """
-        if self.epsilons is None or self.plan.families:
+        stated = any(measure.sensitivity is not None for measure in self.plan.measures)
+        if self.epsilons is None or self.plan.families or stated:
             return None
         return event_epsilon_bracket(self.plan.event, self.plan.neighbours, self.delta)
 
@@ -270,7 +270,8 @@ class ReleaseAccount(TypedAnswer):
             return
         yield from _ways(ways)
         if bracket is None:
-            yield "\nThe privacy loss distribution is not computed for groups that overlap."
+            of = "groups that overlap" if plan.families else "counts of which some may change by more than one"
+            yield f"\nThe privacy loss distribution is not computed for {of}."
         else:
             exact = f"{down(bracket.optimistic, 4)} to {up(bracket.pessimistic, 4)}"
             yield f"\nThe privacy loss distribution of these {len(plan.measures):,} measurements gives {exact}."

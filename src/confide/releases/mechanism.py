@@ -6,7 +6,7 @@ folder asks for its name. What else it may be able to do, for users, curators an
 by which :data:`confide.mechanisms.MECHANISMS` finds it.
 
 ======================  ==================================================================================
-before a record         ``prepare`` ``plan`` ``bytes_needed``
+before a record         ``prepare`` ``plan`` ``bytes_needed`` ``public_inputs``
 with the records        ``fingerprint`` ``check`` ``bytes_of_records`` ``count`` ``measure``
 from measurements       ``statistics`` ``publish`` ``guarantee`` ``documents``
 from the written files  ``restated`` ``verify``
@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from confide.answers import ShownTable
 from confide.engines import Engine
@@ -28,6 +28,9 @@ from confide.releases.folder import ReleaseWriter, SealedRelease, formal_guarant
 from confide.releases.plan import Explanation, Plan
 from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Progress, Workspace
+
+if TYPE_CHECKING:
+    from confide.releases.public_input import PublicInput
 
 P = TypeVar("P")
 """What a mechanism prepares: its problem, everything but the records."""
@@ -147,12 +150,18 @@ class Mechanism(ABC, Generic[P]):
     def bytes_needed(self, problem: P, plan: Plan) -> int:
         """A generous guess of what a run takes on the disk, from public knowledge alone: see ``bytes_of_records``."""
 
+    def public_inputs(self, problem: P) -> Mapping[str, PublicInput]:  # noqa: ARG002 - for those made with other releases
+        """Published figures that the release is made with, by their key under ``[data]``; ``plan`` has put each of
+        them into the question, under :data:`confide.releases.plan.PUBLIC_INPUTS`."""
+        return {}
+
     # With the records
 
     @abstractmethod
     def fingerprint(self, problem: P) -> str:
-        """SHA-256 of what the release is made from, read anew from the files at each call. The runner compares it
-        before and after records are read, and the noise is bound to it."""
+        """SHA-256 of what the release is made from, read anew from the files at each call: of several files of records
+        one (:func:`confide.inputs.records.fingerprint_of_files`). The runner compares it before and after records are
+        read, and the noise is bound to it."""
 
     @abstractmethod
     def check(self, problem: P, job: Job) -> list[Finding]:

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 from confide.privacy.invariants import WhatIsLeft, what_is_left
 
 FORMAT = "confide/plan/v1"
+PUBLIC_INPUTS = "public_inputs"
+"""What a question calls published figures that the release is made with: :mod:`confide.releases.public_input`."""
+_UNIT_OF: Mapping[Any, privacy.PrivacyUnit] = {
+    "person": privacy.PrivacyUnit.PERSON,
+    "household": privacy.PrivacyUnit.HOUSEHOLD,
+    "housing unit": privacy.PrivacyUnit.HOUSEHOLD,
+}
+"""What records are that a question says a word of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +49,14 @@ class PlannedMeasurement:
     loss: privacy.PrivacyLoss
     attributes: tuple[str, ...] = ()
     """The attributes of a record that the query looks at, apart from where it is."""
+    sensitivity: privacy.StatedSensitivity | None = None
+    """How far the query moves, where what is protected may change a count by more than one."""
 
     @property
-    def event(self) -> privacy.Measurement | privacy.TruncatedMeasurement:
-        """The measurement as the accountant sees it: each record counts in at most one cell."""
-        return privacy.event_of_noise(self.law, f"{self.level} {self.query}")
+    def event(self) -> privacy.Noisy:
+        """The measurement as the accountant sees it: each record counts in at most one cell, or moves what is
+        stated."""
+        return privacy.event_of_noise(self.law, f"{self.level} {self.query}", self.sensitivity)
 
     @property
     def unbounded(self) -> noise.NoiseDistribution:
@@ -63,7 +74,7 @@ class PlannedMeasurement:
             "law": self.law.as_dict(),
             "loss": self.loss.as_dict(),
             "attributes": list(self.attributes),
-        }
+        } | ({} if self.sensitivity is None else {"sensitivity": self.sensitivity.as_dict()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,8 @@ class Plan:
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None
     """In approximate differential privacy: the largest delta, at which epsilon is found."""
+    unit: privacy.PrivacyUnit = privacy.PrivacyUnit.RECORD
+    """What comes, goes or is changed between neighbours, where it is named: a row of the records where it is not."""
     free: tuple[str, ...] = field(default=(), compare=False)
     """Parts of the question, as paths with dots, ``*`` for any number, that decide what is made of the measurements
     and nothing else: neither noise nor price is bound to them. A manifest does not say them."""
@@ -182,6 +195,29 @@ class Plan:
         """What the release costs: the accountant's sum over the events, not the sum of what was asked for."""
         return price(self.event, self.neighbours, self.definition, self.delta)
 
+    def cost_to(
+        self,
+        one: privacy.PrivacyUnit,
+        neighbours: privacy.Neighbours,
+        definition: privacy.Definition,
+        delta: Fraction | None,
+    ) -> privacy.Loss:
+        """What the release costs an account that is kept in ``one``, by the account's definition and neighbours."""
+        return privacy.price_for(one, self.event, self.protects, neighbours, definition, delta)
+
+    @property
+    def protects(self) -> privacy.PrivacyUnit:
+        """The unit, also where a plan does not name it and says what its records are."""
+        if self.unit is not privacy.PrivacyUnit.RECORD:
+            return self.unit
+        return _UNIT_OF.get(self.question.get("record"), privacy.PrivacyUnit.RECORD)
+
+    @property
+    def record(self) -> str:
+        """What one record describes, in a word."""
+        named = "person" if self.unit is privacy.PrivacyUnit.RECORD else self.unit.value
+        return str(self.question.get("record", named))
+
     @cached_property
     def left_by_invariants(self) -> WhatIsLeft:
         """What the figures that are published without noise leave of the promise, part by part."""
@@ -233,6 +269,8 @@ class Plan:
     def _structure(self) -> dict[str, Any]:
         """The delta, if there is one, and how measurements share records, where it is not all of them in all."""
         structure: dict[str, Any] = {} if self.delta is None else {"delta": str(self.delta)}
+        if self.unit is not privacy.PrivacyUnit.RECORD:
+            structure["unit"] = self.unit.value
         if self.paths:
             structure["paths"] = [list(path) for path in self.paths]
         if self.families:
@@ -295,6 +333,7 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
             noise.distribution_from_dict(m["law"]),
             privacy.loss_from_dict(m["loss"]),
             tuple(m["attributes"]),
+            privacy.StatedSensitivity.from_dict(m["sensitivity"]) if "sensitivity" in m else None,
         )
         for m in values["measures"]
     )
@@ -307,8 +346,9 @@ def _read_plan(values: Mapping[str, Any]) -> Plan:
     )
     has_loss = values["loss"] is not None
     delta = exact(values["delta"], "delta") if "delta" in values else None
+    unit = privacy.PrivacyUnit(values.get("unit", privacy.PrivacyUnit.RECORD))
     return Plan(
-        values["mechanism"], neighbours, definition, measures, spine, question, paths, families, has_loss, delta
+        values["mechanism"], neighbours, definition, measures, spine, question, paths, families, has_loss, delta, unit
     )
 
 

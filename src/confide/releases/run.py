@@ -25,7 +25,7 @@ from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
-from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_file, unusable_folder
+from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_files, unusable_folder
 from confide.releases.companions.explanations import companions, page_version
 from confide.releases.companions.geoparquet import publish_outlines
 from confide.releases.folder import (
@@ -37,7 +37,7 @@ from confide.releases.folder import (
     read_manifest,
     sha256_of,
 )
-from confide.releases.ledger import Account, Ledger, Reservation, leave_witness
+from confide.releases.ledger import Account, Ledger, Reservation, UnitName, leave_witness
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Explanation, Plan
 from confide.releases.spec import LoadedSpec
@@ -386,6 +386,7 @@ class _Charged:
                 records_fingerprint=identity.records_fingerprint,
                 cost=cost.amount,
                 delta=cost.delta,
+                unit=self._unit,
                 accept_records=accept_records,
             )
         except LedgerError:
@@ -396,10 +397,17 @@ class _Charged:
         ledger_id = self.ledger.sighting().ledger_id
         return self.workspace.note_reservation(identity, reservation.reservation_hash, ledger_id), reservation
 
+    @property
+    def _unit(self) -> UnitName:
+        """What the release protects, for a ledger that is kept in a named unit."""
+        account, plan = self.checked.account, self.checked.ready()
+        return "record" if account is None or account.unit == "record" else plan.protects.value
+
     def leave_witness(self) -> None:
         """Notes beside the records how far their ledger has come; a trial is no release of theirs."""
         if not self.trial:
-            leave_witness(records_file(self.loaded), self.ledger.sighting())
+            for file in records_files(self.loaded):
+                leave_witness(file, self.ledger.sighting())
 
     def mark_measured(self, identity: RunIdentity) -> None:
         self.ledger.mark_measured(identity.run_id, identity.key_commitment or "")

@@ -132,6 +132,16 @@ class DataPart(Part):
     block_encoding: str | None = Field(None, description="The encoding of the block table, where it is another.")
     block_sheet: str | None = Field(None, description="The sheet of an Excel file of the block table.")
 
+    more_records: ClassVar[tuple[str, ...]] = ()
+    """The keys of further files of records, where the records of a data set are in several: households beside
+    persons. A run has one fingerprint of all of them, and leaves a witness beside each."""
+
+    @property
+    def record_files(self) -> dict[str, str]:
+        """All files of records by their keys, the first one first."""
+        more = {key: getattr(self, key) for key in self.more_records}
+        return {"records": self.records} | {key: name for key, name in more.items() if name is not None}
+
     @property
     def one_row_for_each_block(self) -> bool:
         """Whether the records come counted by block: then their file may be the block table itself."""
@@ -215,6 +225,16 @@ class PrivacyPart(Part):
         Fraction(1, 10**10),
         description="The delta at which epsilon is stated for readers, which changes no noise; in approximate, what "
         "this release spends of delta.",
+    )
+
+
+class UnitPrivacy(PrivacyPart):
+    """The same for mechanisms whose records may be persons or households."""
+
+    unit: Literal["record", "person", "household"] = Field(
+        "record",
+        description="What one record stands for, where the ledger is kept in persons or households: a release of "
+        "households is charged to a ledger of persons as what one person can change.",
     )
 
 
@@ -380,7 +400,7 @@ class Spec(Part):
         """Texts that no file system or reader of CSV could take."""
         problems = []
         paths: dict[KeyPath, str | None] = {
-            ("data", "records"): self.data.records,
+            **{("data", key): name for key, name in self.data.record_files.items()},
             ("data", "blocks"): self.data.blocks,
             ("data", "schema"): getattr(self.data, "schema_", None),
             ("privacy", "ledger"): self.privacy.ledger,
@@ -493,12 +513,14 @@ def frame_rules(geography: GeographyPart) -> tuple[list[LevelRule], list[AreaRul
 # The files that a spec names, as sources with the columns it declares.
 
 
-SourceKey = Literal["records", "blocks"]
+BLOCKS = "blocks"
+"""The key of the block table; every other key of a source is that of a file of records."""
 
 
 def find_sources(loaded: LoadedSpec) -> tuple[dict[str, Source], list[Finding]]:
-    """Both files of a spec, as far as they are there, and what is wrong with the others."""
-    sources_or_findings = {key: find_source(loaded, key) for key in get_args(SourceKey)}
+    """All files of a spec, as far as they are there, and what is wrong with the others."""
+    keys = (*loaded.spec.data.record_files, BLOCKS)
+    sources_or_findings = {key: find_source(loaded, key) for key in keys}
     sources = {key: source for key, source in sources_or_findings.items() if isinstance(source, Source)}
     return sources, [finding for finding in sources_or_findings.values() if isinstance(finding, Finding)]
 
@@ -531,16 +553,16 @@ _OTHER_PROGRAMS = {
 def _are_the_records(loaded: LoadedSpec, path: Path) -> bool:
     """Whether the block table is the file of the records, by this name or by another; two sheets are two files."""
     data = loaded.spec.data
-    records = loaded.resolve(data.records) if data.records else None
-    if records is None or not records.is_file() or data.one_row_for_each_block:
+    if data.one_row_for_each_block:
         return False
-    return records.samefile(path) and data.sheet == data.block_sheet
+    files = [loaded.resolve(name) for name in data.record_files.values() if name]
+    return any(file.is_file() and file.samefile(path) and data.sheet == data.block_sheet for file in files)
 
 
-def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
-    """The records or the block table of a spec, or what is wrong with its name."""
+def find_source(loaded: LoadedSpec, key: str) -> Source | Finding:
+    """A file of records or the block table of a spec, or what is wrong with its name."""
     data = loaded.spec.data
-    name = data.records if key == "records" else data.blocks
+    name = data.blocks if key == BLOCKS else data.record_files[key]
     path = loaded.resolve(name)
     if not path.is_file():
         remedy = "correct the path; it is relative to the folder of the spec"
@@ -549,7 +571,7 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
     if format_ is None:
         remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
         return Finding.of("unknown-format/name", where=loaded.place("data", key), suffix=path.suffix, remedy=remedy)
-    if key == "blocks" and _are_the_records(loaded, path):
+    if key == BLOCKS and _are_the_records(loaded, path):
         return Finding.of("records-as-frame", where=loaded.place("data", "blocks"), found=name)
     geography = loaded.spec.geography
     aliases = tuple(
@@ -558,7 +580,9 @@ def find_source(loaded: LoadedSpec, key: SourceKey) -> Source | Finding:
         for text in ([texts] if isinstance(texts, str) else texts)
     )
     spellings = {geography.block: Spelling(geography.trim, aliases=aliases)}
-    if key == "records":
+    if key in data.more_records and (first := loaded.resolve(data.records)).is_file() and first.samefile(path):
+        return Finding.of("records-twice", where=loaded.place("data", key), found=name)
+    if key != BLOCKS:
         return Source(
             path,
             format_,

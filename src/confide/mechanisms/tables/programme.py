@@ -49,6 +49,7 @@ from confide.privacy import (
     Loss,
     Neighbours,
     PrivacyLoss,
+    PrivacyUnit,
     PureDP,
     calibrate,
     cks_rho,
@@ -166,6 +167,7 @@ class TablesSpec(spec.Spec):
     """A static programme of cross-tabulations with independent noise (Bach 2021, Eq. 6)."""
 
     data: TablesData
+    privacy: spec.UnitPrivacy
     noise: NoisePart = NoisePart()
 
     tables: list[TablePart] = Field(min_length=1, description="The tables of the programme.")
@@ -465,7 +467,10 @@ def plan_programme(programme: TablesProblem) -> Plan:
     spine = tuple(level.name for level in programme.spine.levels)
     neighbours, definition = choice.neighbours, choice.definition
     question, free = _question(programme), ("noise_margin", "area_names", "companions")
-    plan = Plan("tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, free=free)
+    unit = PrivacyUnit(spec.privacy.unit)
+    plan = Plan(
+        "tables", neighbours, definition, tuple(measures), spine, question, delta=choice.delta, unit=unit, free=free
+    )
     choice.check(plan.loss)
     return plan
 

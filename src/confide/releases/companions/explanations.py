@@ -380,7 +380,7 @@ def registry_record(manifest: Mapping[str, Any], codebook: tabular.Codebook) -> 
         },
         "differentially_private": formal,
         "protection": codebook.protection,
-        "privacy_unit": plan["question"].get("record", "person"),
+        "privacy_unit": plan["question"].get("record", plan.get("unit", "person")),
         "neighbouring_relation": privacy.get("neighbours") if formal else None,
         "definition": DEFINITIONS.get(plan.get("definition", "")) if formal else None,
         "privacy_loss": loss,

@@ -1,3 +1,4 @@
+from confide.releases.ledger.account import KEPT_IN as KEPT_IN
 from confide.releases.ledger.account import Account as Account
 from confide.releases.ledger.account import Reservation as Reservation
 from confide.releases.ledger.account import RunState as RunState
@@ -10,3 +11,4 @@ from confide.releases.ledger.book import read_witness as read_witness
 from confide.releases.ledger.entries import Definition as Definition
 from confide.releases.ledger.entries import Entry as Entry
 from confide.releases.ledger.entries import Neighbours as Neighbours
+from confide.releases.ledger.entries import UnitName as UnitName

@@ -21,6 +21,7 @@ from confide.releases.ledger.entries import (
     Reserved,
     RunEvent,
     Sealed,
+    UnitName,
     Voided,
     shown,
     stamp,
@@ -40,6 +41,7 @@ class Reservation:
     records_fingerprint: str = field(repr=False)
     cost: Fraction
     delta: Fraction = Fraction(0)
+    unit: UnitName = "record"
     reservation_hash: str
     reserved_at: datetime
     changed_at: datetime
@@ -77,7 +79,22 @@ class Reservation:
             "void_reason": self.void_reason,
             "key_destroyed": self.key_destroyed,
             "key_commitment": self.key_commitment,
-        } | ({"delta": written(self.delta)} if self.delta else {})
+        } | _named(self.unit, self.delta)
+
+
+def _named(unit: UnitName, delta: Fraction = Fraction(0)) -> dict[str, str]:
+    """What is said only where it is there: the delta, and the unit."""
+    return ({"delta": written(delta)} if delta else {}) | ({"unit": unit} if unit != "record" else {})
+
+
+KEPT_IN = {
+    "record": "",
+    "person": "The account is kept in persons. A release of households is charged what it costs one person, who may "
+    "change one household's record into any other: twice what it costs a household that comes or goes, and where "
+    "persons are compared who are changed, and may have moved, what two such records cost.",
+    "household": "The account is kept in households. A release of persons has no price in it.",
+}
+"""What an account charges, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +110,8 @@ class Account(TypedAnswer):
     runs: Mapping[str, Reservation]
     delta: Fraction = Fraction(0)
     """The delta of the budget, which deltas of runs are taken from; zero unless the definition is approximate."""
+    unit: UnitName = "record"
+    """What it is kept in; records unless somebody named it."""
 
     @property
     def spent(self) -> Fraction:
@@ -134,18 +153,22 @@ class Account(TypedAnswer):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for ``--json``; numbers as exact fractions."""
-        return {
-            "data_set": self.data_set,
-            "definition": self.definition,
-            "neighbours": self.neighbours,
-            "note": self.note,
-            "opened_at": stamp(self.opened_at),
-            "budget": written(self.budget),
-            "spent": written(self.spent),
-            "reserved": written(self.reserved),
-            "left": written(self.left),
-            "runs": [run.as_dict() for run in self.runs.values()],
-        } | self._deltas()
+        return (
+            {
+                "data_set": self.data_set,
+                "definition": self.definition,
+                "neighbours": self.neighbours,
+                "note": self.note,
+                "opened_at": stamp(self.opened_at),
+                "budget": written(self.budget),
+                "spent": written(self.spent),
+                "reserved": written(self.reserved),
+                "left": written(self.left),
+                "runs": [run.as_dict() for run in self.runs.values()],
+            }
+            | _named(self.unit)
+            | self._deltas()
+        )
 
     def _deltas(self) -> dict[str, str]:
         if not self.delta:
@@ -155,7 +178,8 @@ class Account(TypedAnswer):
 
     def described(self) -> Iterator[AnswerPart]:
         """The budget, what is spent, and every release."""
-        yield Said(self.data_set, f": {self.definition}, {self.neighbours}, opened {self.opened_at:%Y-%m-%d}")
+        kept = "" if self.unit == "record" else f", in {self.unit}s"
+        yield Said(self.data_set, f": {self.definition}, {self.neighbours}{kept}, opened {self.opened_at:%Y-%m-%d}")
         parts = (self.budget, self.spent, self.left)
         rows = [tuple(map(str, parts))]
         if any(part.denominator >= 1_000 for part in parts):
@@ -167,6 +191,7 @@ class Account(TypedAnswer):
         runs = [
             (
                 run.release,
+                *([] if self.unit == "record" else [run.unit]),
                 run.state,
                 run.charged,
                 f"{run.reserved_at:%Y-%m-%d %H:%M}",
@@ -176,7 +201,10 @@ class Account(TypedAnswer):
         ]
         if runs:
             yield ""
-            yield ShownTable(["release", "state", "charged ", "reserved (UTC)", "key"], runs)
+            protects = [] if self.unit == "record" else ["protects one"]
+            yield ShownTable(["release", *protects, "state", "charged ", "reserved (UTC)", "key"], runs)
+        if KEPT_IN[self.unit]:
+            yield f"\n{KEPT_IN[self.unit]}"
 
 
 # The rules of the ledger: which entry may follow, and the state as a pure fold over the entries.
@@ -261,6 +289,7 @@ def _open(event: Opened, entry: Entry) -> Account:
         budget=event.budget,
         note=event.note,
         delta=event.delta,
+        unit=event.unit,
         opened_at=entry.time,
         runs=MappingProxyType({}),
     )
@@ -292,6 +321,7 @@ def _reserve(account: Account, event: Reserved, entry: Entry) -> Reservation:
         records_fingerprint=event.records_fingerprint,
         cost=event.cost,
         delta=event.delta,
+        unit=event.unit,
         reservation_hash=entry.hash,
         reserved_at=entry.time,
         changed_at=entry.time,
@@ -332,7 +362,7 @@ def _differences(run: Reservation, event: Reserved) -> list[str]:
         "release": (run.release, event.release),
         "plan": (run.plan_hash, event.plan_hash),
         "records": (run.records_fingerprint, event.records_fingerprint),
-        "cost": ((run.cost, run.delta), (event.cost, event.delta)),
+        "cost": ((run.cost, run.delta, run.unit), (event.cost, event.delta, event.unit)),
     }
     return [name for name, (held, asked) in pairs.items() if held != asked]
 

@@ -33,6 +33,7 @@ from confide.releases.ledger.entries import (
     Reserved,
     RunEvent,
     Sealed,
+    UnitName,
     Voided,
     following,
     moment_after,
@@ -281,6 +282,7 @@ class Ledger:
         budget: Exact,
         delta: Exact = 0,
         note: str = "",
+        unit: UnitName = "record",
         clock: Clock = utc_now,
     ) -> Ledger:
         """Open the ledger of ``data_set`` with its whole budget, once. Refuses a path where anything is."""
@@ -292,6 +294,7 @@ class Ledger:
             budget=exact(budget, "budget"),
             note=note,
             delta=exact(delta, "delta"),
+            unit=unit,
         )
         entries.create(Path(path), following(None, event, moment_after(None, clock())))
         return cls(path, clock=clock)
@@ -305,6 +308,7 @@ class Ledger:
         records_fingerprint: str,
         cost: Exact,
         delta: Exact = 0,
+        unit: UnitName = "record",
         accept_records: bool = False,
     ) -> Reservation:
         """Take ``cost`` (and ``delta``, where the ledger has one) from the budget, or refuse and take nothing.
@@ -313,7 +317,8 @@ class Ledger:
         a run goes on after a crash. Look at ``state``: a run that is ``sealed`` has nothing left to do.
 
         A ledger that was charged for other records, and never for these, refuses too: it may be another data set's.
-        ``accept_records`` says that they are of the same people.
+        ``accept_records`` says that they are of the same people. ``unit`` is what the release protects, where the
+        ledger is kept in a named unit.
         """
         return self._record(
             Reserved(
@@ -323,6 +328,7 @@ class Ledger:
                 records_fingerprint=records_fingerprint,
                 cost=exact(cost, "cost"),
                 delta=exact(delta, "delta"),
+                unit=unit,
             ),
             accept_records=accept_records,
         )

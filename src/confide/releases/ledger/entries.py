@@ -40,12 +40,15 @@ differential privacy."""
 Neighbours: TypeAlias = Literal["add-remove", "change-one"]
 """Which two sets of records the guarantee compares: one record more or less, or one record replaced."""
 
+UnitName: TypeAlias = Literal["record", "person", "household"]
+"""What the account is kept in, and what a release protects: see :class:`confide.privacy.PrivacyUnit`."""
+
 _LONGEST_NAME = 200
 _LONGEST_TEXT = 4000
 _MOST_DIGITS = 1000  # of a numerator or a denominator; far below the length at which Python refuses to print integers
 _DELTA = "delta"
-_LATER = frozenset({_DELTA, "key_commitment"})
-"""Fields that entries did not always have: what is empty or zero is not written."""
+_LATER: dict[str, object] = {_DELTA: Fraction(0), "key_commitment": "", "unit": "record"}
+"""Fields that entries did not always have, with what they meant by that: this is not written."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -61,8 +64,10 @@ class Opened:
     budget: Fraction
     note: str = ""
     delta: Fraction = Fraction(0)
+    unit: UnitName = "record"
 
     def __post_init__(self) -> None:
+        _choice(self.unit, "unit", get_args(UnitName))
         _sha256(self.ledger_id, "ledger_id")
         _name(self.data_set, "data_set")
         _choice(self.definition, "definition", get_args(Definition))
@@ -85,8 +90,11 @@ class Reserved:
     records_fingerprint: str = field(repr=False)
     cost: Fraction
     delta: Fraction = Fraction(0)
+    unit: UnitName = "record"
+    """What the release protects, in an account that is kept in a named unit: what its cost was made of."""
 
     def __post_init__(self) -> None:
+        _choice(self.unit, "unit", get_args(UnitName))
         _name(self.run_id, "run_id")
         _name(self.release, "release")
         _sha256(self.plan_hash, "plan_hash")
@@ -157,7 +165,7 @@ _SHAPES: dict[str, type[Event]] = {shape.kind: shape for shape in get_args(Opene
 def encode(event: Event) -> str:
     """The written form of an event: canonical JSON, without its kind."""
     values = {item.name: getattr(event, item.name) for item in fields(event)}
-    values = {name: value for name, value in values.items() if value or name not in _LATER}
+    values = {name: value for name, value in values.items() if name not in _LATER or value != _LATER[name]}
     plain = {name: written(value) if isinstance(value, Fraction) else value for name, value in values.items()}
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -172,7 +180,7 @@ def decode(kind: str, text: str) -> Event:
     except (ValueError, RecursionError):
         raise ValueError("the payload is not JSON") from None
     names = {item.name for item in fields(shape)}
-    if not isinstance(values, dict) or set(values) | (_LATER & names) != names:
+    if not isinstance(values, dict) or set(values) | (_LATER.keys() & names) != names:
         raise ValueError(f"the payload does not have the fields of an entry {kind!r}")
     if not all(isinstance(value, str) for value in values.values()):
         raise ValueError("a field of the payload is not text")

@@ -346,7 +346,7 @@ class PublicFiles:
         """
         sources, findings = dict[str, Source](), list[Finding]()
         for key in (*(["records"] if records else []), *(["blocks"] if blocks else [])):
-            source = find_source(loaded, key)  # type: ignore[arg-type]
+            source = find_source(loaded, key)
             if isinstance(source, Finding):
                 findings.append(source)
             else:
