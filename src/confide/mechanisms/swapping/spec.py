@@ -18,6 +18,7 @@ from confide.exact import Exact, exact
 from confide.inputs.proposals import OfficeFiles
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
+from confide.releases.tabular import AskedTable, level_problems
 from confide.report.certificate import render
 
 NOTHING = "-"
@@ -122,16 +123,8 @@ class SwappingPart(spec.Part):
         return values if self.method is None else {"variant": self.method} | values
 
 
-class SwappingTable(spec.Part):
+class SwappingTable(AskedTable):
     """One table of the swapped records."""
-
-    name: spec.Name = Field(description="The name of the table, and of its file.")
-    title: str = Field("", max_length=200, description="A title for people.")
-    variables: list[str] = Field(
-        description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
-    )
-    levels: list[str] = Field(min_length=1, description="The geolevels and areas the table is published for.")
-    margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
 
 
 class SwappingOutput(spec.TabularOutput):
@@ -177,23 +170,7 @@ class SwappingSpec(spec.Spec):
                 )
             )
         problems += self._column_names() if self.output.microdata else []
-        known = [
-            self.geography.smallest,
-            *(level.name for level in self.geography.levels),
-            *(a.name for a in self.geography.areas),
-        ]
-        for position, table in enumerate(self.tables):
-            for place, level in enumerate(table.levels):
-                path: spec.KeyPath = ("tables", position, "levels", place)
-                if level not in known:
-                    problems.append(
-                        spec.Problem.of(
-                            path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
-                        )
-                    )
-                elif level in table.levels[:place]:
-                    problems.append(spec.Problem.of(path, "repeated-level/stands-twice", found=level, level=level))
-        return problems
+        return [*problems, *level_problems(self.tables, self.geography)]
 
     def _column_names(self) -> list[spec.Problem]:
         """Levels and areas that would have the name of another column of the published records."""

@@ -16,13 +16,7 @@ import pyarrow.parquet as pq
 from confide.confidential import Confidential
 from confide.inputs.made_up import MeasuredCells, RecordForm
 from confide.inputs.records import blocks_apart, twins_of
-from confide.mechanisms.tables.mechanism import (
-    counts_file,
-    dense_counts,
-    margin_counts,
-    measured_folder,
-    summed_axes,
-)
+from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
 from confide.privacy import Neighbours
@@ -94,7 +88,7 @@ def _evaluate_level(
     lone: LoneFigures,
 ) -> list[CellErrors]:
     geolevel = programme.spine.level(level)
-    file = counts_file(workspace, table, geolevel)
+    file = mechanism.counts_file(workspace, table, geolevel)
     probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
     sums: dict[tuple[str, str], ErrorSums] = {}
     laws: dict[str, ReleaseNoise] = {
@@ -104,10 +98,10 @@ def _evaluate_level(
     for first in table.parts(geolevel):
         units = min(table.units_per_part, geolevel.units - first)
         true_rows = _true_rows(file, first)
-        truth = dense_counts(true_rows, first, units, table.query.shape)
+        truth = mechanism.dense_counts(true_rows, first, units, table.query.shape)
         start = 0
         for margin in table.margins:
-            true = margin_counts(truth, summed_axes(table.query, margin), units)
+            true = mechanism.margin_counts(truth, mechanism.summed_axes(table.query, margin), units)
             noisy = counts[first : first + units, start : start + margin.cells].ravel()
             start += margin.cells
             if lone.takes(level, programme.query_key(table, margin), table.name):
@@ -146,11 +140,14 @@ def released_minus_true(programme: TablesProblem, plan: Plan, workspace: Workspa
             length = level.units * table.rows_per_unit
             noise = released[position : position + length].reshape(level.units, table.rows_per_unit).copy()
             position += length
-            file = counts_file(workspace, table, level)
+            file = mechanism.counts_file(workspace, table, level)
             for first in table.parts(level):
                 units = min(table.units_per_part, level.units - first)
-                truth = dense_counts(_true_rows(file, first), first, units, table.query.shape)
-                true = [margin_counts(truth, summed_axes(table.query, margin), units) for margin in table.margins]
+                truth = mechanism.dense_counts(_true_rows(file, first), first, units, table.query.shape)
+                true = [
+                    mechanism.margin_counts(truth, mechanism.summed_axes(table.query, margin), units)
+                    for margin in table.margins
+                ]
                 noise[first : first + units] -= np.concatenate([part.reshape(units, -1) for part in true], axis=1)
             starts = np.cumsum([0, *(margin.cells for margin in table.margins)])
             for margin, start in zip(table.margins, starts[:-1].tolist(), strict=True):
@@ -341,7 +338,7 @@ class TablesAudit(TrialAudit[TablesProblem]):
         self.mechanism.measure(problem, job, noise)
         for table in problem.tables:
             for level in table.levels:
-                parts = mapped[measured_folder(job.workspace, table, level)]
+                parts = mapped[mechanism.measured_folder(job.workspace, table, level)]
                 counts = np.concatenate([part.column(COUNT).to_numpy() for part in parts]).reshape(level.units, -1)
                 begin = 0
                 for margin in table.margins:
