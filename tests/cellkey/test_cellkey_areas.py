@@ -140,9 +140,9 @@ def test_a_table_on_request_has_the_figures_of_the_release(spec: Path, release: 
 
 
 def test_released_areas_are_read_back_for_attacks(release: Path, spec: Path) -> None:
+    from confide.lab.published.rows import ReadBack
     from confide.mechanisms.cellkey.verify import read_published
     from confide.releases.folder import SealedRelease
-    from confide.releases.published_rows import ReadBack
 
     found = read_published(ReadBack(SealedRelease.of(release), spec.parent / "town.toml"))
     assert {"block", "town", "region"} <= set(found.geography.levels)

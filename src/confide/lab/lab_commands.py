@@ -160,7 +160,7 @@ arithmetic = Verb(
 
     Exit code 1: a cell has one true count alone that fits, or fewer than the settings prove.
     """,
-    "confide.mechanisms.cellkey.verify:attack_arithmetic",
+    "confide.lab.attacks.arithmetic:attack_arithmetic",
     options={"release": Given("RELEASE", meaning="A release of the cell key method, or the folder of its run.")},
 )
 statistics = Verb(

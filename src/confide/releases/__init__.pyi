@@ -11,8 +11,6 @@ from confide.releases.mechanism import NoiseSource as NoiseSource
 from confide.releases.plan import Explanation as Explanation
 from confide.releases.plan import Plan as Plan
 from confide.releases.plan import PlannedMeasurement as PlannedMeasurement
-from confide.releases.published import Published as Published
-from confide.releases.published import PublishedMarginal as PublishedMarginal
 from confide.releases.replay import Residuals as Residuals
 from confide.releases.spec import ExactNumber as ExactNumber
 from confide.releases.spec import KeyPath as KeyPath

@@ -10,7 +10,7 @@ ability         what it is                                                      
 ``board``       a class: :class:`~confide.releases.boards.Board`                     ``confide tune``, the studio
 ``targets``     ``(spec, targets, *, ...)``, what finds choices from targets         ``confide tune --target``
 ``evaluate``    ``(asked)``, the release against the truth                           ``confide evaluate``
-``published``   ``(folder, manifest, *choice)``, a release as published tables       attacks, comparison
+``published``   ``(asked)``, a release as published tables, for the laboratory       attacks, comparison
 ``residuals``   ``(problem, job, noise)``, what a sealed run added to the truth      ``confide audit noise``
 ``rehearsal``   a class: :class:`MadeUpRecords`                                      ``confide rehearse``
 ``audit``       a class: :class:`TrialAudit`                                         ``confide audit privacy``
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from confide.inputs.proposals import OfficeFiles
     from confide.releases.boards import Board
     from confide.releases.draft import Draft
-    from confide.releases.published import Published
-    from confide.releases.published_rows import ReadBack
     from confide.releases.replay import Residuals
     from confide.report.dossier import Evaluated, Evaluating
 
@@ -155,7 +153,8 @@ DRAFT_FROM = Ability[Callable[["OfficeFiles", Path, Mapping[str, str]], "Draft"]
 BOARD = Ability[type["Board"]]("board")
 TARGETS = Ability[Callable[..., TypedAnswer]]("targets")
 EVALUATE = Ability[Callable[["Evaluating"], "Evaluated"]]("evaluate")
-PUBLISHED = Ability[Callable[["ReadBack"], "Published"]]("published")
+PUBLISHED = Ability[Callable[[Any], Any]]("published")
+"""What the laboratory asks for, and has the types of: :mod:`confide.lab.published`."""
 RESIDUALS = Ability[Callable[[Any, Job, "NoiseSource | None"], "Iterator[Residuals]"]]("residuals")
 REHEARSAL = Ability[Callable[[Mechanism[Any]], MadeUpRecords[Any]]]("rehearsal")
 AUDIT = Ability[Callable[[Mechanism[Any]], TrialAudit[Any]]]("audit")

@@ -340,7 +340,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
     has_truth = False
     explain = PostprocessExplained()
     can: ClassVar = {
-        "published": "confide.mechanisms.topdown.output.publish:read_published",
+        "published": "confide.lab.published.tabular:read_records",
     }
     without_key = "this release was made from measurements: there is no truth and no key"
 

@@ -423,16 +423,15 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
     if not 0 <= settings.rate <= 1:
         yield Finding.of("swapping-rate/swap", where=Place(path="swapping.rate"), found=str(settings.rate))
     elif settings.variant == "permutation" and settings.rate in (0, 1):
-        expected = 'a probability above zero and below one, such as "0.1"'
         yield Finding.of("swapping-rate/probability", where=Place(path="swapping.rate"), found=str(settings.rate))
     elif not settings.rate and settings.k_anonymity < 2:
         yield Finding.of("swapping-rate/swapped", where=Place(path="swapping.rate"))
     for name, number in (("key_noise", len(NOISE)), ("groups", None)):
         shares: Sequence[Fraction] = getattr(settings, name)
         if min(shares, default=Fraction(-1)) < 0 or sum(shares) != 1 or number not in (None, len(shares)):
+            key = "swapping-key_noise" if number else "swapping-groups"
             found = ", ".join(map(str, shares)) or "none"
-            expected = "probabilities of -1, 0 and 1 with the sum one" if number else "probabilities with the sum one"
-            yield _wrong(name, f"{name} is no list of probabilities", found, expected)
+            yield Finding.of(key, where=Place(path=f"swapping.{name}"), found=found)
     if settings.k_anonymity < 0:
         yield Finding.of(
             "swapping-k_anonymity", where=Place(path="swapping.k_anonymity"), found=str(settings.k_anonymity)
@@ -445,8 +444,6 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
         for name in (name for name in settings.risk if name in (SIZE, ADULTS)):
             yield Finding.of("swapping-risk/something", where=Place(path="swapping.risk"), found=name, name=name)
     if settings.variant == "permutation" and not 2 <= settings.largest_stratum <= MOST_IN_STRATUM:
-        found = str(settings.largest_stratum) if settings.largest_stratum else "nothing"
-        expected = "the most households that a stratum may have, from 2 on: the loss is stated for that"
         yield Finding.of(
             "swapping-largest_stratum",
             where=Place(path="swapping.largest_stratum"),
@@ -455,10 +452,6 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
     carried = {name.split(":")[0] for name in settings.variables} & set(settings.carry)
     if carried:
         yield Finding.of("swapping-carry", where=Place(path="swapping.carry"), found=min(carried), carried=min(carried))
-
-
-def _wrong(name: str, what: str, found: str, expected: str) -> Finding:
-    return Finding(f"swapping-{name}", what, Place(path=f"swapping.{name}"), found, expected, f"correct {name}")
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from confide.lab.attacks.reconstruction.sources import read_release as read_rele
 from confide.lab.attacks.reconstruction.sources import read_source as read_source
 from confide.lab.attacks.reconstruction.sources import read_tables as read_tables
 from confide.lab.attacks.reconstruction.unit import Variability as Variability
-from confide.releases.published import NoiseBound as NoiseBound
-from confide.releases.published import Published as Published
-from confide.releases.published import PublishedGeography as PublishedGeography
-from confide.releases.published import PublishedMarginal as PublishedMarginal
+from confide.lab.published.marginals import NoiseBound as NoiseBound
+from confide.lab.published.marginals import Published as Published
+from confide.lab.published.marginals import PublishedGeography as PublishedGeography
+from confide.lab.published.marginals import PublishedMarginal as PublishedMarginal

@@ -24,7 +24,7 @@ from confide.lab.attacks.reconstruction.description import (
     described_tables,
 )
 from confide.lab.attacks.reconstruction.sf1 import TablesFolder, write_tables
-from confide.releases.published_rows import KnownAreas
+from confide.lab.published.rows import KnownAreas
 from confide.schema import Schema
 
 SCHEMA = "schema.toml"

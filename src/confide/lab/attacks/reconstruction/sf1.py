@@ -24,7 +24,7 @@ from confide.lab.attacks.reconstruction.description import (
     TablesDescription,
     load_description,
 )
-from confide.releases.published_rows import KnownAreas, query_of
+from confide.lab.published.rows import KnownAreas, query_of
 from confide.schema import ALL, NO_GROUP, Attribute, Query, Schema
 
 SF1 = "sf1-2010"

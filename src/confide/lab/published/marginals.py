@@ -5,8 +5,8 @@ marginal is exact (its counts are those of the records) or noisy (each count has
 with a bound that it never passes). A cell can be unknown: left out, suppressed, blank. An unknown cell says nothing and
 constrains nothing.
 
-Every mechanism reads its own releases back in this form (``mechanisms/NAME/published.py``), and
-:meth:`Published.from_tables` takes tables that are in memory. Attacks and comparisons know nothing else of a release.
+Releases of every mechanism are read back in this form, and :meth:`Published.from_tables` takes tables that are in
+memory. Attacks and comparisons know nothing else of a release.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Published:
         >>> published.marginals[0].counts(0)
         array([2., 1.])
         """
-        from confide.releases.published_rows import tables_in_memory
+        from confide.lab.published.rows import tables_in_memory
 
         return tables_in_memory(
             tables,
