@@ -1,6 +1,4 @@
 from confide.releases.abilities import MadeUpRecords as MadeUpRecords
-from confide.releases.abilities import TrialAudit as TrialAudit
-from confide.releases.abilities import TrialCounts as TrialCounts
 from confide.releases.folder import ReleasedFile as ReleasedFile
 from confide.releases.folder import ReleaseWriter as ReleaseWriter
 from confide.releases.folder import SealedRelease as SealedRelease

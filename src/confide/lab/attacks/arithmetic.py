@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Integers
-from confide.lab.published import rows
+from confide.lab.published import published_rows as rows
 from confide.mechanisms.cellkey.keyed_records import scaled
 from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_cells, read_table
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
@@ -124,7 +124,7 @@ def attack_arithmetic(release: str | Path) -> ArithmeticAttack:
         ParameterError: The release is of another mechanism.
     """
     opened = SealedRelease.of(release)
-    if opened.manifest["mechanism"] != "cellkey":
+    if "ptable" not in opened.facts:
         raise rows.not_attacked("figures whose noise has no bound")
     folder, described = opened.folder, describe(opened.facts)
     figures = dict(_published_figures(folder, set(opened.files), described))

@@ -438,7 +438,7 @@ class Tables(Mechanism[TablesProblem]):
         "published": "confide.lab.published.tabular:read_tables",
         "residuals": "confide.mechanisms.tables.evaluate:residuals",
         "rehearsal": "confide.mechanisms.tables.evaluate:TablesRehearsal",
-        "audit": "confide.mechanisms.tables.evaluate:TablesAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:TablesAudit",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:

@@ -78,7 +78,7 @@ class TopDown(Mechanism[TopDownProblem]):
         "published": "confide.lab.published.tabular:read_records",
         "residuals": "confide.mechanisms.topdown.audit:residuals",
         "rehearsal": "confide.mechanisms.topdown.made_up:TopDownRehearsal",
-        "audit": "confide.mechanisms.topdown.audit:TopDownAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:TopDownAudit",
     }
     on_spark = True
 

@@ -33,7 +33,7 @@ from pydantic import BeforeValidator, Field
 from confide import documents
 from confide.errors import ParameterError, Place, SpecError
 from confide.lab.published.marginals import ImpossibleCells
-from confide.lab.published.rows import codes_of, query_of
+from confide.lab.published.published_rows import codes_of, query_of
 from confide.releases.spec import ExactNumber
 from confide.schema import Schema
 

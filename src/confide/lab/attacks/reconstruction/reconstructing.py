@@ -29,7 +29,7 @@ from confide.lab.attacks.reconstruction.result import Reconstruction, write_reco
 from confide.lab.attacks.reconstruction.sources import read_source
 from confide.lab.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
 from confide.lab.published.marginals import Published
-from confide.lab.published.rows import KnownAreas
+from confide.lab.published.published_rows import KnownAreas
 from confide.releases.workspace import Progress, Silent
 
 # Which tables contradict one another: those that even the closest counts do not meet.

@@ -24,9 +24,9 @@ from confide.lab.attacks.reconstruction.description import (
     read_description,
     zeros_of,
 )
-from confide.lab.published import rows as published_rows
+from confide.lab.published import published_rows
 from confide.lab.published.marginals import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
-from confide.lab.published.rows import KnownAreas, ReadBack, no_groups, not_attacked
+from confide.lab.published.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
 from confide.mechanisms import MECHANISMS
 from confide.releases.abilities import PUBLISHED
 from confide.releases.folder import MANIFEST, SealedRelease, release_of

@@ -208,11 +208,12 @@ def _values(table: PublishedRows, content: pa.Table) -> Floats:
 def rows_wrong(key: str, table: PublishedRows, wrong: Any, labels: pa.Table | None = None, **facts: Any) -> InputError:
     """A finding for each of the first rows that are wrong."""
     places = np.flatnonzero(wrong)
-    facts |= {"table": table.name, "number": len(places), "one": len(places) == 1}
-    return InputError(
-        Finding.of(key, where=Place(file=table.file, row=row + 1), labels=_labelled(labels, row), **facts)
-        for row in places[:ROWS_NAMED].tolist()
-    )
+    name, number = table.name, len(places)
+    findings = []
+    for row in places[:ROWS_NAMED].tolist():
+        where, said = Place(file=table.file, row=row + 1), _labelled(labels, row)
+        findings.append(Finding.of(key, where=where, labels=said, table=name, number=number, one=number == 1, **facts))
+    return InputError(findings)
 
 
 def _labelled(labels: pa.Table | None, row: int) -> str:
