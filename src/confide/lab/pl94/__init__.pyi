@@ -1,13 +1,13 @@
 from confide.lab.pl94.importer import ImportSummary as ImportSummary
 from confide.lab.pl94.importer import LevelComparison as LevelComparison
+from confide.lab.pl94.importer import Pl94File as Pl94File
 from confide.lab.pl94.importer import check_consistency as check_consistency
 from confide.lab.pl94.importer import compare as compare
 from confide.lab.pl94.importer import count_persons as count_persons
 from confide.lab.pl94.importer import import_pl94 as import_pl94
 from confide.lab.pl94.importer import people as people
 from confide.lab.pl94.importer import persons_from_pl94 as persons_from_pl94
+from confide.lab.pl94.importer import published_table as published_table
+from confide.lab.pl94.importer import read_pl94 as read_pl94
 from confide.lab.pl94.importer import tabulate as tabulate
-from confide.lab.pl94.reader import Pl94File as Pl94File
-from confide.lab.pl94.reader import published_table as published_table
-from confide.lab.pl94.reader import read_pl94 as read_pl94
 from confide.lab.pl94.segments import SparseRows as SparseRows

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,21 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.errors import InputError, Place, RunError
-from confide.lab.pl94.archive import Findings, Progress
-from confide.lab.pl94.reader import Pl94File, read_pl94
+from confide.errors import InputError, ParameterError, Place, RunError
+from confide.lab.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
 from confide.lab.pl94.segments import (
     CELLS,
     RACES,
     CellArray,
+    Header,
     IntArray,
     PublishedTable,
     SparseRows,
     SummaryLevel,
     geo_layout,
     pieces,
+    read_header,
+    read_segment,
     table_layout,
 )
 
@@ -303,15 +306,15 @@ def _compare_level(file: Pl94File, counts: SparseRows, level: SummaryLevel, find
             wrong = np.argwhere(tabulated != published)
             different += len(wrong)
             for row, line in wrong.tolist():
-                findings.add(
-                    "tabulation",
-                    f"The people in the blocks of {level.name} {codes[start + row].as_py()} do not add up to its "
-                    "published cell.",
-                    member=file.members[f"{table.segment:05}"],
-                    line=int(file.lines[piece[row]]),
+                findings.note(
+                    "pl94.tabulation",
+                    file.members[f"{table.segment:05}"],
+                    int(file.lines[piece[row]]),
                     column=layout.cell_name(table, line),
-                    found=int(tabulated[row, line]),
-                    expected=int(published[row, line]),
+                    found=str(tabulated[row, line]),
+                    name=level.name,
+                    area=codes[start + row].as_py(),
+                    published=published[row, line],
                 )
     return LevelComparison(level.name, len(rows), cells, different)
 
@@ -339,11 +342,7 @@ def _area_of_block(file: Pl94File, level: SummaryLevel, findings: Findings) -> I
     if level.none is not None:
         lost = pc.and_(lost, pc.invert(pc.ends_with(codes, pattern=level.none)))
     for code in pc.unique(codes.filter(lost)).to_pylist():
-        findings.add(
-            "area",
-            f"Blocks are in {level.name} {code}, which has no row of its own (summary level {level.sumlev}).",
-            member=file.members["geo"],
-        )
+        findings.note("pl94.area", file.members["geo"], name=level.name, area=code, sumlev=level.sumlev)
     return np.asarray(pc.fill_null(place, -1).to_numpy(), dtype=np.int64)
 
 
@@ -408,16 +407,16 @@ def _negative(
         used = [table for table in tables if table.name in formula]
         cells = [(table, int(layout.race_columns(table)[race]) - table.first) for table in used]
         values = [f"{layout.cell_name(t, c)} = {file.dense(t, rows[row : row + 1])[0, c]}" for t, c in cells]
-        findings.add(
-            "negative",
-            f"Tables {', '.join(t.name for t in used)} of block {codes[done + row].as_py()} contradict each other: "
-            f"the number of people {who}, {formula}, is negative.",
-            member=file.members[f"{used[-1].segment:05}"],
-            line=int(file.lines[rows[row]]),
+        findings.note(
+            "pl94.negative",
+            file.members[f"{used[-1].segment:05}"],
+            int(file.lines[rows[row]]),
             column=layout.cell_name(*cells[-1]),
             found=f"{', '.join(values)}: {flat[row, part, race]}",
-            expected="at least 0",
-            remedy="Use a file as published: files changed by hand or by noise may have no people behind them.",
+            tables=", ".join(table.name for table in used),
+            block=codes[done + row].as_py(),
+            who=who,
+            formula=formula,
         )
 
 
@@ -445,14 +444,17 @@ def check_consistency(file: Pl94File, *, limit: int = 20) -> None:
             for table, line, expected, words in _sums_consistency(file, cells, rows):
                 line_counts = cells[table.name][:, line - 1]
                 for row in np.flatnonzero(line_counts != expected).tolist():
-                    findings.add(
-                        "sum",
-                        f"Table {table.name} of {level} {codes[done + row].as_py()} contradicts {words}.",
-                        member=file.members[f"{table.segment:05}"],
-                        line=int(file.lines[rows[row]]),
+                    findings.note(
+                        "pl94.sum",
+                        file.members[f"{table.segment:05}"],
+                        int(file.lines[rows[row]]),
                         column=layout.cell_name(table, line - 1),
-                        found=int(line_counts[row]),
-                        expected=int(expected[row]),
+                        found=str(line_counts[row]),
+                        table=table.name,
+                        level=level,
+                        area=codes[done + row].as_py(),
+                        words=words,
+                        sum=expected[row],
                     )
             done += len(rows)
     findings.stop_if_any()
@@ -478,3 +480,143 @@ def _sums_consistency(file: Pl94File, cells: dict[str, CellArray], rows: IntArra
     yield tables["H1"], line["total"], both, "the sum of occupied and vacant"
     yield tables["P1"], layout.total, file.header.population[rows], "the header's POP100"
     yield tables["H1"], line["total"], file.header.housing_units[rows], "the header's HU100"
+
+
+# A PL 94-171 file in memory: geography and published cells by summary level.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pl94File:
+    """The rows of the summary levels in ``data/pl94/geo2010.toml``, sorted by geocode within each level."""
+
+    path: Path
+    header: Header
+    segments: tuple[SparseRows, SparseRows]
+    members: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"<PL 94-171 file {self.path.name}: {self.header.state}, {len(self.header.level):,} rows>"
+
+    @property
+    def state(self) -> str:
+        """The state's two letters."""
+        return self.header.state
+
+    @cached_property
+    def lines(self) -> IntArray:
+        """The line, in every member, of each kept row."""
+        return np.flatnonzero(self.header.kept) + 1
+
+    @cached_property
+    def _levels(self) -> dict[str, tuple[IntArray, pa.Array]]:
+        """By level: the kept rows in order of geocode, and the geocodes."""
+        result = {}
+        for number, level in enumerate(geo_layout().levels.values()):
+            rows = np.flatnonzero(self.header.level == number)
+            codes = self.codes(level, rows)
+            order = pc.sort_indices(codes).to_numpy()
+            result[level.name] = (rows[order], codes.take(order))
+        return result
+
+    def codes(self, level: SummaryLevel, rows: IntArray) -> pa.Array:
+        """The geocodes at ``level`` of kept rows: of a block's row, the code of the area the block is in."""
+        parts = [
+            self.header.geography[name].take(rows).combine_chunks() for name in geo_layout().geocode_columns(level)
+        ]
+        return pc.binary_join_element_wise(*parts, "")
+
+    def _level(self, level: str) -> tuple[IntArray, pa.Array]:
+        try:
+            return self._levels[level]
+        except KeyError:
+            names = ", ".join(self._levels)
+            raise ParameterError("pl94.level", found=repr(level), names=names) from None
+
+    def rows(self, level: str) -> IntArray:
+        """The positions, among the kept rows, of a level's rows in order of geocode."""
+        return self._level(level)[0]
+
+    def geocodes(self, level: str) -> pa.Array:
+        """The geocodes of a level, sorted."""
+        return self._level(level)[1]
+
+    def geography(self, level: str) -> pa.Table:
+        """The geography of a level: geocode, outer codes, areas in square metres, interior point, name."""
+        rows, codes = self._level(level)
+        columns = [name for name, column in geo_layout().columns.items() if column.kind != "geocode"]
+        return self.header.geography.select(columns).take(rows).add_column(0, "geocode", codes).combine_chunks()
+
+    def cells(self, level: str, table: str) -> CellArray:
+        """The published cells of a table (``P1`` to ``P4``, ``H1``), of shape (areas of the level, lines)."""
+        published = published_table(table)
+        return self.dense(published, self.rows(level))
+
+    def dense(self, table: PublishedTable, rows: IntArray) -> CellArray:
+        """The published cells of a table for kept rows."""
+        return self.segments[table.segment - 1].dense(rows)[:, table.cells]
+
+    def blocks(self) -> pa.Table:
+        """The frame of blocks: geography and housing units. It holds no count of people."""
+        units = self.cells("block", "H1")
+        frame = self.geography("block")
+        line = table_layout().occupancy
+        place = frame.schema.get_field_index("land_area")
+        frame = frame.add_column(place, "occupied_units", pa.array(units[:, line["occupied"] - 1]))
+        return frame.add_column(place, "housing_units", pa.array(units[:, line["total"] - 1]))
+
+
+def published_table(name: str) -> PublishedTable:
+    """A published table by name."""
+    tables = table_layout().tables
+    if name not in tables:
+        raise ParameterError("pl94.table", found=repr(name), tables=", ".join(tables))
+    return tables[name]
+
+
+def read_pl94(
+    path: Path | str, *, limit: int = 20, size_limit: int = SIZE_LIMIT, progress: Progress | None = None
+) -> Pl94File:
+    """Read a state's 2010 PL 94-171 zip.
+
+    Whether its numbers agree with each other is asked by :func:`confide.lab.pl94.check_consistency`.
+
+    Args:
+        path: The zip, as the Census Bureau publishes it.
+        limit: How many findings are gathered before the reading stops.
+        size_limit: The most bytes that the files may have when they are unpacked.
+        progress: A display, if one is wanted.
+
+    Raises:
+        InputError: With everything that is wrong with its form.
+    """
+    path = Path(path)
+    findings = Findings(path.name, limit)
+    with Archive(path, findings, size_limit=size_limit, progress=progress) as archive:
+        header = read_header(archive)
+        segments = (read_segment(archive, 1, header), read_segment(archive, 2, header))
+        members = {part: archive.name(part) for part in archive.members}
+    file = Pl94File(path, header, segments, members)
+    _check_codes(file, findings)
+    findings.stop_if_any()
+    return file
+
+
+def _check_codes(file: Pl94File, findings: Findings) -> None:
+    """A state and blocks are there; no geocode is there twice; block codes are 15 digits."""
+    layout = geo_layout()
+    for level in layout.levels.values():
+        rows, codes = file.rows(level.name), file.geocodes(level.name)
+        if not len(rows) and level.name in ("state", "block"):
+            findings.note("pl94.level/row", name=level.name, sumlev=level.sumlev)
+        twice = np.flatnonzero(pc.equal(codes[1:], codes[:-1]).to_numpy(zero_copy_only=False)) if len(rows) else ()
+        for row in twice:
+            line, code = int(file.lines[rows[row + 1]]), codes[int(row) + 1].as_py()
+            findings.note("pl94.geocode/twice", file.members["geo"], line, found=code, name=level.name)
+    rows, codes = file.rows("block"), file.geocodes("block")
+    group = file.header.geography["BLKGRP"].take(rows).combine_chunks()
+    good = pc.and_(
+        pc.match_substring_regex(codes, "^[0-9]{15}$"), pc.equal(pc.utf8_slice_codeunits(codes, 11, 12), group)
+    )
+    for row in np.flatnonzero(~good.to_numpy(zero_copy_only=False)):
+        found = f"{codes[int(row)].as_py()}, block group {group[int(row)].as_py()}"
+        findings.note("pl94.geocode/digits", file.members["geo"], int(file.lines[rows[row]]), found=found)
