@@ -11,9 +11,8 @@ from tests.kits.times import mostly_slow
 
 from confide.errors import ConfideError, ParameterError
 from confide.mechanisms.suppression import modular, suppress_tables
-from confide.mechanisms.suppression.heuristic import heuristic
+from confide.mechanisms.suppression.heuristic import Protection, heuristic, protect
 from confide.mechanisms.suppression.optimal import optimal
-from confide.mechanisms.suppression.heuristic import Protection, protect
 from confide.mechanisms.suppression.problem import Levels
 from confide.mechanisms.suppression.structure import TableDimensions, flat, link, tree
 from confide.mechanisms.suppression.suppress import joined, pose, solve, with_totals

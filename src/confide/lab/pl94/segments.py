@@ -478,8 +478,8 @@ class _Segment:
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             self._bad_cell(int(lines[row]), self.names[column], str(cells[row, column]))
 
-    def _bad_cell(self, line: int, column: str, found: str) -> None:
-        shown = repr(found if len(found) <= 40 else found[:40] + "...")
+    def _bad_cell(self, line: int, column: str, text: str) -> None:
+        shown = repr(text if len(text) <= 40 else text[:40] + "...")
         self.archive.findings.note("pl94.cell", self.member, line, column=column, found=shown, largest=LARGEST)
 
     def _explain(self, chunk: bytes) -> None:
