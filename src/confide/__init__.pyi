@@ -40,10 +40,12 @@ from confide.lab import risk as risk
 from confide.lab.attacks import audit_suppression as audit_suppression
 from confide.lab.attacks import reconstruct as reconstruct
 from confide.lab.attacks import reidentify_files as reidentify_files
+from confide.lab.attacks.arithmetic import attack_arithmetic as attack_arithmetic
 from confide.lab.comparison import compare as compare
 from confide.lab.demonstration import demo as demo
 from confide.lab.pl94 import import_pl94 as import_pl94
 from confide.lab.population import simulate as simulate
+from confide.lab.published.marginals import Published as Published
 from confide.lab.risk import audit_canaries as audit_canaries
 from confide.lab.risk import audit_privacy as audit_privacy
 from confide.lab.risk import compare_noise as compare_noise
@@ -51,7 +53,6 @@ from confide.lab.risk import tune_cellkey as tune_cellkey
 from confide.lab.risk import tune_risk as tune_risk
 from confide.mechanisms import MECHANISMS as MECHANISMS
 from confide.mechanisms.cellkey.cellkey_answers import give_record_keys as give_record_keys
-from confide.mechanisms.cellkey.verify import attack_arithmetic as attack_arithmetic
 from confide.mechanisms.safetab.tuning import tune_safetab as tune_safetab
 from confide.mechanisms.suppression import suppress_tables as suppress_tables
 from confide.mechanisms.swapping import swap_records as swap_records
@@ -71,7 +72,6 @@ from confide.releases.loss_account import epsilon_of_rho as epsilon_of_rho
 from confide.releases.loss_account import rho_of_epsilon as rho_of_epsilon
 from confide.releases.mechanism import Mechanism as Mechanism
 from confide.releases.plan import Plan as Plan
-from confide.releases.published import Published as Published
 from confide.schema import Query as Query
 from confide.schema import Schema as Schema
 from confide.suppressing import suppress as suppress

@@ -27,20 +27,8 @@ from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, exact_text, probability
 from confide.lazy_names import SHIELDS, named
+from confide.releases import boards
 from confide.releases.abilities import BOARD, TARGETS
-from confide.releases.boards import (
-    BUDGET,
-    Board,
-    BoardClaim,
-    BoardEntry,
-    Choices,
-    ClaimFigure,
-    Moving,
-    StatedClaim,
-    TunedValues,
-    declared_board,
-    spec_changes,
-)
 from confide.releases.draft import toml_text
 from confide.releases.loss_account import YARDSTICKS
 from confide.releases.spec import LoadedSpec
@@ -93,7 +81,7 @@ class Shield:
     """The side of protection."""
 
     words: tuple[str, ...]
-    figures: tuple[ClaimFigure, ...]
+    figures: tuple[boards.ClaimFigure, ...]
     compared: tuple[tuple[str, str], ...] = ()
     """What alternatives are compared by: a title and a figure."""
     own: str = ""
@@ -111,14 +99,14 @@ class Shield:
         return {"in_words": list(self.words), "figures": figures} | (self.plain or {})
 
 
-def shield_of(claim: BoardClaim, prior: Fraction) -> Shield:
+def shield_of(claim: boards.BoardClaim, prior: Fraction) -> Shield:
     """What a claim means for people.
 
     Args:
         claim: What a board promises.
         prior: What somebody who knows everybody else believes beforehand.
     """
-    if not isinstance(claim, StatedClaim):
+    if not isinstance(claim, boards.StatedClaim):
         shield: Shield = named(SHIELDS[type(claim).__name__])(claim, prior)
         return shield
     compared = tuple((each.title, each.text) for each in claim.figures)
@@ -167,12 +155,12 @@ class OpenedBoard(TypedAnswer):
     """A board, and what else a person has chosen."""
 
     loaded: LoadedSpec
-    start: Board
+    start: boards.Board
     """As the spec has it."""
-    now: Board
-    moving: Moving = field(default_factory=Moving)
+    now: boards.Board
+    moving: boards.Moving = field(default_factory=boards.Moving)
     prior: Fraction = PRIOR
-    pins: Mapping[str, Board] = field(default_factory=dict)
+    pins: Mapping[str, boards.Board] = field(default_factory=dict)
     written: Path | None = None
     """The spec with these choices, where it was written."""
     in_address: Callable[[str], str] = str
@@ -198,7 +186,7 @@ class OpenedBoard(TypedAnswer):
             words += ["--prior", exact_text(self.prior)]
         return shlex.join(words)
 
-    def tuned(self, stem: str) -> TunedValues:
+    def tuned(self, stem: str) -> boards.TunedValues:
         """The values of the spec with these choices."""
         return self.now.tuned(self.loaded, stem)
 
@@ -207,7 +195,7 @@ class OpenedBoard(TypedAnswer):
         if not self.differing:
             return []
         stem = new_name(self.loaded).removesuffix(".toml")
-        return spec_changes(dict(self.loaded.values), dict(self.tuned(stem).values))
+        return boards.spec_changes(dict(self.loaded.values), dict(self.tuned(stem).values))
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -217,7 +205,7 @@ class OpenedBoard(TypedAnswer):
     def described(self) -> Iterator[AnswerPart]:
         now, shield = self.now, self.shield
 
-        def text(entry: BoardEntry | str) -> str:
+        def text(entry: boards.BoardEntry | str) -> str:
             return entry if isinstance(entry, str) else entry.text
 
         columns = [f"{column.title} " if column.numeric else column.title for column in now.columns]
@@ -242,7 +230,7 @@ def opened_board(spec: str | Path) -> OpenedBoard:
         spec: The spec file of a release by a mechanism that declares a board.
     """
     loaded = api.load(spec)
-    start = declared_board(api.MECHANISMS[loaded.spec.release.mechanism], loaded)
+    start = boards.declared_board(api.MECHANISMS[loaded.spec.release.mechanism], loaded)
     if start is None:
         raise ParameterError(
             "no-board",
@@ -280,9 +268,9 @@ class Tuning(TypedAnswer):
 def tune(
     spec: str | Path,
     targets: Sequence[str] = (),
-    moves: Choices | None = None,
+    moves: boards.Choices | None = None,
     *,
-    choices: Choices | None = None,
+    choices: boards.Choices | None = None,
     locked: Iterable[str] = (),
     keep_total: bool | None = None,
     total: Exact | None = None,
@@ -328,10 +316,10 @@ def tune(
     if keep_total is not None and not opened.start.follows:
         raise without_effect(opened.loaded, "--others-follow")
     now = opened.start.chosen(choices or {})
-    moving = Moving(locks, keep_total is not False)
+    moving = boards.Moving(locks, keep_total is not False)
     now.require_rows(moving.locked)
     opened = replace(opened, now=now, moving=moving, prior=probability(PRIOR if prior is None else prior, "prior"))
-    typed = [*(moves or {}).items(), *([] if total is None else [(BUDGET, str(total))])]
+    typed = [*(moves or {}).items(), *([] if total is None else [(boards.BUDGET, str(total))])]
     board, findings = moved(opened, typed)
     if findings:
         raise ConfideError(findings)
@@ -371,7 +359,7 @@ def tunable() -> tuple[str, ...]:
 # What somebody typed.
 
 
-def typed_entries(board: Board, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def typed_entries(board: boards.Board, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """What was typed: what a form sends is compared with what it showed."""
     shown = {entry.name: entry.text for entry in board.entries()}
     return [(name, text) for name, text in pairs if name in shown and text.strip() != shown[name]]
@@ -398,7 +386,7 @@ def moved(board: OpenedBoard, typed: Sequence[tuple[str, str]]) -> tuple[OpenedB
 # The board in an address: the choices that are not those of the spec.
 
 
-def differing_choices(start: Board, now: Board) -> dict[str, str]:
+def differing_choices(start: boards.Board, now: boards.Board) -> dict[str, str]:
     """The choices of a board that are not those of another."""
     if now is start:
         return {}
@@ -406,23 +394,23 @@ def differing_choices(start: Board, now: Board) -> dict[str, str]:
     return {name: text for name, text in now.choices().items() if before.get(name) != text}
 
 
-def as_text(start: Board, now: Board) -> str:
+def as_text(start: boards.Board, now: boards.Board) -> str:
     """The choices of a board, for an address."""
     return choices_text(differing_choices(start, now))
 
 
-def choices_text(choices: Choices) -> str:
+def choices_text(choices: boards.Choices) -> str:
     """Choices as an address has them."""
     return BETWEEN.join(f"{name}={text}" for name, text in choices.items())
 
 
 @lru_cache(maxsize=512)
-def from_text(start: Board, text: str) -> Board:
+def from_text(start: boards.Board, text: str) -> boards.Board:
     """The board with the choices of an address."""
     return start.chosen(parsed_choices(text.split(BETWEEN))) if text else start
 
 
-def parsed_choices(texts: Iterable[str]) -> Choices:
+def parsed_choices(texts: Iterable[str]) -> boards.Choices:
     """NAME=VALUE, as typed at a terminal."""
     choices: dict[str, str] = {}
     for text in texts:
@@ -433,7 +421,7 @@ def parsed_choices(texts: Iterable[str]) -> Choices:
     return choices
 
 
-def pinned(start: Board, texts: Sequence[str]) -> dict[str, Board]:
+def pinned(start: boards.Board, texts: Sequence[str]) -> dict[str, boards.Board]:
     """Alternatives by their letters; an empty text is a letter that is free, and a hyphen the spec as it is."""
     chosen = zip(PINS, texts, strict=False)
     return {letter: from_text(start, "" if text == "-" else text) for letter, text in chosen if text}
@@ -447,7 +435,7 @@ class TunedSpec(TypedAnswer):
     """A spec that was written with other choices."""
 
     file: Path
-    board: Board
+    board: boards.Board
     others: tuple[Path, ...] = ()
     """Files that it names and that were written with it."""
 
@@ -475,7 +463,7 @@ def write_tuned(board: OpenedBoard, into: Path) -> TunedSpec:
     loaded = board.loaded
     name = into.name
     fits = _NAME.fullmatch(name) is not None and into.parent.resolve() == loaded.path.parent.resolve()
-    tuned = board.tuned(name.removesuffix(".toml")) if fits else TunedValues({})
+    tuned = board.tuned(name.removesuffix(".toml")) if fits else boards.TunedValues({})
     others = [into.parent / each for each in tuned.files]
     if not fits or into.exists() or any(file.exists() for file in others):
         raise ParameterError("spec-name", where=Place(file=name[:80]), fits=fits, parent=loaded.path.parent)

@@ -19,7 +19,7 @@ from scipy import sparse
 from confide.errors import Finding, InputError, Place
 from confide.lab.attacks.reconstruction.highs import check_integers, minimise
 from confide.lab.attacks.reconstruction.integer_program import ReducedProgram
-from confide.releases.published import Floats, Integers
+from confide.lab.published.marginals import Floats, Integers
 
 _SECTION = re.compile(
     r"^(minimi[sz]e|subject to|such that|st|s\.t\.|bounds?|binar(?:y|ies)|bin|generals?|gen|integers?|end)$",

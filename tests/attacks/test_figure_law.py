@@ -8,9 +8,9 @@ from math import log
 import numpy as np
 import pytest
 
+from confide.lab.published.marginals import IMPOSSIBLE, AdditiveLaw, LikelihoodTable, PTableLaw, SpreadLaw
 from confide.noise import DiscreteGaussian, TruncatedGaussian, TruncatedGeometric, TwoSidedGeometric
 from confide.noise.ptables import count_settings, generate
-from confide.releases.figure_noise import IMPOSSIBLE, AdditiveLaw, LikelihoodTable, PTableLaw, SpreadLaw
 
 COUNTS = np.arange(0, 12)
 

@@ -27,7 +27,7 @@ from confide.lab.attacks import (
     tabulate_records,
 )
 from confide.lab.attacks.reidentification import linked_attributes
-from confide.releases.published_rows import _by_prefix
+from confide.lab.published.published_rows import _by_prefix
 
 LEVELS = ["region=landsdel", "district=fylke"]
 

@@ -22,7 +22,7 @@ from confide.lab.attacks.reconstruction import Published, reconstruct, reconstru
 from confide.lab.attacks.reconstruction.highs import integer_solution
 from confide.lab.attacks.reconstruction.integer_program import NoSolution, integer_program, program_structure, reduce
 from confide.lab.attacks.reconstruction.unit import check_figures
-from confide.releases.published import ImpossibleCells
+from confide.lab.published.marginals import ImpossibleCells
 
 QUERIES = ["a", "b", "c", "b:halves", "b:odd", "a*b", "a*c", "b*c", "b:low*c", "a*b:halves*c", "a*b:odd", "b:halves*c"]
 blocks = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=5).map(

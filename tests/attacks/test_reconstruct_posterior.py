@@ -15,8 +15,8 @@ from confide.lab.attacks.reconstruction import Published, reconstruct
 from confide.lab.attacks.reconstruction.integer_program import program_structure
 from confide.lab.attacks.reconstruction.posterior import Prior, log_sizes
 from confide.lab.attacks.reconstruction.random_walk import proportional_fit
+from confide.lab.published.marginals import AdditiveLaw
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
-from confide.releases.figure_noise import AdditiveLaw
 
 TEXTS = {"a*b": DiscreteGaussian("1/2"), "c": TwoSidedGeometric(1), "b*c": DiscreteGaussian(2)}
 MATRICES = {text: np.array([answers(SMALL.query(text), row) for row in np.eye(CELLS)]) for text in TEXTS}

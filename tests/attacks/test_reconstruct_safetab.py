@@ -19,9 +19,9 @@ from tests.kits.safetab_releases import read, write_people
 
 from confide import api, official_safetab
 from confide.lab.attacks.reconstruction import read_source, reconstruct
+from confide.lab.published.safetab import GroupAreas, levels_of
 from confide.mechanisms.safetab.output.reading import group_key
 from confide.mechanisms.safetab.output.verify import read_planned
-from confide.mechanisms.safetab.published import GroupAreas, levels_of
 from confide.mechanisms.safetab.settings import REGION_TYPES
 from confide.releases.folder import read_manifest
 from confide.releases.ledger import Ledger

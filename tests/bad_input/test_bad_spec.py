@@ -134,7 +134,7 @@ KINDS = [
     ),
     Bad("an incomplete recode", spec('"age:halves"', '"age:young"'), "incomplete-recode", r"tables\[0\]\.variables"),
     Bad("an unknown level", spec('  "block",', '  "blok",'), "unknown-level", r"tables\[1\]\.levels\[1\]", "blok"),
-    Bad("a level twice", spec('  "block",', '  "county",'), "repeated-level", r"tables\[1\]\.levels\[0\]", '"county",'),
+    Bad("a level twice", spec('  "block",', '  "county",'), "repeated-level", r"tables\[1\]\.levels\[1\]", '"county",'),
     Bad(
         "a weight for no level",
         content("spec.toml", SPEC + "[programme]\nlevel_weights = { tract = 1 }\n"),

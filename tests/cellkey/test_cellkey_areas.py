@@ -140,11 +140,11 @@ def test_a_table_on_request_has_the_figures_of_the_release(spec: Path, release: 
 
 
 def test_released_areas_are_read_back_for_attacks(release: Path, spec: Path) -> None:
-    from confide.mechanisms.cellkey.verify import read_published
+    from confide.lab.published.published_rows import ReadBack
+    from confide.lab.published.tabular import read_cellkey
     from confide.releases.folder import SealedRelease
-    from confide.releases.published_rows import ReadBack
 
-    found = read_published(ReadBack(SealedRelease.of(release), spec.parent / "town.toml"))
+    found = read_cellkey(ReadBack(SealedRelease.of(release), spec.parent / "town.toml"))
     assert {"block", "town", "region"} <= set(found.geography.levels)
     assert any("left out" in note for note in found.notes)
 

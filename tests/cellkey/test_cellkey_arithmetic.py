@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import confide
 from confide.cli.main import app
 from confide.errors import ConfideError
+from confide.lab.attacks.arithmetic import attack_arithmetic, candidates
 from confide.mechanisms.cellkey.keyed_records import in_steps, scaled
 from confide.mechanisms.cellkey.programme import counts_behind, least_candidates
 from confide.mechanisms.cellkey.spec import weighted_step
-from confide.mechanisms.cellkey.verify import attack_arithmetic, candidates
 from confide.noise.ptables import count_settings, generate
 
 WEIGHTED = 'weight = "weight"'

@@ -15,8 +15,8 @@ from confide.lab.comparison.common_tables import common_tables
 from confide.lab.comparison.compared_people import ComparedPopulation
 from confide.lab.comparison.comparison_spec import AttackPart
 from confide.lab.comparison.figures import AreaFigures
+from confide.lab.published.marginals import AdditiveLaw
 from confide.noise import DiscreteGaussian
-from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.workspace import Silent
 
 

@@ -17,7 +17,7 @@ from confide.documents import load_shipped, parse_schema, schema_text
 from confide.errors import InputError
 from confide.lab.comparison.common_tables import common_tables
 from confide.lab.comparison.figures import counts_by_area, tabulate
-from confide.releases.published import Published
+from confide.lab.published.marginals import Published
 
 PERSON = st.tuples(
     st.integers(0, 2), st.sampled_from([1, 2]), st.integers(0, 115), st.integers(0, 1), st.integers(0, 62)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines import LocalEngine
+from confide.lab.risk.privacy_audit.of_mechanisms import SafeTabAudit
 from confide.mechanisms import MECHANISMS, SPECS
-from confide.mechanisms.safetab.audit import SafeTabAudit
 from confide.releases.spec import load_spec
 from tests.kits.odd_project import OddProject, neighbours_of
 from tests.kits.odd_topdown import odd_topdown

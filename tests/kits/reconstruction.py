@@ -12,7 +12,7 @@ import numpy as np
 
 from confide.documents import parse_schema
 from confide.lab.attacks.reconstruction import Published, PublishedGeography, PublishedMarginal
-from confide.releases.published import ImpossibleCells, sparse
+from confide.lab.published.marginals import ImpossibleCells, sparse
 from confide.schema import NO_GROUP, Query, Schema
 
 SMALL = parse_schema(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from confide.errors import ParameterError
 from confide.lab.risk.bayesian.counts import SiblingNoise
-from confide.lab.risk.bayesian.post_processing import HalfRounding, PostProcessing
+from confide.lab.risk.bayesian.two_level import HalfRounding, PostProcessing
 
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)
 CENSUS = PostProcessing(RHO1, siblings=27)

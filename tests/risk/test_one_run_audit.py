@@ -23,7 +23,6 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.inputs.made_up import Canaries
 from confide.lab.risk.privacy_audit import audit_canaries
 from confide.lab.risk.privacy_audit.canary_run import (
     CanaryRun,
@@ -33,6 +32,7 @@ from confide.lab.risk.privacy_audit.canary_run import (
     level_of_loss,
     level_of_rho,
 )
+from confide.lab.risk.privacy_audit.trials import Canaries
 from confide.lab.risk.privacy_audit.twin_loss import TwinLoss, _renyi
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 
@@ -178,7 +178,8 @@ def test_the_other_accounted_mechanisms(mechanism: str, canaries: int, monkeypat
 
 def test_canaries_stand_apart() -> None:
     """Nobody has the place of another, and coins change nothing but canaries."""
-    from confide.inputs.made_up import RecordForm, canary_places, one_in_each
+    from confide.inputs.made_up import RecordForm
+    from confide.lab.risk.privacy_audit.trials import canary_places, one_in_each
     from confide.privacy import Neighbours
     from confide.schema import Attribute, Level
 

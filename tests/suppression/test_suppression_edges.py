@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import ConfideError, ParameterError
-from confide.mechanisms.suppression import Levels, flat, heuristic, optimal
+from confide.mechanisms.suppression import Levels, flat
 from confide.mechanisms.suppression.attacker import Attacker
+from confide.mechanisms.suppression.heuristic import heuristic
+from confide.mechanisms.suppression.optimal import optimal
 from confide.mechanisms.suppression.structure import TableDimensions, link, minimise
 from confide.mechanisms.suppression.suppress import joined, pose, with_totals
 

@@ -10,8 +10,9 @@ from tests.kits.suppression import is_safe, plain_interval, problem, random_tabl
 from tests.kits.times import mostly_slow
 
 from confide.errors import ConfideError, ParameterError
-from confide.mechanisms.suppression import heuristic, modular, optimal, suppress_tables
-from confide.mechanisms.suppression.heuristic import Protection, protect
+from confide.mechanisms.suppression import modular, suppress_tables
+from confide.mechanisms.suppression.heuristic import Protection, heuristic, protect
+from confide.mechanisms.suppression.optimal import optimal
 from confide.mechanisms.suppression.problem import Levels
 from confide.mechanisms.suppression.structure import TableDimensions, flat, link, tree
 from confide.mechanisms.suppression.suppress import joined, pose, solve, with_totals

@@ -21,7 +21,7 @@ from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
 from confide.geography import Geolevel
-from confide.lab.pl94.retabulate import PERSON_TABLES, tabulate
+from confide.lab.pl94.importer import PERSON_TABLES, tabulate
 from confide.lab.pl94.segments import table_layout
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout

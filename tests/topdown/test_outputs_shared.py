@@ -11,7 +11,7 @@ from tests.kits.descent import COLUMNS, ENDLESS, run, sql, table
 from tests.kits.rhode_island import BLOCKS, FOLDER, PERSONS, lay_out_with_presence
 
 from confide.documents import load_schema, load_shipped
-from confide.lab.pl94.retabulate import PERSON_TABLES, tabulate
+from confide.lab.pl94.importer import PERSON_TABLES, tabulate
 from confide.lab.pl94.segments import table_layout
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout

@@ -35,19 +35,7 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.cli.show import (
-    DONE,
-    REFUSED,
-    Display,
-    EngineChoice,
-    Json,
-    Memory,
-    Plots,
-    Processes,
-    SparkMaster,
-    show_answer,
-    write,
-)
+from confide.cli import show
 from confide.errors import ParameterError, Place
 from confide.lazy_names import keep_pandas_out, named
 
@@ -268,7 +256,12 @@ def listed(line: str, module: str, names: str, **elsewhere: str) -> typer.Typer:
 # A command made of a function.
 
 
-TYPED_ALIKE = {"processes": Processes, "memory": Memory, "engine": EngineChoice, "spark_master": SparkMaster}
+TYPED_ALIKE = {
+    "processes": show.Processes,
+    "memory": show.Memory,
+    "engine": show.EngineChoice,
+    "spark_master": show.SparkMaster,
+}
 LISTS = (Sequence, Iterable, Collection, list, tuple)
 NONE = inspect.Parameter.empty
 """The default of an argument that has none."""
@@ -523,9 +516,9 @@ class Verb:
             )
             for name, each in self.asked.items()
         ]
-        listed += [_keyword("plots", Plots, None)] if self.plots else []
+        listed += [_keyword("plots", show.Plots, None)] if self.plots else []
         listed += [_keyword(name, *hint_and_default) for name, hint_and_default in self.extra.items()]
-        return sorted([*listed, _keyword("as_json", Json, False)], key=lambda each: each.default is not NONE)
+        return sorted([*listed, _keyword("as_json", show.Json, False)], key=lambda each: each.default is not NONE)
 
     def as_command(self) -> Callable[..., None]:
         """The command, as Typer takes it."""
@@ -564,12 +557,12 @@ class Verb:
             for name, value in values.items()
             if name in known or (rest and name in (self.extra if not self.also else self.asked))
         }
-        taken |= {"progress": Display(quiet=typed["as_json"])} if "progress" in known else {}
+        taken |= {"progress": show.Display(quiet=typed["as_json"])} if "progress" in known else {}
         answer = function(*_by_place(known, taken), **taken)
         shown = answer if self.reveal is None else self.reveal(answer)
-        drawn = [] if plots is None or not hasattr(answer, "pictures") else write(plots, answer.pictures())
-        show_answer(shown, as_json=typed["as_json"], drawn=drawn)
-        raise typer.Exit(DONE if getattr(shown, "ok", True) else REFUSED)
+        drawn = [] if plots is None or not hasattr(answer, "pictures") else show.write(plots, answer.pictures())
+        show.show_answer(shown, as_json=typed["as_json"], drawn=drawn)
+        raise typer.Exit(show.DONE if getattr(shown, "ok", True) else show.REFUSED)
 
 
 def _by_place(known: Mapping[str, inspect.Parameter], taken: dict[str, Any]) -> list[Any]:

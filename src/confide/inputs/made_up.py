@@ -3,8 +3,6 @@
 Whoever nothing is known of is drawn uniformly: a block in proportion to its size, every code of an attribute alike. A
 margin, counts by some attributes or areas, decides the cell of each record that it speaks of; within the cell it is
 uniform again. The generator is seeded: it makes up people, and protects nobody.
-
-Canaries are made-up records for an audit in one run, each in a place of its own.
 """
 
 from __future__ import annotations
@@ -14,19 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.arrays import Booleans, Floats, Integers
+from confide.arrays import Floats, Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier
-from confide.errors import ConfideError, InputError, Place, RunError
+from confide.errors import ConfideError, InputError
 from confide.geography import Spine
 from confide.inputs.frame import read_counts
-from confide.privacy import Neighbours
 from confide.schema import Attribute, Recode, identity
 
 SIZE_COLUMNS = ("persons", "population", "inhabitants", "size", "households", "dwellings", "housing_units", "units")
@@ -234,101 +230,3 @@ def of_nobody() -> Iterator[None]:
         if others and len(others) < len(error.findings):
             raise type(error)(others) from None
         raise
-
-
-# Canaries: made-up records for an audit in one run, each in a place of its own.
-
-
-@dataclass(frozen=True, eq=False)
-class Canaries:
-    """A coin decides of each canary which of two records it is, or whether it is there."""
-
-    base: pa.Table
-    """Records that are there whatever coins say, so that every area that a canary is in is measured."""
-    heads: pa.Table
-    """The record of each canary if its coin shows heads."""
-    tails: pa.Table | None
-    """The record that it is otherwise; none: it is then not there."""
-
-    @classmethod
-    def at(cls, places: Sequence[Mapping[str, Any]], base: pa.Table, neighbours: Neighbours) -> Self:
-        """Canaries at all places; where a record is changed, they go from the first half of them to the second."""
-        everybody = pa.Table.from_pylist([dict(place) for place in places])
-        if neighbours is not Neighbours.CHANGE_ONE:
-            return cls(base, everybody, None)
-        half = len(places) // 2
-        return cls(base, everybody.slice(0, half), everybody.slice(half, half))
-
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return int(self.heads.num_rows)
-
-    def file(self, heads: Booleans) -> pa.Table:
-        """The file in which the coins of some canaries show heads."""
-        parts = [self.base, self.heads.filter(pa.array(heads))]
-        if self.tails is not None:
-            parts.append(self.tails.filter(pa.array(~heads)))
-        return pa.concat_tables(parts)
-
-
-def places_needed(number: int, neighbours: Neighbours) -> int:
-    """How many places so many canaries take: two each where a record is changed."""
-    return 2 * number if neighbours is Neighbours.CHANGE_ONE else number
-
-
-def one_in_each(places: Sequence[Mapping[str, Any]], column: str) -> pa.Table:
-    """One record for each block that some place is in."""
-    return pa.Table.from_pylist(list({place[column]: dict(place) for place in places}.values()))
-
-
-def canary_places(form: RecordForm, number: int) -> list[dict[str, Any]]:
-    """Records of which no two are counted in the same count of one measurement: each has that count to itself.
-
-    The measurement is the coarsest that has counts enough: records that it keeps apart are kept apart by all finer ones
-    too, so that canaries own as many counts as they can. Place k is in the unit k mod U of U, and in the cell
-    k mod U + ⌊k / U⌋ of the query, counted through: so records of one larger area differ as far as there are cells.
-
-    Args:
-        form: What a record is made of, and what is measured.
-        number: How many records.
-
-    Returns:
-        The records, as they stand in a file.
-    """
-    assert form.block is not None
-    everything = MeasuredCells(np.arange(len(form.blocks)), tuple(identity(attribute) for attribute in form.attributes))
-    candidates = sorted(form.measured or (everything,), key=lambda measured: measured.units * measured.cells)
-    chosen = next((each for each in candidates if each.units * each.cells >= number), candidates[-1])
-    require_room(number, chosen.units, chosen.cells)
-    blocks_of = [np.flatnonzero(chosen.unit == unit) for unit in np.unique(chosen.unit[chosen.unit >= 0])]
-    levels_of = {
-        variable.attribute.name: [np.flatnonzero(variable.assignment == group) for group in range(len(variable.groups))]
-        for variable in chosen.variables
-    }
-    places = []
-    for k in range(number):
-        turn, unit = divmod(k, len(blocks_of))
-        person: dict[str, Any] = {form.block: form.blocks[int(blocks_of[unit][turn % len(blocks_of[unit])])]}
-        rest = (unit + turn) % chosen.cells
-        level = {attribute.name: k % attribute.size for attribute in form.attributes}
-        for variable in reversed(chosen.variables):  # the last variable turns fastest
-            rest, group = divmod(rest, len(variable.groups))
-            members = levels_of[variable.attribute.name][group]
-            level[variable.attribute.name] = int(members[turn % len(members)])
-        person |= {attribute.name: attribute.levels[level[attribute.name]].code for attribute in form.attributes}
-        places.append(person)
-    return places
-
-
-def require_room(number: int, areas: int, cells: int) -> None:
-    """Raises where there are fewer places than are needed."""
-    if number > areas * cells:
-        raise RunError(
-            "too-many-canaries",
-            where=Place(path="--canaries"),
-            number=number,
-            areas=areas * cells,
-            areas_expected=areas,
-            cells=cells,
-        )

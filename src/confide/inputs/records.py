@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 from unicodedata import combining, normalize
 
-import numpy as np
 import pyarrow as pa
 
-from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import group_index, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, Place
@@ -29,7 +27,6 @@ from confide.inputs.frame import (
     places_of,
     wrong_code_types,
 )
-from confide.privacy import Neighbours
 from confide.schema import Attribute, identity
 
 ROWS_NAMED = 5
@@ -272,40 +269,6 @@ def bad_record(
     )
     places = places_of(source, rows)
     return Finding.of(key, where=where, found=CONFIDENTIAL, number=number, one=number == 1, places=places, **facts)
-
-
-# Made-up records for an audit from outside: as many alike as it takes, and others that differ from them in everything.
-
-
-def blocks_apart(unit_of_block: Sequence[Integers]) -> tuple[int, int]:
-    """Two blocks that lie in different units of as many levels as can be, found from the first that lies in most.
-
-    Args:
-        unit_of_block: For each measured level, the unit of each block; negative where it lies in none.
-
-    Returns:
-        The positions of both.
-    """
-    units = np.stack(unit_of_block)
-    first = int((units >= 0).sum(axis=0).argmax())
-    apart = (units >= 0) & (units != units[:, first : first + 1])
-    return first, int(apart.sum(axis=0).argmax())
-
-
-def twins_of(people: Sequence[Mapping[str, Any]], twins: int, neighbours: Neighbours) -> tuple[pa.Table, pa.Table]:
-    """Two files of made-up records that are neighbours ``twins`` times over.
-
-    Args:
-        people: Two records. One of each stands in both files besides.
-        twins: How many of the first kind the first file has; in the second file they are of the second kind, or gone.
-        neighbours: Which of both.
-
-    Returns:
-        Both files, with the columns of the records.
-    """
-    both = pa.Table.from_pylist([dict(person) for person in people])
-    changed = twins if neighbours is Neighbours.CHANGE_ONE else 0
-    return both.take([0] * (twins + 1) + [1]), both.take([0] + [1] * (changed + 1))
 
 
 # Households that are given for areas: their numbers, and tables of their members, would be published as those of areas.

@@ -109,7 +109,7 @@ def _read_areas(values: dict[str, Any]) -> None:
     if "out" in values and values["out"].suffix not in FORMATS:
         raise typer.BadParameter("--out takes a name that ends in .parquet or .csv")
     if (file := values.pop("geography", None)) is not None:
-        read = named("confide.lab.attacks.reconstruction.own_tables:read_areas")
+        read = named("confide.lab.attacks.reconstruction.sf1:read_areas")
         values["areas"] = read(file, values["block"], values.get("levels") or ())
 
 
@@ -160,7 +160,7 @@ arithmetic = Verb(
 
     Exit code 1: a cell has one true count alone that fits, or fewer than the settings prove.
     """,
-    "confide.mechanisms.cellkey.verify:attack_arithmetic",
+    "confide.lab.attacks.arithmetic:attack_arithmetic",
     options={"release": Given("RELEASE", meaning="A release of the cell key method, or the folder of its run.")},
 )
 statistics = Verb(
@@ -198,7 +198,7 @@ tabulate = Verb(
             least=0, meaning="Without --schema: how many digits of a geocode are the tract; 0: no tables of tracts."
         ),
     },
-    others=dict.fromkeys(("schema", "describe"), "confide.lab.attacks.reconstruction.own_tables:tabulate_records"),
+    others=dict.fromkeys(("schema", "describe"), "confide.lab.attacks.reconstruction.sf1:tabulate_records"),
 )
 
 
@@ -207,7 +207,7 @@ def _with_attacker(values: dict[str, Any]) -> None:
     if ("attacker" in values) == (errors_made is not None):
         raise typer.BadParameter("give ATTACKER, or --attacker-from-truth, and not both", param_hint="ATTACKER")
     if errors_made is not None:
-        values["attacker"] = named("confide.lab.attacks.reidentification.attacker_file:parse_attacker")(errors_made)
+        values["attacker"] = named("confide.lab.attacks.reidentification.people_files:parse_attacker")(errors_made)
     if "matches" in values and values["matches"].suffix.lower() not in FORMATS:
         raise typer.BadParameter("--matches takes a name that ends in .parquet or .csv")
 

@@ -1,6 +1,4 @@
 from confide.releases.abilities import MadeUpRecords as MadeUpRecords
-from confide.releases.abilities import TrialAudit as TrialAudit
-from confide.releases.abilities import TrialCounts as TrialCounts
 from confide.releases.folder import ReleasedFile as ReleasedFile
 from confide.releases.folder import ReleaseWriter as ReleaseWriter
 from confide.releases.folder import SealedRelease as SealedRelease
@@ -11,8 +9,6 @@ from confide.releases.mechanism import NoiseSource as NoiseSource
 from confide.releases.plan import Explanation as Explanation
 from confide.releases.plan import Plan as Plan
 from confide.releases.plan import PlannedMeasurement as PlannedMeasurement
-from confide.releases.published import Published as Published
-from confide.releases.published import PublishedMarginal as PublishedMarginal
 from confide.releases.replay import Residuals as Residuals
 from confide.releases.spec import ExactNumber as ExactNumber
 from confide.releases.spec import KeyPath as KeyPath

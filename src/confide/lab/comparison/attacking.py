@@ -31,7 +31,7 @@ from confide.lab.comparison.compared_people import ComparedPopulation
 from confide.lab.comparison.comparison_spec import AttackPart
 from confide.lab.comparison.figures import AreaFigures, ComparedAreas, level_of_records
 from confide.lab.comparison.programme_file import AGE, BLOCK, POPULATION
-from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
+from confide.lab.published.marginals import Published, PublishedGeography, PublishedMarginal, sparse
 from confide.releases.tabular import masked
 from confide.releases.workspace import Progress
 

@@ -21,8 +21,7 @@ from confide.errors import InputError, Place
 from confide.inputs.frame import WHOLE, LevelRule
 from confide.lab.comparison.common_tables import CommonTables, characteristics
 from confide.lab.comparison.programme_file import BLOCK, POPULATION
-from confide.releases.figure_noise import FigureLaw
-from confide.releases.published import NoiseBound, Published, PublishedMarginal
+from confide.lab.published.marginals import FigureLaw, NoiseBound, Published, PublishedMarginal
 from confide.schema import Query
 
 Flags = npt.NDArray[np.bool_]

@@ -27,6 +27,7 @@ from confide.lab.comparison import compared_people, comparison_spec
 from confide.lab.comparison.common_tables import strategy_text
 from confide.lab.comparison.figures import AreaFigures, counts_by_area, counts_of_areas_as_variables, level_codes
 from confide.lab.comparison.programme_file import BLOCK, KIND
+from confide.lab.published.marginals import AdditiveLaw, NoiseBound, PTableLaw, Published
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.swapping import load_settings
@@ -34,9 +35,7 @@ from confide.mechanisms.swapping.spec import settings_values
 from confide.noise import DiscreteGaussian, ReleaseKey
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon
-from confide.releases.figure_noise import AdditiveLaw, PTableLaw
 from confide.releases.ledger import Ledger
-from confide.releases.published import NoiseBound, Published
 from confide.releases.run import DEFAULT_MEMORY, choose_engine, run
 from confide.releases.spec import load_spec
 from confide.releases.workspace import Progress

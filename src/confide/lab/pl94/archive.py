@@ -11,7 +11,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -23,9 +23,6 @@ from confide.errors import Finding, InputError, Place
 # rows: after ``limit`` of them the rest are only counted.
 
 
-DOWNLOAD_AGAIN = "Download the file again from the Census Bureau's redistricting data page and compare its size."
-
-
 @dataclass(slots=True)
 class Findings:
     """The findings of one file. ``name`` is the zip's name; a place inside it is ``zip/member``."""
@@ -35,33 +32,16 @@ class Findings:
     items: list[Finding] = field(default_factory=list)
     more: int = 0
 
-    def add(
-        self,
-        code: str,
-        what: str,
-        *,
-        member: str | None = None,
-        line: int | None = None,
-        column: str | None = None,
-        found: object = None,
-        expected: object = None,
-        remedy: str = DOWNLOAD_AGAIN,
+    def note(
+        self, key: str, member: str | None = None, line: int | None = None, *, column: str | None = None, **facts: Any
     ) -> None:
-        """Keep a finding, or count it when the limit is reached."""
+        """Keep a finding, or count it when the limit is reached. Unless it says what to do: download the file again."""
         if len(self.items) >= self.limit:
             self.more += 1
             return
         place = Place(file=self.name if member is None else f"{self.name}/{member}", line=line, column=column)
-        self.items.append(
-            Finding(
-                f"pl94.{code}",
-                what,
-                place,
-                None if found is None else str(found),
-                None if expected is None else str(expected),
-                remedy,
-            )
-        )
+        finding = Finding.of(key, where=place, **facts)
+        self.items.append(finding if finding.remedy else replace(finding, remedy=Finding.of("pl94.download").remedy))
 
     def stop_if_any(self) -> None:
         """Raise what was gathered, if anything."""
@@ -70,10 +50,12 @@ class Findings:
         number_more = Finding.of("pl94.more", where=Place(file=self.name), more=self.more)
         raise InputError([*self.items, number_more] if self.more else self.items)
 
-    def fail(self, code: str, what: str, **details: Any) -> InputError:
+    def fail(
+        self, key: str, member: str | None = None, line: int | None = None, *, column: str | None = None, **facts: Any
+    ) -> InputError:
         """The error for a problem that leaves nothing more to look at: ``raise findings.fail(...)``."""
         self.limit += 1
-        self.add(code, what, **details)
+        self.note(key, member, line, column=column, **facts)
         return InputError(list(self.items))
 
 
@@ -86,7 +68,6 @@ YEAR = "2010"
 SIZE_LIMIT = 16 << 30  # bytes, uncompressed; the largest state of 2010 has about 1.5 GiB
 CHUNK = 8 << 20
 LONGEST_LINE = 64 << 10
-ONLY_2010 = "Only the 2010 layout is read: a fixed-width geographic header and two comma-separated segments."
 
 
 def _inside(name: str) -> bool:
@@ -107,13 +88,11 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(path)
         except FileNotFoundError:
-            raise findings.fail("file", "The file is not there.", remedy="Give the path of a PL 94-171 zip.") from None
+            raise findings.fail("pl94.file/absent") from None
         except (zipfile.BadZipFile, EOFError, ValueError) as error:
-            raise findings.fail("zip", "The file is not a zip, or it is cut short.", found=error) from None
+            raise findings.fail("pl94.zip", found=str(error)) from None
         except OSError as error:
-            raise findings.fail(
-                "file", "The file cannot be read.", found=error.strerror, remedy="Check the path and who may read it."
-            ) from None
+            raise findings.fail("pl94.file/unreadable", found=error.strerror) from None
         try:
             self.members = self._find(size_limit)
         except BaseException:
@@ -136,43 +115,27 @@ class Archive:
                 continue
             state, part, year = match.groups()
             if year != YEAR:
-                raise self.findings.fail(
-                    "layout",
-                    f"This is a file of {year}. {ONLY_2010}",
-                    member=info.filename,
-                    found=year,
-                    expected=YEAR,
-                    remedy="Give the 2010 file of the state.",
-                )
+                raise self.findings.fail("pl94.layout/year", info.filename, found=year, year=year)
             states.add(state.lower())
             candidates.setdefault(part.lower(), []).append(info)
         for part, title in PARTS.items():
-            expected = f"one member named like ri{part}{YEAR}.pl"
+            like = f"ri{part}{YEAR}.pl"
             match candidates.get(part, []):
                 case []:
-                    self.findings.add(
-                        "member", f"The {title} is missing from the zip.", found="none", expected=expected
-                    )
+                    self.findings.note("pl94.member/missing", found="none", title=title, name=like)
                 case [info]:
                     if info.flag_bits & 1:
-                        self.findings.add("encrypted", "The member is encrypted.", member=info.filename)
+                        self.findings.note("pl94.encrypted", info.filename)
                 case several:
                     names = ", ".join(sorted(info.filename for info in several))
-                    self.findings.add("member", f"The {title} is there more than once.", found=names, expected=expected)
+                    self.findings.note("pl94.member/several", found=names, title=title, name=like)
         if len(states) > 1:
-            self.findings.add(
-                "states", "The zip holds members of several states.", found=", ".join(sorted(states)), expected="one"
-            )
+            self.findings.note("pl94.states/zip", found=", ".join(sorted(states)))
         self.findings.stop_if_any()
         members = {part: candidates[part][0] for part in PARTS}
         declared = sum(info.file_size for info in members.values())
         if declared > size_limit:
-            raise self.findings.fail(
-                "size",
-                "The members declare more data than any state has.",
-                found=f"{declared:,} bytes",
-                expected=f"at most {size_limit:,} bytes",
-            )
+            raise self.findings.fail("pl94.size", found=f"{declared:,} bytes", most=size_limit)
         return members
 
     def name(self, part: str) -> str:
@@ -194,17 +157,10 @@ class Archive:
                         unfinished_line = b""
                     unfinished_line += block[cut:]
                     if len(unfinished_line) > LONGEST_LINE:
-                        raise self.findings.fail(
-                            "line", "A line is longer than any in this layout.", member=info.filename
-                        )
+                        raise self.findings.fail("pl94.line/long", info.filename)
                     if self._progress is not None:
                         self._progress(f"reading {PARTS[part]}", done, info.file_size)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise self.findings.fail(
-                "damaged",
-                "The member cannot be read to its end.",
-                member=info.filename,
-                found=str(error) or "the data end early",
-            ) from None
+            raise self.findings.fail("pl94.damaged", info.filename, found=str(error) or "the data end early") from None
         if unfinished_line:
             yield unfinished_line + b"\n"

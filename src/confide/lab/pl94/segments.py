@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from confide.lab.pl94.archive import ONLY_2010, Archive
+from confide.lab.pl94.archive import Archive
 
 # The 2010 layout of a PL 94-171 file, read from the data files ``data/pl94/*.toml``.
 #
@@ -334,26 +334,14 @@ def read_header(archive: Archive) -> Header:
     lines_seen = 0
     for chunk in archive.chunks("geo"):
         if not lines_seen and b"|" in chunk[: chunk.index(b"\n")]:
-            raise findings.fail(
-                "layout",
-                f"The geographic header is separated by '|', as in 2020. {ONLY_2010}",
-                member=member,
-                line=1,
-                remedy="Give the 2010 file of the state.",
-            )
+            raise findings.fail("pl94.layout/header", member, 1)
         lines = _Lines(chunk, lines_seen + 1, layout)
         lines_seen += len(lines.numbers)
         wrong = lines.lengths != layout.record_length
         if wrong.any():
             for row in np.flatnonzero(wrong):
-                findings.add(
-                    "line",
-                    "A header record has the wrong length.",
-                    member=member,
-                    line=int(lines.numbers[row]),
-                    found=f"{lines.lengths[row]} bytes",
-                    expected=f"{layout.record_length} bytes",
-                )
+                line, found = int(lines.numbers[row]), f"{lines.lengths[row]} bytes"
+                findings.note("pl94.line/length", member, line, found=found, bytes=layout.record_length)
             continue
         numbers, wrong = lines.integers("LOGRECNO")
         sumlev = lines.raw("SUMLEV")
@@ -367,27 +355,15 @@ def read_header(archive: Archive) -> Header:
         for field in integers:
             values[field], wrong = lines.integers(field)
             for row in np.flatnonzero(wrong):
-                findings.add(
-                    "number",
-                    "A header field is not a number.",
-                    member=member,
-                    line=int(lines.numbers[row]),
-                    column=field,
-                    found=repr(lines.cut(field)[row].tobytes().decode(layout.encoding)),
-                    expected="digits, right-aligned",
-                )
+                found = repr(lines.cut(field)[row].tobytes().decode(layout.encoding))
+                findings.note("pl94.number", member, int(lines.numbers[row]), column=field, found=found)
         for field, list_of in counts.items():
             list_of.append(values[field])
         states.update(np.unique(lines.raw("STUSAB")).tolist())
         tables.append(_geography(lines, values))
     if len(states) != 1 and not findings.items:
-        findings.add(
-            "states",
-            "The header names several states, or none." if lines_seen else "The header is empty.",
-            member=member,
-            found=", ".join(sorted(state.decode("latin-1") for state in states)) or "none",
-            expected="one",
-        )
+        found = ", ".join(sorted(state.decode("latin-1") for state in states)) or "none"
+        findings.note("pl94.states/header", member, found=found, empty=not lines_seen)
     findings.stop_if_any()
     return Header(
         state=states.pop().decode("latin-1"),
@@ -446,13 +422,7 @@ class _Segment:
         """The cells of the kept rows, a chunk at a time."""
         for chunk in self.archive.chunks(self.part):
             if not self.line and b"|" in chunk[: chunk.index(b"\n")]:
-                raise self.archive.findings.fail(
-                    "layout",
-                    f"The segment is separated by '|', as in 2020. {ONLY_2010}",
-                    member=self.member,
-                    line=1,
-                    remedy="Give the 2010 file of the state.",
-                )
+                raise self.archive.findings.fail("pl94.layout/segment", self.member, 1)
             try:
                 table = self._parse(chunk)
             except pa.ArrowInvalid:
@@ -467,13 +437,8 @@ class _Segment:
             self._check_range(cells, np.flatnonzero(columns) + self.line - table.num_rows + 1)
             yield cells
         if self.line < len(self.header.records):
-            self.archive.findings.add(
-                "rows",
-                "The segment ends before the header does.",
-                member=self.member,
-                found=f"{self.line:,} rows",
-                expected=f"{len(self.header.records):,} rows",
-            )
+            found, rows = f"{self.line:,} rows", len(self.header.records)
+            self.archive.findings.note("pl94.rows/fewer", self.member, found=found, rows=rows)
 
     def _parse(self, chunk: bytes) -> pa.Table:
         kinds = dict.fromkeys(self.names, pa.int32()) | {name: pa.string() for name in self.fields[:4]}
@@ -492,36 +457,19 @@ class _Segment:
         for field, value in self.same.items():
             other = np.flatnonzero(pc.not_equal(table[field], value).to_numpy())
             if len(other):
-                findings.add(
-                    "identification",
-                    "A row does not belong to this segment and state.",
-                    member=self.member,
-                    line=first + int(other[0]) + 1,
-                    column=field,
-                    found=repr(table[field][int(other[0])].as_py()),
-                    expected=repr(value),
-                )
+                line, found = first + int(other[0]) + 1, repr(table[field][int(other[0])].as_py())
+                findings.note("pl94.identification", self.member, line, column=field, found=found, value=value)
         record = table["LOGRECNO"].to_numpy()
         if first + len(record) > len(self.header.records):
-            raise findings.fail(
-                "rows",
-                "The segment has more rows than the header.",
-                member=self.member,
-                line=len(self.header.records) + 1,
-                expected=f"{len(self.header.records):,} rows",
-            )
+            rows = len(self.header.records)
+            raise findings.fail("pl94.rows/more", self.member, rows + 1, rows=rows)
         expected = self.header.records[first : first + len(record)]
         other = np.flatnonzero(record != expected)
         if len(other):  # one finding: after a lost or doubled row, every later one differs
             row = int(other[0])
+            place, found = first + row + 1, f"{record[row]:07}"
             raise findings.fail(
-                "logrecno",
-                "The logical record number is not the one in the geographic header's row.",
-                member=self.member,
-                line=first + row + 1,
-                column="LOGRECNO",
-                found=f"{record[row]:07}",
-                expected=f"{expected[row]:07}",
+                "pl94.logrecno", self.member, place, column="LOGRECNO", found=found, number=int(expected[row])
             )
         return self.header.kept[first : first + len(record)]
 
@@ -530,16 +478,9 @@ class _Segment:
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             self._bad_cell(int(lines[row]), self.names[column], str(cells[row, column]))
 
-    def _bad_cell(self, line: int, column: str, found: str) -> None:
-        self.archive.findings.add(
-            "cell",
-            "A table cell is not a count.",
-            member=self.member,
-            line=line,
-            column=column,
-            found=repr(found if len(found) <= 40 else found[:40] + "..."),
-            expected=f"an integer from 0 to {LARGEST:,}",
-        )
+    def _bad_cell(self, line: int, column: str, text: str) -> None:
+        shown = repr(text if len(text) <= 40 else text[:40] + "...")
+        self.archive.findings.note("pl94.cell", self.member, line, column=column, found=shown, largest=LARGEST)
 
     def _explain(self, chunk: bytes) -> None:
         """Find what Arrow's reader refused in a chunk."""
@@ -548,20 +489,13 @@ class _Segment:
         for line, text in enumerate(chunk.decode("latin-1").split("\n")[:-1], self.line + 1):
             values = text.removesuffix("\r").split(",")
             if len(values) != len(self.fields):
-                findings.add(
-                    "fields",
-                    "A row has the wrong number of fields.",
-                    member=self.member,
-                    line=line,
-                    found=len(values),
-                    expected=len(self.fields),
-                )
+                findings.note("pl94.fields", self.member, line, found=str(len(values)), fields=len(self.fields))
                 continue
             for name, value in zip(self.fields[4:], values[4:], strict=True):
                 if not (value.isascii() and value.isdigit() and len(value) <= 9):
                     self._bad_cell(line, name, value)
         if len(findings.items) + findings.more == before:
-            findings.add("segment", "Lines of the segment cannot be read.", member=self.member, line=self.line + 1)
+            findings.note("pl94.segment", self.member, self.line + 1)
 
 
 def read_segment(archive: Archive, number: int, header: Header) -> SparseRows:

@@ -307,7 +307,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         "draft_from": "confide.mechanisms.cellkey.spec:draft_cellkey_from",
         "board": "confide.mechanisms.cellkey.board:CellKeyBoard",
         "evaluate": "confide.mechanisms.cellkey.evaluate:evaluate_cellkey",
-        "published": "confide.mechanisms.cellkey.verify:read_published",
+        "published": "confide.lab.published.tabular:read_cellkey",
         "residuals": "confide.mechanisms.cellkey.evaluate:residuals",
         "rehearsal": "confide.mechanisms.cellkey.keyed_records:CellKeyRehearsal",
     }

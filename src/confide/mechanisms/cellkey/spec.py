@@ -23,6 +23,7 @@ from confide.inputs.proposals import OfficeFiles
 from confide.mechanisms.cellkey.keys import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
+from confide.releases.tabular import AskedTable, level_problems
 from confide.report.certificate import render
 
 MOST_LARGEST, LARGEST_POWER = 6, 10
@@ -196,11 +197,9 @@ class CellKeyPart(spec.Part):
     table_size: int = Field(SIZE, ge=2, le=MOST_COLUMNS, description="abs: columns of the table made from D and V.")
 
 
-class CellKeyTable(spec.Part):
+class CellKeyTable(AskedTable):
     """One table of the programme."""
 
-    name: spec.Name = Field(description="The name of the table, and of its file.")
-    title: str = Field("", max_length=200, description="A title for people.")
     variables: list[str] = Field(
         description="The variables crossed: attributes of the schema, or recodes such as age:five-year; of given "
         "cells the columns with their labels."
@@ -208,7 +207,6 @@ class CellKeyTable(spec.Part):
     levels: list[str] = Field(
         default_factory=list, description="The geolevels and areas the table is published for; none: for all records."
     )
-    margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
     cells: spec.FilePath | None = Field(
         None,
         description="A table that was counted elsewhere, Parquet or CSV: labels, counts and cell keys; its margins "
@@ -274,16 +272,7 @@ class CellKeySpec(spec.Spec):
             return
         if self.data.blocks == NOTHING and not self.given:
             yield spec.Problem.of(("data", "blocks"), "no-blocks/tables")
-        geography = self.geography
-        known = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
-        known.append(geography.smallest)
-        for position, table in enumerate(self.tables):
-            for level in dict.fromkeys(table.levels):
-                path = ("tables", position, "levels")
-                if level not in known:
-                    yield spec.Problem.of(path, "unknown-level/area", found=level, level=level, known=", ".join(known))
-                if table.levels.count(level) > 1:
-                    yield spec.Problem.of(path, "repeated-level/correct-spec", found=level, level=level)
+        yield from level_problems(self.tables, self.geography)
 
     def _weights(self) -> Iterator[spec.Problem]:
         """How coarse weighted figures are is asked where there are any."""
@@ -299,17 +288,7 @@ class CellKeySpec(spec.Spec):
         part = self.cellkey
         parameters = part.D is not None or part.V is not None or part.js > 0 or part.pstay is not None or not part.mono
         if self.data.value is not None:
-            of_counts = {
-                "D",
-                "V",
-                "js",
-                "pstay",
-                "mono",
-                "ptable",
-                "threshold",
-                "lookup",
-                "pieces",
-            } & part.model_fields_set
+            of_counts = OF_COUNTS & part.model_fields_set
             if of_counts:
                 name = min(of_counts)
                 yield spec.Problem.of(("cellkey", name), "ptable/belongs", name=name)

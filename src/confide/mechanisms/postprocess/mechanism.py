@@ -29,18 +29,8 @@ from confide.errors import ConfideError, Finding, InputError, Place, SpecError
 from confide.estimation.node_problem import MeasuredQuery
 from confide.geography import Spine, build_spine
 from confide.inputs.frame import WHOLE, Frame, fingerprint, read_counts
+from confide.mechanisms.topdown import descent
 from confide.mechanisms.topdown.constraints import check_sizes, invariant_level
-from confide.mechanisms.topdown.descent import (
-    LISTED_ROWS,
-    EstimateGroup,
-    NodeRows,
-    RowKind,
-    descend,
-    estimates_folder,
-    read_statistics,
-    solver_check,
-    solver_words,
-)
 from confide.mechanisms.topdown.measurements import reading
 from confide.mechanisms.topdown.measurements.folder import (
     MeasurementFolder,
@@ -282,13 +272,13 @@ class LookedUpQuery:
 
 
 @dataclass(frozen=True, eq=False)
-class EstimateMeasured(EstimateGroup):
+class EstimateMeasured(descent.EstimateGroup):
     """Looks the measurements of the children up and estimates them."""
 
     queries: tuple[LookedUpQuery, ...]
 
-    def measured(self, rows: pa.Table, nodes: Sequence[NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
-        chosen = rows.filter(pc.equal(rows.column("kind"), int(RowKind.MEASURED)))
+    def measured(self, rows: pa.Table, nodes: Sequence[descent.NodeRows]) -> Iterable[tuple[MeasuredQuery, ...]]:
+        chosen = rows.filter(pc.equal(rows.column("kind"), int(descent.RowKind.MEASURED)))
         lookup = MeasurementLookUp(self.queries, *(chosen.column(name) for name in ("unit", "cell", "n", "value")))
         return (lookup.of(node.units, node.support) for node in nodes)
 
@@ -350,7 +340,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
     has_truth = False
     explain = PostprocessExplained()
     can: ClassVar = {
-        "published": "confide.mechanisms.topdown.output.publish:read_published",
+        "published": "confide.lab.published.tabular:read_records",
     }
     without_key = "this release was made from measurements: there is no truth and no key"
 
@@ -409,12 +399,14 @@ class Postprocess(Mechanism[PostprocessProblem]):
     def measure(self, problem: PostprocessProblem, job: Job, noise: NoiseSource | None) -> None:  # noqa: ARG002
         """The descent; nothing is drawn."""
         evidence = LookedUpEvidence(problem, job)
-        descend(problem, job, evidence)
+        descent.descend(problem, job, evidence)
         require_near(problem, job, evidence)
 
     def statistics(self, problem: PostprocessProblem, job: Job) -> dict[str, Any]:
         """What the solvers did, level by level."""
-        return read_statistics({level.name: estimates_folder(job.workspace, level) for level in problem.spine.levels})
+        return descent.read_statistics(
+            {level.name: descent.estimates_folder(job.workspace, level) for level in problem.spine.levels}
+        )
 
     def publish(self, problem: PostprocessProblem, job: Job, release: ReleaseWriter) -> None:
         publish(problem, job.plan, job, release)
@@ -431,7 +423,7 @@ class Postprocess(Mechanism[PostprocessProblem]):
         bound = source == facts["source"] and not manifest["plan"]["measures"]
         yield Check("post-processing", bound, f"of measurements with SHA-256 {source['sha256']}; nothing was measured")
         yield from verification.verify(release.folder, manifest)
-        yield solver_check(manifest["statistics"])
+        yield descent.solver_check(manifest["statistics"])
 
 
 def in_words(source: Mapping[str, Any], text: Messages | None = None) -> list[str]:
@@ -468,8 +460,8 @@ class LookedUpEvidence:
 
     def rows(self, level: TopDownLevel) -> tuple[dict[str, Path], str]:
         rows = (
-            f"SELECT part, {RowKind.MEASURED:d}, parent, found.unit, found.query, found.n, found.value FROM found "
-            "JOIN children USING (unit)"
+            f"SELECT part, {descent.RowKind.MEASURED:d}, parent, found.unit, found.query, found.n, found.value "
+            "FROM found JOIN children USING (unit)"
         )
         return {"found": _measurements(self.job, level.name)}, rows
 
@@ -490,7 +482,7 @@ class LookedUpEvidence:
         listed = [share.name for share in self.problem.strategy.level(level.name).queries]
         places = [asked.index(name) if name in asked else None for name in listed]
         with pq.ParquetFile(_measurements(self.job, level.name)) as file:
-            for batch in file.iter_batches(LISTED_ROWS):
+            for batch in file.iter_batches(descent.LISTED_ROWS):
                 unit, query, bits = (batch.column(name).to_numpy() for name in ("unit", "query", "n"))
                 listed = batch.column("value")
                 flat, sizes = listed.flatten().to_numpy(), pc.list_value_length(listed).to_numpy()
@@ -539,7 +531,7 @@ def statement(manifest: Mapping[str, Any]) -> str:
         solved="; ".join(
             part
             for part in (
-                solver_words(manifest["statistics"]["whole"], text),
+                descent.solver_words(manifest["statistics"]["whole"], text),
                 evidence_words(manifest["plan"]["question"].get("evidence", ()), text),
             )
             if part

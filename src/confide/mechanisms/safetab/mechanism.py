@@ -52,10 +52,10 @@ class SafeTab(Mechanism[SafeTabProblem]):
         "draft": "confide.mechanisms.safetab.spec:draft_safetab",
         "board": "confide.mechanisms.safetab.board:SafeTabBoard",
         "evaluate": "confide.mechanisms.safetab.dossier:evaluate_safetab",
-        "published": "confide.mechanisms.safetab.published:read_published",
+        "published": "confide.lab.published.safetab:read_published",
         "residuals": "confide.mechanisms.safetab.audit:residuals",
         "rehearsal": "confide.mechanisms.safetab.audit:SafeTabRehearsal",
-        "audit": "confide.mechanisms.safetab.audit:SafeTabAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:SafeTabAudit",
     }
     on_spark = True
 

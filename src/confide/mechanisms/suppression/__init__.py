@@ -16,54 +16,8 @@ the release          ``mechanism``; ``output``: its files, what explains them, a
 ===================  ================================================================================================
 """
 
-from confide.mechanisms.suppression.attacker import Attacker, Intervals
-from confide.mechanisms.suppression.heuristic import heuristic
-from confide.mechanisms.suppression.optimal import modular, optimal
-from confide.mechanisms.suppression.problem import (
-    Contributions,
-    Levels,
-    Pattern,
-    PatternProblem,
-    dominance,
-    p_percent,
-    pq,
-    threshold,
-    weights,
-)
-from confide.mechanisms.suppression.structure import (
-    Dimension,
-    LinkedTables,
-    Structure,
-    TableDimensions,
-    flat,
-    link,
-    tree,
-)
-from confide.mechanisms.suppression.suppress import SuppressionResult, suppress_tables, with_totals
+from __future__ import annotations
 
-__all__ = [
-    "Attacker",
-    "Contributions",
-    "Dimension",
-    "Intervals",
-    "Levels",
-    "LinkedTables",
-    "Pattern",
-    "PatternProblem",
-    "Structure",
-    "SuppressionResult",
-    "TableDimensions",
-    "dominance",
-    "flat",
-    "heuristic",
-    "link",
-    "modular",
-    "optimal",
-    "p_percent",
-    "pq",
-    "suppress_tables",
-    "threshold",
-    "tree",
-    "weights",
-    "with_totals",
-]
+from confide.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -130,10 +130,8 @@ def check_magnitudes(engine: Engine, source: Source, data: SuppressionData) -> l
 def _check_number(engine: Engine, source: Source, name: str, unit: Fraction, key: str) -> list[Finding]:
     theirs, kinds = source.theirs(name), engine.kinds(source)
     if kinds.get(theirs) not in ("integer", "text") and not _is_decimal(source, theirs):
-        what, expected = f"there is no column of exact numbers for [data] {key}", "whole numbers, decimals, or text"
-        found = "a column of another kind" if theirs in kinds else "no such column"
-        remedy = f"name the column in [data] {key}; write its values as decimals or as text: a float is not exact"
-        return [Finding(f"no-{key}", what, Place(file=source.file, column=theirs), found, expected, remedy)]
+        lacking = "no-value" if key == "value" else "no-weight"
+        return [Finding.of(lacking, where=Place(file=source.file, column=theirs), there=theirs in kinds)]
     rows = _not_numbers(engine, source, name, unit)
     if not rows:
         return []

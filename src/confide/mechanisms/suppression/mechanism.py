@@ -65,7 +65,7 @@ class Suppression(Mechanism[SuppressionProblem]):
         "draft_from": "confide.mechanisms.suppression.spec:draft_suppression_from",
         "board": "confide.mechanisms.suppression.board:SuppressionBoard",
         "evaluate": "confide.mechanisms.suppression.evaluate:evaluate_suppression",
-        "published": "confide.mechanisms.suppression.output:read_published",
+        "published": "confide.lab.published.tabular:read_suppression",
         "rehearsal": "confide.mechanisms.suppression.counting:SuppressionRehearsal",
     }
     measures_counts = False

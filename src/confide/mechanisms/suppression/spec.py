@@ -18,8 +18,8 @@ from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
-from confide.releases.spec import DataPart, ExactNumber, FilePath, Name, Part, PrivacyPart, Problem, Spec, TabularOutput
-from confide.releases.tabular import masked
+from confide.releases.spec import DataPart, ExactNumber, FilePath, Part, PrivacyPart, Problem, Spec, TabularOutput
+from confide.releases.tabular import AskedTable, level_problems, masked
 from confide.report.certificate import render
 
 NOTHING = "-"
@@ -95,11 +95,10 @@ class SuppressionPart(Part):
     )
 
 
-class SuppressionTable(Part):
+class SuppressionTable(AskedTable):
     """One table."""
 
-    name: Name = Field(description="The name of the table, and of its file.")
-    title: str = Field("", max_length=200, description="A title for people.")
+    margins: ClassVar[None] = None  # type: ignore[misc]
     variables: list[str] = Field(
         description="The variables crossed; recodes of one attribute that nest make a hierarchy."
     )
@@ -123,27 +122,12 @@ class SuppressionSpec(Spec):
 
     def problems(self) -> list[Problem]:
         problems = super().problems() + self._rules() + self._source()
-        known = [*(level.name for level in self.geography.levels), self.geography.smallest]
-        for position, table in enumerate(self.tables):
-            for level in table.levels:
-                if level not in known:
-                    problems.append(
-                        Problem.of(
-                            ("tables", position, "levels"),
-                            "unknown-level/spine",
-                            found=level,
-                            level=level,
-                            known=", ".join(known),
-                        )
-                    )
-            problems += [
-                Problem(("tables", position, key), code, f"{twice!r} stands twice", "each once", twice)
-                for key, code, names in (
-                    ("levels", "repeated-level", table.levels),
-                    ("variables", "repeated-variable", table.variables),
-                )
-                for twice in dict.fromkeys(name for name in names if names.count(name) > 1)
-            ]
+        problems += level_problems(self.tables, self.geography, nested=True)
+        problems += [
+            Problem.of(("tables", position, "variables"), "repeated-variable", found=twice, name=twice)
+            for position, table in enumerate(self.tables)
+            for twice in dict.fromkeys(name for name in table.variables if table.variables.count(name) > 1)
+        ]
         if any(table.levels for table in self.tables) and self.data.blocks == NOTHING:
             problems.append(Problem.of(("data", "blocks"), "no-blocks/tables"))
         return problems

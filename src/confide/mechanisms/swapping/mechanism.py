@@ -273,7 +273,7 @@ class Swapping(Mechanism[SwappingProblem]):
         "draft_from": "confide.mechanisms.swapping.spec:draft_swapping_from",
         "board": "confide.mechanisms.swapping.board:SwappingBoard",
         "evaluate": "confide.mechanisms.swapping.evaluate:evaluate_swapping",
-        "published": "confide.mechanisms.swapping.output:read_published",
+        "published": "confide.lab.published.tabular:read_swapping",
         "residuals": "confide.mechanisms.swapping.evaluate:residuals",
         "rehearsal": "confide.mechanisms.swapping.mechanism:SwappingRehearsal",
     }

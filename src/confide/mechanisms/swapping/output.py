@@ -24,13 +24,11 @@ from confide.mechanisms.swapping.core import BLOCK, PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS, SwappingProblem, no_budget, sizes, stated_guarantee
 from confide.mechanisms.swapping.spec import HOUSEHOLD, swap_settings
 from confide.mechanisms.swapping.swap import People, combined
-from confide.releases import published_rows, tabular
+from confide.releases import tabular
 from confide.releases.companions.programs import LABELLED, labelled_check, write_labelled
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.plan import Explanation, Plan, in_plural
-from confide.releases.published import Published
-from confide.releases.published_rows import PublishedRows
 from confide.releases.tabular import asked
 
 # Counts of people by area and cell, without zeros: exact, of the records as they are or as they were swapped.
@@ -489,21 +487,3 @@ def _sums(key: Integers, count: Integers) -> dict[int, int]:
     sums = np.zeros(len(distinct), np.int64)
     np.add.at(sums, place, count)
     return dict(zip(distinct.tolist(), sums.tolist(), strict=True))
-
-
-# A release of ``swapping`` read back: tables of swapped records, exact as such, or the swapped records themselves.
-
-
-def read_published(asked: published_rows.ReadBack) -> Published:
-    """The records of a release that has them, otherwise its tables."""
-    asked.no_groups()
-    facts = asked.release.facts
-    attributes = asked.schema(facts["schema"])
-    records = asked.release.table(*published_rows.RECORDS)
-    if records is not None:
-        return asked.records(records, attributes)
-    layouts = [tabular.Table.read(values) for values in facts["tables"]]
-    said = [(each, PublishedRows(each.name, each.queries, file=each.name)) for each in layouts]
-    tables = published_rows.AreaTables.read(asked, said, asked.release.plan.spine)
-    marginals = (marginal for _, _, of_queries in tables.marginals(attributes) for marginal in of_queries)
-    return asked.published(attributes, tables.geography, marginals, published_rows.PROTECTED, *tables.notes)

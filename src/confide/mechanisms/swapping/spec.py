@@ -18,6 +18,7 @@ from confide.exact import Exact, exact
 from confide.inputs.proposals import OfficeFiles
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
+from confide.releases.tabular import AskedTable, level_problems
 from confide.report.certificate import render
 
 NOTHING = "-"
@@ -122,16 +123,8 @@ class SwappingPart(spec.Part):
         return values if self.method is None else {"variant": self.method} | values
 
 
-class SwappingTable(spec.Part):
+class SwappingTable(AskedTable):
     """One table of the swapped records."""
-
-    name: spec.Name = Field(description="The name of the table, and of its file.")
-    title: str = Field("", max_length=200, description="A title for people.")
-    variables: list[str] = Field(
-        description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
-    )
-    levels: list[str] = Field(min_length=1, description="The geolevels and areas the table is published for.")
-    margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
 
 
 class SwappingOutput(spec.TabularOutput):
@@ -177,23 +170,7 @@ class SwappingSpec(spec.Spec):
                 )
             )
         problems += self._column_names() if self.output.microdata else []
-        known = [
-            self.geography.smallest,
-            *(level.name for level in self.geography.levels),
-            *(a.name for a in self.geography.areas),
-        ]
-        for position, table in enumerate(self.tables):
-            for place, level in enumerate(table.levels):
-                path: spec.KeyPath = ("tables", position, "levels", place)
-                if level not in known:
-                    problems.append(
-                        spec.Problem.of(
-                            path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
-                        )
-                    )
-                elif level in table.levels[:place]:
-                    problems.append(spec.Problem.of(path, "repeated-level/stands-twice", found=level, level=level))
-        return problems
+        return [*problems, *level_problems(self.tables, self.geography)]
 
     def _column_names(self) -> list[spec.Problem]:
         """Levels and areas that would have the name of another column of the published records."""
@@ -446,16 +423,15 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
     if not 0 <= settings.rate <= 1:
         yield Finding.of("swapping-rate/swap", where=Place(path="swapping.rate"), found=str(settings.rate))
     elif settings.variant == "permutation" and settings.rate in (0, 1):
-        expected = 'a probability above zero and below one, such as "0.1"'
         yield Finding.of("swapping-rate/probability", where=Place(path="swapping.rate"), found=str(settings.rate))
     elif not settings.rate and settings.k_anonymity < 2:
         yield Finding.of("swapping-rate/swapped", where=Place(path="swapping.rate"))
     for name, number in (("key_noise", len(NOISE)), ("groups", None)):
         shares: Sequence[Fraction] = getattr(settings, name)
         if min(shares, default=Fraction(-1)) < 0 or sum(shares) != 1 or number not in (None, len(shares)):
+            key = "swapping-key_noise" if number else "swapping-groups"
             found = ", ".join(map(str, shares)) or "none"
-            expected = "probabilities of -1, 0 and 1 with the sum one" if number else "probabilities with the sum one"
-            yield _wrong(name, f"{name} is no list of probabilities", found, expected)
+            yield Finding.of(key, where=Place(path=f"swapping.{name}"), found=found)
     if settings.k_anonymity < 0:
         yield Finding.of(
             "swapping-k_anonymity", where=Place(path="swapping.k_anonymity"), found=str(settings.k_anonymity)
@@ -468,8 +444,6 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
         for name in (name for name in settings.risk if name in (SIZE, ADULTS)):
             yield Finding.of("swapping-risk/something", where=Place(path="swapping.risk"), found=name, name=name)
     if settings.variant == "permutation" and not 2 <= settings.largest_stratum <= MOST_IN_STRATUM:
-        found = str(settings.largest_stratum) if settings.largest_stratum else "nothing"
-        expected = "the most households that a stratum may have, from 2 on: the loss is stated for that"
         yield Finding.of(
             "swapping-largest_stratum",
             where=Place(path="swapping.largest_stratum"),
@@ -478,10 +452,6 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
     carried = {name.split(":")[0] for name in settings.variables} & set(settings.carry)
     if carried:
         yield Finding.of("swapping-carry", where=Place(path="swapping.carry"), found=min(carried), carried=min(carried))
-
-
-def _wrong(name: str, what: str, found: str, expected: str) -> Finding:
-    return Finding(f"swapping-{name}", what, Place(path=f"swapping.{name}"), found, expected, f"correct {name}")
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,22 +15,13 @@ import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
 from confide.inputs.made_up import MeasuredCells, RecordForm
-from confide.inputs.records import blocks_apart, twins_of
-from confide.mechanisms.tables.mechanism import (
-    counts_file,
-    dense_counts,
-    margin_counts,
-    measured_folder,
-    summed_axes,
-)
+from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
-from confide.privacy import Neighbours
-from confide.releases.abilities import MadeUpRecords, TrialAudit, TrialCounts
+from confide.releases.abilities import MadeUpRecords
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.replay import Residuals, no_truth, require_sealed
-from confide.releases.tabular import COUNT
 from confide.releases.workspace import Workspace
 from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
@@ -94,7 +85,7 @@ def _evaluate_level(
     lone: LoneFigures,
 ) -> list[CellErrors]:
     geolevel = programme.spine.level(level)
-    file = counts_file(workspace, table, geolevel)
+    file = mechanism.counts_file(workspace, table, geolevel)
     probability = programme.spec.output.noise_margin or DEFAULT_MARGIN
     sums: dict[tuple[str, str], ErrorSums] = {}
     laws: dict[str, ReleaseNoise] = {
@@ -104,10 +95,10 @@ def _evaluate_level(
     for first in table.parts(geolevel):
         units = min(table.units_per_part, geolevel.units - first)
         true_rows = _true_rows(file, first)
-        truth = dense_counts(true_rows, first, units, table.query.shape)
+        truth = mechanism.dense_counts(true_rows, first, units, table.query.shape)
         start = 0
         for margin in table.margins:
-            true = margin_counts(truth, summed_axes(table.query, margin), units)
+            true = mechanism.margin_counts(truth, mechanism.summed_axes(table.query, margin), units)
             noisy = counts[first : first + units, start : start + margin.cells].ravel()
             start += margin.cells
             if lone.takes(level, programme.query_key(table, margin), table.name):
@@ -146,11 +137,14 @@ def released_minus_true(programme: TablesProblem, plan: Plan, workspace: Workspa
             length = level.units * table.rows_per_unit
             noise = released[position : position + length].reshape(level.units, table.rows_per_unit).copy()
             position += length
-            file = counts_file(workspace, table, level)
+            file = mechanism.counts_file(workspace, table, level)
             for first in table.parts(level):
                 units = min(table.units_per_part, level.units - first)
-                truth = dense_counts(_true_rows(file, first), first, units, table.query.shape)
-                true = [margin_counts(truth, summed_axes(table.query, margin), units) for margin in table.margins]
+                truth = mechanism.dense_counts(_true_rows(file, first), first, units, table.query.shape)
+                true = [
+                    mechanism.margin_counts(truth, mechanism.summed_axes(table.query, margin), units)
+                    for margin in table.margins
+                ]
                 noise[first : first + units] -= np.concatenate([part.reshape(units, -1) for part in true], axis=1)
             starts = np.cumsum([0, *(margin.cells for margin in table.margins)])
             for margin, start in zip(table.margins, starts[:-1].tolist(), strict=True):
@@ -313,39 +307,3 @@ class TablesRehearsal(MadeUpRecords[TablesProblem]):
             for level in table.levels
         ]
         return replace(form, measured=measured)
-
-
-class TablesAudit(TrialAudit[TablesProblem]):
-    """Twins that differ in every table, and every measurement of the plan."""
-
-    def made_up_records(self, problem: TablesProblem, twins: int) -> tuple[pa.Table, pa.Table]:
-        spine = problem.spine
-        levels = {level.name: level for table in problem.tables for level in table.levels}
-        order = spine.blocks.unit_of_block.argsort()
-        first, second = blocks_apart([level.unit_of_block[order] for level in levels.values()])
-        codes = [spine.blocks.codes[block] for block in (first, second)]
-        people = []
-        for code, place in zip(codes, (0, 1), strict=True):
-            person: dict[str, Any] = {problem.spec.geography.block: code}
-            for attribute in problem.attributes:
-                recodes = [v for t in problem.tables for v in t.query.variables if v.attribute.name == attribute.name]
-                groups = np.array([recode.assignment for recode in recodes])
-                other = int((groups != groups[:, :1]).sum(axis=0).argmax())
-                person[attribute.name] = attribute.levels[(0, other)[place]].code
-            people.append(person)
-        return twins_of(people, twins, Neighbours(problem.spec.privacy.neighbours))
-
-    def trial_counts(
-        self, problem: TablesProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
-    ) -> Iterator[TrialCounts]:
-        self.mechanism.measure(problem, job, noise)
-        for table in problem.tables:
-            for level in table.levels:
-                parts = mapped[measured_folder(job.workspace, table, level)]
-                counts = np.concatenate([part.column(COUNT).to_numpy() for part in parts]).reshape(level.units, -1)
-                begin = 0
-                for margin in table.margins:
-                    planned = job.plan.measure(level.name, problem.query_key(table, margin))
-                    values = counts[:, begin : begin + margin.cells].ravel()
-                    yield TrialCounts(level.name, planned.query, planned.law, np.arange(len(values)), values)
-                    begin += margin.cells

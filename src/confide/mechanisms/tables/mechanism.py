@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,13 +51,11 @@ from confide.noise import (
     TruncatedDistribution,
     perturb,
 )
-from confide.releases import published_rows, tabular
-from confide.releases.figure_noise import AdditiveLaw, Draw
+from confide.releases import tabular
+from confide.releases.figure_noise import Draw
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Explanation, Plan, read_plan
-from confide.releases.published import NoiseBound, Published, PublishedMarginal
-from confide.releases.published_rows import PublishedRows
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import asked
 from confide.releases.workspace import Workspace
@@ -350,38 +347,6 @@ def _noise_check(name: str, scan: TablePass) -> Check:
     return Check(f"{name}: noise as promised", not wrong, detail)
 
 
-# A release of ``tables`` read back: counts with independent noise, with the variance that the plan states.
-
-
-def read_published(asked: published_rows.ReadBack) -> Published:
-    """The tables of a release."""
-    asked.no_groups()
-    facts, plan = asked.release.facts, asked.release.plan
-    attributes = asked.schema(facts["schema"])
-    laws = {(measure.level, measure.query): measure.law for measure in plan.measures}
-    layouts = [tabular.Table.read(values) for values in facts["tables"]]
-    # A count with noise can be below zero; the variance of each follows from its law.
-    said = [(each, PublishedRows(each.name, each.queries, Fraction(1), file=each.name)) for each in layouts]
-    tables = published_rows.AreaTables.read(asked, said, plan.spine)
-    measured = {values["name"]: list(tabular.Table.measurements(values).values()) for values in facts["tables"]}
-    marginals: dict[tuple[str, str], PublishedMarginal] = {}
-    for table, level, of_queries in tables.marginals(attributes):
-        for marginal, query in zip(of_queries, measured[table.name], strict=True):
-            if (level, query) not in marginals:  # one measurement, shown in several tables
-                marginals[level, query] = _with_noise(marginal, laws[level, query])
-    largest = max((law.bound for law in laws.values() if law.bound is not None), default=None)
-    bounded = () if largest is None else (published_rows.BOUNDED.format(largest),)
-    notes = (published_rows.NOISE, *bounded, *tables.notes)
-    return asked.published(attributes, tables.geography, marginals.values(), *notes)
-
-
-def _with_noise(marginal: PublishedMarginal, law: ReleaseNoise) -> PublishedMarginal:
-    """A marginal with the law of its noise, its variance, and how far it can go."""
-    bound = None if law.bound is None else NoiseBound(law.bound)
-    variance = Fraction(law.variance()).limit_denominator(10**9)
-    return replace(marginal, variance=variance, bound=bound, law=AdditiveLaw(law))
-
-
 class TablesExplained(Explanation):
     """What releases of tables say to their readers."""
 
@@ -470,10 +435,10 @@ class Tables(Mechanism[TablesProblem]):
         "board": "confide.mechanisms.tables.tuning:TablesTuning",
         "targets": "confide.mechanisms.tables.tuning:tune_tables",
         "evaluate": "confide.mechanisms.tables.evaluate:evaluate_tables",
-        "published": "confide.mechanisms.tables.mechanism:read_published",
+        "published": "confide.lab.published.tabular:read_tables",
         "residuals": "confide.mechanisms.tables.evaluate:residuals",
         "rehearsal": "confide.mechanisms.tables.evaluate:TablesRehearsal",
-        "audit": "confide.mechanisms.tables.evaluate:TablesAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:TablesAudit",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> TablesProblem:

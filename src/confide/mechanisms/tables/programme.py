@@ -10,7 +10,6 @@ by theirs, within a level to the margins in equal parts. See ``docs/proofs/table
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -66,15 +65,9 @@ from confide.schema import Query, Schema, query_name
 # The spec of a static programme of tables.
 
 
-class TablePart(spec.Part):
+class TablePart(tabular.AskedTable):
     """One table of the programme."""
 
-    name: spec.Name = Field(description="The name of the table, and of its file.")
-    title: str = Field("", max_length=200, description="A title for people.")
-    variables: list[str] = Field(
-        description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
-    )
-    levels: list[str] = Field(min_length=1, description="The geolevels and areas the table is published for.")
     margins: Literal["all", "none"] = Field(
         "all", description="all: every margin of the table is measured too; none: the inner cells alone."
     )
@@ -176,33 +169,20 @@ class TablesSpec(spec.Spec):
 
     def problems(self) -> list[spec.Problem]:
         problems = super().problems() + self.noise.problems(self.privacy.definition)
-        known = [
-            self.geography.smallest,
-            *(level.name for level in self.geography.levels),
-            *(a.name for a in self.geography.areas),
+        known = tabular.levels_of(self.geography)
+        problems += tabular.level_problems(self.tables, self.geography)
+        problems += [
+            spec.Problem.of(
+                ("tables", position, "level_weights", level),
+                "unknown-level/table",
+                found=repr(level),
+                level=level,
+                levels=", ".join(table.levels),
+            )
+            for position, table in enumerate(self.tables)
+            for level in table.level_weights
+            if level not in table.levels
         ]
-        for position, table in enumerate(self.tables):
-            for level, times in Counter(table.levels).items():
-                path = ("tables", position, "levels", table.levels.index(level))
-                if level not in known:
-                    problems.append(
-                        spec.Problem.of(
-                            path, "unknown-level/correct-spec", found=repr(level), level=level, known=", ".join(known)
-                        )
-                    )
-                if times > 1:
-                    problems.append(spec.Problem.of(path, "repeated-level/times", level=level, times=times))
-            problems += [
-                spec.Problem.of(
-                    ("tables", position, "level_weights", level),
-                    "unknown-level/table",
-                    found=repr(level),
-                    level=level,
-                    levels=", ".join(table.levels),
-                )
-                for level in table.level_weights
-                if level not in table.levels
-            ]
         problems += [
             spec.Problem.of(
                 ("programme", "level_weights", level),

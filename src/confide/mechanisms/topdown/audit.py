@@ -1,10 +1,8 @@
-"""Audits of TopDown: what a sealed run added to the truth, and trials on made-up neighbours."""
+"""The audit of TopDown: what a sealed run added to the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -13,69 +11,16 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines import Source
 from confide.errors import Place, ReleaseError, RunError
-from confide.inputs.records import blocks_apart, twins_of
 from confide.mechanisms.topdown.measure import Children, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements.folder import find_measurements
 from confide.mechanisms.topdown.measurements.layout import DP_QUERY, FOLDER, level_folder, query_layout
-from confide.mechanisms.topdown.mechanism import DrawnEvidence, counts_file
-from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
+from confide.mechanisms.topdown.mechanism import DrawnEvidence
+from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy
-from confide.releases import Job, NoiseSource, TrialAudit, TrialCounts, Workspace
+from confide.releases import Job, NoiseSource, Workspace
 from confide.releases.replay import Residuals, no_truth, require_sealed
-
-
-class TopDownAudit(TrialAudit[TopDownProblem]):
-    """Twins in blocks that lie apart on every level."""
-
-    def made_up_records(self, problem: TopDownProblem, twins: int) -> tuple[pa.Table, pa.Table]:
-        spine, attributes = problem.spine, problem.strategy.schema.attributes
-        first, second = blocks_apart([spine.unit_of_block(level.name) for level in spine.levels if level.units > 1])
-        people: list[dict[str, Any]] = [
-            {attribute.name: attribute.levels[place].code for attribute in attributes}
-            | {problem.spec.geography.block: str(spine.block_codes[block])}
-            for block, place in ((first, 0), (second, -1))
-        ]
-        return twins_of(people, twins, problem.strategy.neighbours)
-
-    def with_records(self, problem: TopDownProblem, records: Source) -> TopDownProblem:
-        return with_plain_records(problem, records)
-
-    def trial_counts(
-        self,
-        problem: TopDownProblem,
-        job: Job,
-        noise: NoiseSource,
-        mapped: Mapping[Path, Sequence[pa.Table]],  # noqa: ARG002
-    ) -> Iterator[TrialCounts]:
-        """The full set of measurements of every unit that anybody is in, as it is published with
-        ``output.measurements``. What a descent looks at is a part of it, drawn by the same function from the same
-        streams and coordinates."""
-        drawn = DrawnEvidence(problem, job.plan, noise, job.workspace)
-        for level_strategy, level in problem.levels():
-            rows = pq.read_table(counts_file(job.workspace, level))
-            unit, cell, count = (rows.column(name).to_numpy() for name in ("unit", "cell", "n"))
-            units = np.unique(unit)
-            units = units[level.measured[units]]
-            if not len(units):
-                continue
-            seen = np.isin(unit, units)
-            truth = TrueCounts(np.searchsorted(units, unit[seen]), cell[seen], count[seen])
-            classes = level.shares.index[units].astype(np.int64)
-            asked = Children(Confidential(truth), units, classes, np.arange(problem.cells))
-            measured = measure_fully(drawn.level_queries(level_strategy, level), asked)
-            for query_share, values in zip(level_strategy.queries, measured, strict=True):
-                cells = query_share.query.cells
-                planned = iter(job.plan.laws(level.name, query_share.name))
-                for share_class, share in enumerate(level.shares.table):
-                    law = next(planned) if share else None
-                    chosen = classes == share_class
-                    if law is not None and chosen.any():
-                        places = (units[chosen, None] * cells + np.arange(cells)).ravel()
-                        yield TrialCounts(level.name, query_share.name, law, places, values[chosen].ravel())
-
 
 MOST_RESIDUALS = 1 << 23
 """Of a measurement about so many draws are looked at, those of the first units."""

@@ -75,10 +75,10 @@ class TopDown(Mechanism[TopDownProblem]):
         "board": "confide.mechanisms.topdown.board:TopDownBoard",
         "targets": "confide.inference.tuning:tune_topdown",
         "evaluate": "confide.mechanisms.topdown.dossier:evaluate_topdown",
-        "published": "confide.mechanisms.topdown.output.publish:read_published",
+        "published": "confide.lab.published.tabular:read_records",
         "residuals": "confide.mechanisms.topdown.audit:residuals",
         "rehearsal": "confide.mechanisms.topdown.made_up:TopDownRehearsal",
-        "audit": "confide.mechanisms.topdown.audit:TopDownAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:TopDownAudit",
     }
     on_spark = True
 

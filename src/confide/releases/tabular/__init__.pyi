@@ -14,6 +14,7 @@ from confide.releases.tabular.checks import unique_keys as unique_keys
 from confide.releases.tabular.checks import unlike_plan as unlike_plan
 from confide.releases.tabular.described import AREAS as AREAS
 from confide.releases.tabular.described import CELLS as CELLS
+from confide.releases.tabular.described import AskedTable as AskedTable
 from confide.releases.tabular.described import Codebook as Codebook
 from confide.releases.tabular.described import CodeHierarchy as CodeHierarchy
 from confide.releases.tabular.described import DescribedColumn as DescribedColumn
@@ -26,6 +27,8 @@ from confide.releases.tabular.described import TabularProblem as TabularProblem
 from confide.releases.tabular.described import area_names as area_names
 from confide.releases.tabular.described import asked as asked
 from confide.releases.tabular.described import check_published as check_published
+from confide.releases.tabular.described import level_problems as level_problems
+from confide.releases.tabular.described import levels_of as levels_of
 from confide.releases.tabular.described import listed_areas as listed_areas
 from confide.releases.tabular.described import noting as noting
 from confide.releases.tabular.described import placed as placed

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
+from pydantic import Field
 
 from confide.documents import load_schema
 from confide.engines import Engine, Source
@@ -17,7 +18,7 @@ from confide.errors import ConfideError, Finding, Place
 from confide.geography import Geolevel, Spine
 from confide.inputs.frame import Frame, read_frame
 from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.spec import LoadedSpec, find_source, frame_rules
+from confide.releases.spec import GeographyPart, LoadedSpec, Name, Part, Problem, find_source, frame_rules
 from confide.releases.tabular.rows import (
     SDMX,
     TableRows,
@@ -319,6 +320,43 @@ def asked(question: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
 
 
 # From a spec to what its tables are made of, with every problem of it at once.
+
+
+class AskedTable(Part):
+    """One table that a spec asks for."""
+
+    name: Name = Field(description="The name of the table, and of its file.")
+    title: str = Field("", max_length=200, description="A title for people.")
+    variables: list[str] = Field(
+        description="The variables crossed: attributes of the schema, or recodes such as age:five-year."
+    )
+    levels: list[str] = Field(min_length=1, description="The geolevels and areas the table is published for.")
+    margins: Literal["all", "none"] = Field("all", description="all: every margin too; none: the inner cells alone.")
+
+
+def levels_of(geography: GeographyPart) -> list[str]:
+    """The names of the levels, and of the areas beside them, that tables can be published for."""
+    beside = [area.name for area in geography.areas]
+    return [geography.smallest, *(level.name for level in geography.levels), *beside]
+
+
+def level_problems(tables: Iterable[Any], geography: GeographyPart, *, nested: bool = False) -> Iterator[Problem]:
+    """Levels of tables that there are none of, and those that stand twice.
+
+    Args:
+        tables: The parts of a spec that ask for tables.
+        geography: The levels and areas that there are.
+        nested: Whether areas beside the levels will not do, because they do not nest.
+    """
+    known = [name for name in levels_of(geography) if not nested or name not in {a.name for a in geography.areas}]
+    key = "unknown-level/spine" if nested else "unknown-level/correct-spec"
+    for position, table in enumerate(tables):
+        for place, level in enumerate(table.levels):
+            path = ("tables", position, "levels", place)
+            if level not in known:
+                yield Problem.of(path, key, found=repr(level), level=level, known=", ".join(known))
+            elif level in table.levels[:place]:
+                yield Problem.of(path, "repeated-level/stands-twice", found=level, level=level)
 
 
 @dataclass(frozen=True, eq=False)

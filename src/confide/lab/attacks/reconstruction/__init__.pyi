@@ -2,12 +2,12 @@ from confide.inputs.table_files import read_records as read_records
 from confide.inputs.table_files import refuse_unwritable as refuse_unwritable
 from confide.lab.attacks.reconstruction.age_statistics import StatisticsReconstruction as StatisticsReconstruction
 from confide.lab.attacks.reconstruction.age_statistics import reconstruct_statistics as reconstruct_statistics
-from confide.lab.attacks.reconstruction.own_tables import read_areas as read_areas
-from confide.lab.attacks.reconstruction.own_tables import tabulate_records as tabulate_records
 from confide.lab.attacks.reconstruction.reconstructing import reconstruct as reconstruct
 from confide.lab.attacks.reconstruction.result import Reconstruction as Reconstruction
 from confide.lab.attacks.reconstruction.result import write_records as write_records
 from confide.lab.attacks.reconstruction.sf1 import TablesFolder as TablesFolder
+from confide.lab.attacks.reconstruction.sf1 import read_areas as read_areas
+from confide.lab.attacks.reconstruction.sf1 import tabulate_records as tabulate_records
 from confide.lab.attacks.reconstruction.sf1 import tabulate_sf1 as tabulate_sf1
 from confide.lab.attacks.reconstruction.sf1 import write_sf1_tables as write_sf1_tables
 from confide.lab.attacks.reconstruction.sf1 import write_tables as write_tables
@@ -15,7 +15,7 @@ from confide.lab.attacks.reconstruction.sources import read_release as read_rele
 from confide.lab.attacks.reconstruction.sources import read_source as read_source
 from confide.lab.attacks.reconstruction.sources import read_tables as read_tables
 from confide.lab.attacks.reconstruction.unit import Variability as Variability
-from confide.releases.published import NoiseBound as NoiseBound
-from confide.releases.published import Published as Published
-from confide.releases.published import PublishedGeography as PublishedGeography
-from confide.releases.published import PublishedMarginal as PublishedMarginal
+from confide.lab.published.marginals import NoiseBound as NoiseBound
+from confide.lab.published.marginals import Published as Published
+from confide.lab.published.marginals import PublishedGeography as PublishedGeography
+from confide.lab.published.marginals import PublishedMarginal as PublishedMarginal

@@ -30,25 +30,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from confide.documents import (
-    AttributePart,
-    FileKind,
-    KeyPath,
-    Loaded,
-    Part,
-    Problem,
-    RecodePart,
-    SchemaFile,
-    build_schema,
-    load,
-    load_named,
-    load_schema_file,
-    load_shipped,
-    shipped,
-)
+from confide import documents
 from confide.errors import ParameterError, Place, SpecError
-from confide.releases.published import ImpossibleCells
-from confide.releases.published_rows import codes_of, query_of
+from confide.lab.published.marginals import ImpossibleCells
+from confide.lab.published.published_rows import codes_of, query_of
 from confide.releases.spec import ExactNumber
 from confide.schema import Schema
 
@@ -57,7 +42,7 @@ BLOCK = "block"
 SHIPPED = "attacks"
 
 
-class TablesLevelPart(Part):
+class TablesLevelPart(documents.Part):
     """A geolevel above the blocks: the first digits of a block's code, or a column of the file of blocks."""
 
     name: str
@@ -65,7 +50,7 @@ class TablesLevelPart(Part):
     column: str | None = None
 
 
-class TablesGeographyPart(Part):
+class TablesGeographyPart(documents.Part):
     """``[geography]``."""
 
     block: str = "geocode"
@@ -73,7 +58,7 @@ class TablesGeographyPart(Part):
     blocks: str | None = None
 
 
-class TableFilePart(Part):
+class TableFilePart(documents.Part):
     """One of ``[[tables]]``."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -98,32 +83,32 @@ def _code(value: object) -> object:
 Codes = Annotated[list[Annotated[int | str, BeforeValidator(_code)]], Field(min_length=1)]
 
 
-class ImpossiblePart(Part):
+class ImpossiblePart(documents.Part):
     """One of ``[[zeros]]``: codes of attributes that no record has together."""
 
     where: Annotated[dict[str, Codes], Field(min_length=1)]
 
 
-class TablesDescription(Part):
+class TablesDescription(documents.Part):
     """The whole file."""
 
     id: str = "tables"
     title: str = ""
     provenance: str = ""
     schema_: Annotated[str | None, Field(alias="schema")] = None
-    attributes: dict[str, AttributePart] = Field(default_factory=dict)
-    recodes: dict[str, dict[str, RecodePart]] = Field(default_factory=dict)
+    attributes: dict[str, documents.AttributePart] = Field(default_factory=dict)
+    recodes: dict[str, dict[str, documents.RecodePart]] = Field(default_factory=dict)
     geography: TablesGeographyPart | None = None
     tables: Annotated[list[TableFilePart], Field(min_length=1)]
     zeros: list[ImpossiblePart] = Field(default_factory=list)
 
 
-DESCRIBED = FileKind("description", code="bad-description", own_codes=False)
+DESCRIBED = documents.FileKind("description", code="bad-description", own_codes=False)
 
 
 def load_description(name: str) -> tuple[TablesDescription, Schema]:
     """A list of tables that ships, such as ``sf1-2010``."""
-    loaded = load_named(name, Path(), TablesDescription, kind=replace(DESCRIBED, shipped=SHIPPED))
+    loaded = documents.load_named(name, Path(), TablesDescription, kind=replace(DESCRIBED, shipped=SHIPPED))
     return loaded.value, schema_of(loaded)
 
 
@@ -134,15 +119,15 @@ def described_tables(path: Path, schema: str | Path | None = None) -> tuple[Tabl
         path: The file.
         schema: The schema, where the file names none.
     """
-    loaded = load(path, TablesDescription, kind=DESCRIBED)
+    loaded = documents.load(path, TablesDescription, kind=DESCRIBED)
     own = loaded.value
     if schema is not None and (own.schema_ is not None or own.attributes):
-        raise loaded.error(Problem.of(("schema",), "bad-description/schema", found=str(schema)))
+        raise loaded.error(documents.Problem.of(("schema",), "bad-description/schema", found=str(schema)))
     if schema is not None:
         loaded = replace(loaded, value=own.model_copy(update={"schema_": str(Path(schema).absolute())}))
     held = schema_of(loaded)
     loaded.refuse(
-        Problem.of(at, "bad-description/correct-file", found=found, what=what, expected=expected)
+        documents.Problem.of(at, "bad-description/correct-file", found=found, what=what, expected=expected)
         for number, table in enumerate(loaded.value.tables)
         for at, what, found, expected in _problems_of_queries(table, held, ("tables", number))
     )
@@ -158,32 +143,32 @@ def zeros_of(zeros: Sequence[ImpossiblePart], schema: Schema) -> tuple[Impossibl
     )
 
 
-def schema_of(loaded: Loaded[TablesDescription]) -> Schema:
+def schema_of(loaded: documents.Loaded[TablesDescription]) -> Schema:
     """The schema of a description, with the recodes of the description added."""
     description = loaded.value
     name = description.schema_
     if description.attributes and name is not None:
-        raise loaded.error(Problem.of(("schema",), "bad-description/attributes"))
+        raise loaded.error(documents.Problem.of(("schema",), "bad-description/attributes"))
     if description.attributes:
-        file = SchemaFile(
+        file = documents.SchemaFile(
             id=description.id,
             provenance=description.provenance or loaded.file,
             attributes=description.attributes,
         )
-        _, problems = build_schema(file)
+        _, problems = documents.build_schema(file)
         loaded.refuse(problems)
     elif name is None:
-        raise loaded.error(Problem.of(("schema",), "bad-description/nothing"))
+        raise loaded.error(documents.Problem.of(("schema",), "bad-description/nothing"))
     else:
         file = _schema_file(name, loaded.path.parent, loaded.place("schema"))
     loaded.refuse(
-        Problem.of(
+        documents.Problem.of(
             ("recodes", attribute), "bad-description/attribute", found=attribute, attributes=", ".join(file.attributes)
         )
         for attribute in description.recodes
         if attribute not in file.attributes
     )
-    schema, problems = build_schema(file.with_recodes(description.recodes))
+    schema, problems = documents.build_schema(file.with_recodes(description.recodes))
     # Attributes are right by now: what is wrong is a recode, in the description's own table of them.
     loaded.refuse(replace(problem, path=("recodes", problem.path[1], *problem.path[3:])) for problem in problems)
     return schema
@@ -191,16 +176,16 @@ def schema_of(loaded: Loaded[TablesDescription]) -> Schema:
 
 def _lists() -> list[str]:
     """The lists of tables that ship."""
-    return [name for name in shipped(SHIPPED) if "tables" in load_shipped(SHIPPED, name)]
+    return [name for name in documents.shipped(SHIPPED) if "tables" in documents.load_shipped(SHIPPED, name)]
 
 
-def _schema_file(name: str, base: Path, where: Place) -> SchemaFile:
+def _schema_file(name: str, base: Path, where: Place) -> documents.SchemaFile:
     """A schema as it is written: one that ships, that of a list of tables that ships, or a file."""
     if name in _lists():
-        listed = load_named(name, base, TablesDescription, kind=replace(DESCRIBED, shipped=SHIPPED)).value
+        listed = documents.load_named(name, base, TablesDescription, kind=replace(DESCRIBED, shipped=SHIPPED)).value
         return _schema_file(str(listed.schema_), base, where).with_recodes(listed.recodes)
-    loaded = load_schema_file(name, base, where)
-    _, problems = build_schema(loaded.value)
+    loaded = documents.load_schema_file(name, base, where)
+    _, problems = documents.build_schema(loaded.value)
     loaded.refuse(problems)
     return loaded.value
 
@@ -208,7 +193,7 @@ def _schema_file(name: str, base: Path, where: Place) -> SchemaFile:
 # A description of the user's own, read from ``tables.toml`` and checked as a whole, every problem at once.
 
 
-_At = KeyPath
+_At = documents.KeyPath
 _Problem = tuple[_At, str, str, str]
 """Where, what, found, expected."""
 
@@ -218,10 +203,10 @@ def read_description(path: Path) -> tuple[TablesDescription, Schema]:
 
     :raises SpecError: with a finding for each problem of the description.
     """
-    loaded = load(path, TablesDescription, kind=DESCRIBED)
+    loaded = documents.load(path, TablesDescription, kind=DESCRIBED)
     schema = schema_of(loaded)
     loaded.refuse(
-        Problem.of(at, "bad-description/format", found=found, what=what, expected=expected)
+        documents.Problem.of(at, "bad-description/format", found=found, what=what, expected=expected)
         for at, what, found, expected in _problems(loaded.value, schema)
     )
     return loaded.value, schema

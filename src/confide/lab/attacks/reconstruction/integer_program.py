@@ -19,7 +19,7 @@ from scipy import sparse
 
 from confide.arrays import Floats, Integers
 from confide.lab.attacks.reconstruction.space import Layer, Space, layer, space_of
-from confide.releases.published import Published, PublishedMarginal
+from confide.lab.published.marginals import Published, PublishedMarginal
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 

@@ -29,8 +29,7 @@ from confide.lab.attacks.reconstruction.highs import allowed, fit, standard_devi
 from confide.lab.attacks.reconstruction.integer_program import IntegerProgram, ProgramStructure, ReducedProgram
 from confide.lab.attacks.reconstruction.random_walk import ascend, proportional_fit, walk
 from confide.lab.attacks.reconstruction.space import Layer, layer
-from confide.releases.figure_noise import IMPOSSIBLE, FigureLaw, LikelihoodTable, SpreadLaw
-from confide.releases.published import PublishedMarginal
+from confide.lab.published.marginals import IMPOSSIBLE, FigureLaw, LikelihoodTable, PublishedMarginal, SpreadLaw
 from confide.schema import NO_GROUP
 
 if TYPE_CHECKING:

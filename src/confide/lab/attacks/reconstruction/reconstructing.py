@@ -28,8 +28,8 @@ from confide.lab.attacks.reconstruction.integer_program import NoSolution, Reduc
 from confide.lab.attacks.reconstruction.result import Reconstruction, write_records
 from confide.lab.attacks.reconstruction.sources import read_source
 from confide.lab.attacks.reconstruction.unit import Attack, AttackSettings, UnitSolution
-from confide.releases.published import Published
-from confide.releases.published_rows import KnownAreas
+from confide.lab.published.marginals import Published
+from confide.lab.published.published_rows import KnownAreas
 from confide.releases.workspace import Progress, Silent
 
 # Which tables contradict one another: those that even the closest counts do not meet.
@@ -93,8 +93,8 @@ def reconstruct(
     """Records that have the published tables (``confide attack reconstruct``).
 
     Args:
-        source: The tables: :meth:`Published.from_tables <confide.releases.published.Published.from_tables>`, a folder
-            with a ``tables.toml``, or a release folder.
+        source: The tables: :meth:`Published.from_tables <confide.lab.published.Published.from_tables>`, a folder with a
+            ``tables.toml``, or a release folder.
         schema: The schema file of a release whose schema does not ship.
         groups: The iteration codes of a SafeTab-P release to attack; all if there is none.
         areas: The list of areas, by :func:`confide.lab.attacks.read_areas`, of a release whose codes do not say which
@@ -114,7 +114,7 @@ def reconstruct(
     Raises:
         ConfideError: If exact tables contradict one another, with the units and the tables.
 
-    >>> from confide.releases.published import Published
+    >>> from confide.lab.published.marginals import Published
     >>> tables = {"sex": {"sex": ["male", "female"], "count": [2, 0]}}
     >>> found = reconstruct(Published.from_tables(tables, "persons"), processes=1)
     >>> found.persons, found.mean

@@ -17,7 +17,7 @@ from confide.inputs.table_files import write_file
 from confide.lab.attacks.reconstruction.integer_program import Flags
 from confide.lab.attacks.reconstruction.space import Axis, Space
 from confide.lab.attacks.reconstruction.unit import Attack, UnitSolution, Variability
-from confide.releases.published import Published
+from confide.lab.published.marginals import Published
 
 SIZES = ((1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, 999), (1000, None))
 """The classes of block sizes of Abowd and Hawes (2023), Table 1."""

@@ -1,6 +1,6 @@
 """What the attack can be made on: a folder of tables with a description, or a release of Confide.
 
-How a release is read back belongs to its mechanism (``mechanisms/NAME/published.py``): tables with noise, tables with
+How a release is read back its mechanism says (:mod:`confide.lab.published`): tables with noise, tables with
 figures left out, or the protected records themselves. For a part of a release, write a folder of tables: every file is
 read against the description (``tables.toml``), with all problems at once (``docs/concepts/reconstruction.md``).
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.inputs.table_files import read_text
@@ -25,12 +24,12 @@ from confide.lab.attacks.reconstruction.description import (
     read_description,
     zeros_of,
 )
+from confide.lab.published import published_rows
+from confide.lab.published.marginals import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
+from confide.lab.published.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
 from confide.mechanisms import MECHANISMS
-from confide.releases import published_rows
 from confide.releases.abilities import PUBLISHED
 from confide.releases.folder import MANIFEST, SealedRelease, release_of
-from confide.releases.published import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
-from confide.releases.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
 from confide.schema import Schema
 
 
@@ -81,7 +80,8 @@ def read_release(
         raise RunError(
             "not-published-as-tables", where=Place(file=str(release.folder)), mechanism=manifest["mechanism"]
         )
-    return published(ReadBack(release, schema, groups, areas))
+    tables: Published = published(ReadBack(release, schema, groups, areas))
+    return tables
 
 
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
@@ -236,7 +236,7 @@ def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: 
         if unit not in content.column_names:
             missing.append(description.geography.block)
         elif not missing:
-            _refuse_blank(table, content, unit)
+            published_rows.refuse_blank(_rows(table), content, unit)
     if missing:
         raise InputError(_no_column(table, path.name, name, content) for name in missing)
     return content
@@ -250,12 +250,3 @@ def _no_column(table: TableFilePart, file: str, name: str, content: pa.Table) ->
         table=table.name,
         name=name,
     )
-
-
-def _refuse_blank(table: TableFilePart, content: pa.Table, unit: str) -> None:
-    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(unit)), ""), fill_value=True).to_numpy()
-    if blank.any():
-        what, expected = f"a row has no code in the column {unit!r}", "the code of a unit in every row"
-        raise published_rows.rows_wrong(
-            _rows(table), blank, "no-unit", what, expected, "add the code, or remove the row"
-        )

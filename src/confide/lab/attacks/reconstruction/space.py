@@ -16,7 +16,7 @@ import numpy as np
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
-from confide.releases.published import ImpossibleCells, PublishedMarginal
+from confide.lab.published.marginals import ImpossibleCells, PublishedMarginal
 from confide.schema import NO_GROUP, Attribute, Code, Query, Recode
 
 MOST_CELLS = 1 << 21

@@ -24,7 +24,7 @@ from confide.lab.attacks.reconstruction.integer_program import (
     reduce,
 )
 from confide.lab.attacks.reconstruction.posterior import DRAWS, Likelihoods, NoisyUnit, Prior, WalkSettings
-from confide.releases.published import Published
+from confide.lab.published.marginals import Published
 
 # What no figure of a unit tells: attributes of a record for which another value would do as well.
 #

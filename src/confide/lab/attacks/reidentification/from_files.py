@@ -21,7 +21,8 @@ from confide.documents import load_schema
 from confide.engines.protocol import whole_file, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.inputs.frame import codes_meant
-from confide.lab.attacks.reidentification import attacker_file, people_files
+from confide.lab.attacks.reidentification import people_files
+from confide.lab.attacks.reidentification import people_files as attacker_file
 from confide.lab.attacks.reidentification.rates import DivideBy, GuessFrom, Reidentification, reidentify
 from confide.schema import NO_GROUP, Recode, Schema
 

@@ -25,8 +25,8 @@ from confide.arrays import Integers
 from confide.confidential import Confidential
 from confide.errors import ParameterError, Place
 from confide.lab.attacks.reidentification import baselines, linking, people_files
-from confide.lab.attacks.reidentification.attacker_file import AttackerSettings
 from confide.lab.attacks.reidentification.matching import Coding, code
+from confide.lab.attacks.reidentification.people_files import AttackerSettings
 from confide.report.charts import FEW, Chart, Pictures, chart
 
 Row = TypeVar("Row", linking.Agreement, linking.LinkageRates)

@@ -12,7 +12,7 @@ with application to the 2020 U.S. decennial census* (2024). Nothing here reads r
 * :mod:`~confide.lab.risk.bayesian.decision_map`: how often that one decides rightly;
 * :mod:`~confide.lab.risk.bayesian.tree`: an adversary who sees all counts of a hierarchy;
 * :mod:`~confide.lab.risk.bayesian.sibling_detail`: one who looks at every sibling, with a sparse prior;
-* :mod:`~confide.lab.risk.bayesian.post_processing`: one who sees post-processed counts.
+* :mod:`~confide.lab.risk.bayesian.two_level`: one who sees post-processed counts.
 
 The questions of a user are :func:`confide.lab.risk.bayes` and :func:`confide.lab.risk.hierarchy`.
 

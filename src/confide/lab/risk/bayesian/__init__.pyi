@@ -39,9 +39,6 @@ from confide.lab.risk.bayesian.one_level import posterior as posterior
 from confide.lab.risk.bayesian.one_level import reduce_question as reduce_question
 from confide.lab.risk.bayesian.one_level import risk_at as risk_at
 from confide.lab.risk.bayesian.one_level import two_cells as two_cells
-from confide.lab.risk.bayesian.post_processing import HalfRounding as HalfRounding
-from confide.lab.risk.bayesian.post_processing import PostProcessedRisk as PostProcessedRisk
-from confide.lab.risk.bayesian.post_processing import PostProcessing as PostProcessing
 from confide.lab.risk.bayesian.sequential import CombinedRisk as CombinedRisk
 from confide.lab.risk.bayesian.sequential import JointDecision as JointDecision
 from confide.lab.risk.bayesian.sequential import SequenceStep as SequenceStep
@@ -61,5 +58,8 @@ from confide.lab.risk.bayesian.tree import target_leaf as target_leaf
 from confide.lab.risk.bayesian.tree_file import TreeQuestion as TreeQuestion
 from confide.lab.risk.bayesian.tree_file import load_tree as load_tree
 from confide.lab.risk.bayesian.tree_file import parse_tree as parse_tree
+from confide.lab.risk.bayesian.two_level import HalfRounding as HalfRounding
+from confide.lab.risk.bayesian.two_level import PostProcessedRisk as PostProcessedRisk
+from confide.lab.risk.bayesian.two_level import PostProcessing as PostProcessing
 from confide.lab.risk.bayesian.two_level import TwoLevel as TwoLevel
 from confide.lab.risk.bayesian.two_level import Variant as Variant

@@ -25,8 +25,7 @@ from scipy.special import bdtrc
 
 from confide.errors import ParameterError
 from confide.lab.risk.bayesian.counts import FloatArray, IntArray, checked_count, gaussian_window, sibling_window
-from confide.lab.risk.bayesian.post_processing import PostProcessing
-from confide.lab.risk.bayesian.two_level import TwoLevel, Variant
+from confide.lab.risk.bayesian.two_level import PostProcessing, TwoLevel, Variant
 
 TIE = 1e-11
 """Log odds this small are taken for 0: rounding reaches a hundredth of it."""

@@ -1,6 +1,6 @@
 """What an adversary learns who also sees the counts of larger areas: the answers of ``confide risk hierarchy``.
 
-The mathematics is that of :mod:`.two_level`, :mod:`.decision_map` and :mod:`.post_processing` for two levels, and of
+The mathematics is that of :mod:`.two_level` and :mod:`.decision_map` for two levels, and of
 :mod:`.tree` for a whole tree of counts.
 """
 
@@ -16,10 +16,9 @@ from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within, probability
 from confide.lab.risk.bayesian import counts, decision_map
-from confide.lab.risk.bayesian.post_processing import HalfRounding, PostProcessing
 from confide.lab.risk.bayesian.tree import TreePosterior
 from confide.lab.risk.bayesian.tree_file import load_tree
-from confide.lab.risk.bayesian.two_level import TwoLevel, Variant
+from confide.lab.risk.bayesian.two_level import HalfRounding, PostProcessing, TwoLevel, Variant
 from confide.report.charts import Chart, Pictures, chart
 
 POSTERIOR_KEYS = {

@@ -23,10 +23,11 @@ from confide.engines import Engine, Source
 from confide.engines.protocol import Advance, GroupFunction, private_folder
 from confide.errors import ConfideError, Place, RunError
 from confide.inputs.made_up import nobody
+from confide.lab.risk.privacy_audit.trials import TrialAudit
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
-from confide.releases.abilities import AUDIT, TrialAudit
+from confide.releases.abilities import AUDIT
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.noise_audit import NoiseAudit, audit
 from confide.releases.plan import Plan
@@ -142,12 +143,11 @@ class Bench:
     @cached_property
     def audit(self) -> TrialAudit[Any]:
         """What the mechanism is able to do for an audit from outside."""
-        audit = AUDIT.of(self.mechanism)
-        if audit is not None:
-            return audit(self.mechanism)
-        raise RunError(
-            "no-privacy-audit/releases", where=Place(path="release.mechanism"), mechanism=self.mechanism.name
-        )
+        audit, name = AUDIT.of(self.mechanism), self.mechanism.name
+        if audit is None:
+            raise RunError("no-privacy-audit/releases", where=Place(path="release.mechanism"), mechanism=name)
+        trials: TrialAudit[Any] = audit(self.mechanism)
+        return trials
 
     @property
     def delta(self) -> Fraction:

@@ -39,9 +39,9 @@ import numpy as np
 from confide.answers import AuditPower
 from confide.arrays import Booleans, Floats, Integers
 from confide.errors import RunError
-from confide.inputs.made_up import Canaries
 from confide.lab.risk.privacy_audit import twin_loss
 from confide.lab.risk.privacy_audit.bench import CONFIDENCE, Bench, CanaryAudit, CountedFile
+from confide.lab.risk.privacy_audit.trials import Canaries
 from confide.noise import ReleaseNoise
 from confide.privacy import Definition
 from confide.releases.noise_audit import NoiseAudit

@@ -17,8 +17,7 @@ from typing import Any
 
 from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, nonnegative
-from confide.lab.risk.testing.level_power import gaussian_power, level_of
-from confide.lab.risk.testing.loss_test import LossTest, zcdp_power
+from confide.lab.risk.testing.loss_test import LossTest, gaussian_power, level_of, zcdp_power
 from confide.privacy import ZCDP, Bracket, Event, Neighbours, epsilons, event_epsilon_bracket, price
 from confide.privacy.definitions import Definition
 from confide.releases.plan import Plan, events_by_attribute, events_by_move

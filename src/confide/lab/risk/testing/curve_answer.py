@@ -17,8 +17,16 @@ from confide.errors import ParameterError, Place
 from confide.exact import Exact, exact_text, fraction_up, positive_within, probability, shortened_up, up
 from confide.lab.risk.testing import curve as curves
 from confide.lab.risk.testing.curve import EpsilonPoint, GuaranteePart, PowerPoint, epsilon_curve, parts_of, power_curve
-from confide.lab.risk.testing.level_power import PosteriorFactor, approximate_power, posterior_factor, pure_power
-from confide.lab.risk.testing.loss_test import gaussian_advantage, pure_advantage, zcdp_advantage, zcdp_power
+from confide.lab.risk.testing.loss_test import (
+    PosteriorFactor,
+    approximate_power,
+    gaussian_advantage,
+    posterior_factor,
+    pure_advantage,
+    pure_power,
+    zcdp_advantage,
+    zcdp_power,
+)
 from confide.mechanisms.topdown.strategy import Strategy, plan_of
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.privacy import ZCDP, Bracket, Neighbours, PureDP

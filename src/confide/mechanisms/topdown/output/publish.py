@@ -24,9 +24,8 @@ from confide.mechanisms.topdown.output import tabulation
 from confide.mechanisms.topdown.output.accuracy import PAGE, accuracy_page, described_files, publish_accuracy
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, MicrodataLayout, Output
 from confide.mechanisms.topdown.problem import TopDownProblem, counts_by_code
-from confide.releases import Explanation, Job, Plan, Published, ReleaseWriter, published_rows
+from confide.releases import Explanation, Job, Plan, ReleaseWriter
 from confide.releases.companions.programs import LABELLED, write_labelled
-from confide.releases.published_rows import RECORDS as RECORDS_FILES
 from confide.releases.tabular import Codebook, DescribedColumn, DescribedFile, DescribedTable, publish_areas
 from confide.releases.tabular.table import of_schema
 
@@ -206,21 +205,6 @@ def by_code(spine: Spine, name: str) -> Geolevel:
     ordered: Integers = np.empty(spine.blocks.units, np.int64)
     ordered[spine.blocks.unit_of_block] = level.unit_of_block
     return replace(level, unit_of_block=ordered)
-
-
-# The same read back, for attacks and comparison: its protected records, if it has them. There is nothing to
-# reconstruct, and the result says so: a solution variability of zero says nothing about the true records.
-
-
-def read_published(asked: published_rows.ReadBack) -> Published:
-    """The records of a release, which itself says what lies in what; ``postprocess`` writes the same files."""
-    asked.no_groups()
-    release = asked.release
-    records = release.table(*RECORDS_FILES)
-    if records is None:
-        raise published_rows.not_attacked(release.manifest["mechanism"])
-    named = release.facts.get("schema") or release.facts.get("strategy", {}).get("schema")
-    return asked.records(records, asked.schema(named))
 
 
 # What is said to the readers of a release: what each file holds, what is left out, and what figures mean.

@@ -22,15 +22,14 @@ import pyarrow as pa
 from confide.arrays import Floats, Integers
 from confide.documents import parse_schema
 from confide.errors import ParameterError, Place, ReleaseError
+from confide.lab.published.marginals import AdditiveLaw, Published, PublishedGeography, PublishedMarginal, sparse
+from confide.lab.published.published_rows import NOISE, ReadBack
 from confide.mechanisms.safetab.codes import PlannedIteration, read_iterations
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import SEX_NAMES, PlannedLevel, read_planned
 from confide.mechanisms.safetab.output.released import released_tables
 from confide.mechanisms.safetab.settings import GRIDS, OLDEST, PR_REGIONS, REGION_TYPES, SEXES, TOTAL_TABLE
-from confide.releases.figure_noise import AdditiveLaw
 from confide.releases.folder import SealedRelease
-from confide.releases.published import Published, PublishedGeography, PublishedMarginal, sparse
-from confide.releases.published_rows import NOISE, ReadBack
 from confide.schema import Query, Schema
 
 # Which groups and areas of a SafeTab-P release are fitted together.

@@ -25,8 +25,7 @@ from confide.documents import load_schema, load_shipped, shipped
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, ReleaseError
 from confide.exact import Exact, exact
 from confide.inputs.table_files import read_text
-from confide.releases.folder import MANIFEST, SealedRelease
-from confide.releases.published import (
+from confide.lab.published.marginals import (
     ImpossibleCells,
     NoiseBound,
     Published,
@@ -35,6 +34,7 @@ from confide.releases.published import (
     one_unit,
     sparse,
 )
+from confide.releases.folder import MANIFEST, SealedRelease
 from confide.releases.tabular import Table
 from confide.schema import ALL, TOTAL_CODE, Attribute, Code, Query, Recode, Schema
 
@@ -114,8 +114,7 @@ def marginals_of(
         unit = unit_of_code(content.column(area), geography.units[depth])
         lost = (unit < 0) & ~(value == 0)
         if lost.any():
-            what, expected = "a unit has no block that the tables of blocks know", "units with blocks below them"
-            raise rows_wrong(table, lost, "no-blocks", what, expected, "add the blocks, or remove the unit")
+            raise rows_wrong("no-blocks/unit", table, lost)
     marginals = []
     for number, query in enumerate(queries):
         here = np.flatnonzero((query_number == number) & (unit >= 0))
@@ -127,8 +126,7 @@ def marginals_of(
             again[first] = False
             bad = np.zeros(content.num_rows, bool)
             bad[here[again]] = True
-            what = "a cell is there twice"
-            raise rows_wrong(table, bad, "cell-twice", what, "each cell of a unit once", "remove one of the rows")
+            raise rows_wrong("cell-twice/unit", table, bad)
         marginals.append(
             PublishedMarginal(
                 table.name, depth, query, start, cells, values, table.variance, table.absent_unknown, table.bound
@@ -162,14 +160,10 @@ def _match(
         query_number[fits] = number
         cell[fits] = here[fits]
     if twice.any():
-        what = "a row is a cell of two queries"
-        raise rows_wrong(table, twice, "two-queries", what, "queries with other labels", "rename labels")
+        raise rows_wrong("two-queries", table, twice)
     if (query_number < 0).any():
-        what = "a row is not a cell of any query of the table"
-        expected = f"labels or codes of {', '.join(table.queries)}; {ALL} where a query sums over an attribute"
-        labels = content.select(used)
-        remedy = "correct the row, or add a query"
-        raise rows_wrong(table, query_number < 0, "no-cell", what, expected, remedy, labels)
+        labels, listed = content.select(used), ", ".join(table.queries)
+        raise rows_wrong("no-cell", table, query_number < 0, labels, queries=listed, everything=ALL)
     return query_number, cell
 
 
@@ -200,45 +194,39 @@ def _values(table: PublishedRows, content: pa.Table) -> Floats:
         value: Floats = pc.cast(plain, pa.float64()).to_numpy().copy()
     except pa.ArrowInvalid:
         numbers = pc.match_substring_regex(plain, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^nan$").to_numpy()
-        what, expected = "a count is not a number", "a number, or nothing where a count is not published"
-        raise rows_wrong(table, ~numbers, "not-a-number", what, expected, "correct the row") from None
+        raise rows_wrong("not-a-number/published", table, ~numbers) from None
     value[blank.to_numpy()] = np.nan
     with np.errstate(invalid="ignore"):
         wrong = np.isinf(value) | (np.abs(value) > LARGEST)
         if table.variance is None:
             wrong |= (value < 0) | (value != np.rint(value)) & ~np.isnan(value)
     if wrong.any():
-        if table.variance is not None:
-            what, expected, remedy = "a count is too large", f"at most {LARGEST:,}", "correct the row"
-        else:
-            what = "an exact count is not a whole number from zero on, or is too large"
-            expected = f"0, 1, 2, … {LARGEST:,}"
-            remedy = 'correct the row; if the table has noise, say so: variance = "..."'
-        raise rows_wrong(table, wrong, "not-a-count", what, expected, remedy)
+        raise rows_wrong("not-a-count/published", table, wrong, noisy=table.variance is not None, largest=LARGEST)
     return value
 
 
-def rows_wrong(
-    table: PublishedRows, wrong: Any, code: str, what: str, expected: str, remedy: str, labels: pa.Table | None = None
-) -> InputError:
+def rows_wrong(key: str, table: PublishedRows, wrong: Any, labels: pa.Table | None = None, **facts: Any) -> InputError:
     """A finding for each of the first rows that are wrong."""
     places = np.flatnonzero(wrong)
-    found = "1 such row" if len(places) == 1 else f"{len(places):,} such rows"
-    return InputError(
-        Finding(
-            code,
-            f"table {table.name}: {what}",
-            Place(file=table.file, row=int(row) + 1),
-            found if labels is None else f"{_labelled(labels, int(row))}; {found}",
-            expected,
-            remedy,
-        )
-        for row in places[:ROWS_NAMED]
-    )
+    name, number = table.name, len(places)
+    findings = []
+    for row in places[:ROWS_NAMED].tolist():
+        where, said = Place(file=table.file, row=row + 1), _labelled(labels, row)
+        findings.append(Finding.of(key, where=where, labels=said, table=name, number=number, one=number == 1, **facts))
+    return InputError(findings)
 
 
-def _labelled(labels: pa.Table, row: int) -> str:
-    return ", ".join(f"{name} {str(labels.column(name)[row].as_py())[:40]!r}" for name in labels.column_names)
+def _labelled(labels: pa.Table | None, row: int) -> str:
+    names = [] if labels is None else labels.column_names
+    texts = (f"{name} {str(labels.column(name)[row].as_py())[:40]!r}" for name in names)  # type: ignore[union-attr]
+    return ", ".join(texts) + "; " * bool(names)
+
+
+def refuse_blank(table: PublishedRows, content: pa.Table, column: str) -> None:
+    """Refuses rows without the code of a unit."""
+    blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(column)), ""), fill_value=True).to_numpy()
+    if blank.any():
+        raise rows_wrong("no-unit", table, blank, column=column)
 
 
 # Which block lies in which unit.
@@ -320,7 +308,7 @@ def _differences(published: Published, depth: int, one: tuple[str, Floats], two:
     ]
 
 
-# Tables in memory: see :meth:`confide.releases.published.Published.from_tables`.
+# Tables in memory: see :meth:`confide.lab.published.marginals.Published.from_tables`.
 
 
 def tables_in_memory(
@@ -392,12 +380,7 @@ def _text_columns(name: str, frame: object, query: Query, area: str | None) -> p
             ) from None
     content = pa.table(columns)
     if area is not None:
-        blank = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(content.column(area)), ""), fill_value=True).to_numpy()
-        if blank.any():
-            what, expected = f"a row has no code in the column {area!r}", "the code of a unit in every row"
-            raise rows_wrong(
-                PublishedRows(name, ()), blank, "no-unit", what, expected, "add the code, or remove the row"
-            )
+        refuse_blank(PublishedRows(name, ()), content, area)
     return content
 
 
@@ -420,7 +403,7 @@ def _arrow_table(name: str, frame: object) -> pa.Table:
 # What the releases of all mechanisms have in common when they are read back as published tables.
 #
 # The schema that the manifest names, files by their beginnings, tables with a level and an area, protected records, and
-# the reasons why a release cannot be read so. A mechanism's own reader is ``mechanisms/NAME/published.py``.
+# the reasons why a release cannot be read so.
 
 
 AREA, BLOCK = "area", "block"
@@ -453,18 +436,15 @@ def release_schema(named: Any, given: str | Path | None) -> Schema:
     elif named.get("id") in shipped("schemas"):
         schema = load_schema(str(named["id"]), Path())
     else:
-        what = "the schema of the release does not ship"
-        raise release_unlike(what, str(named.get("id")), "give its file: --schema FILE")
+        raise release_unlike("release-schema/absent", str(named.get("id")))
     if named.get("sha256") not in (None, schema.fingerprint):
-        what = "the schema is not the one of the release"
-        raise release_unlike(what, schema.id, "give the file that the release was made with")
+        raise release_unlike("release-schema/other", schema.id)
     return schema
 
 
-def release_unlike(what: str, found: str, remedy: str) -> ReleaseError:
+def release_unlike(key: str, found: str, **facts: object) -> ReleaseError:
     """The error of a release whose plan and files, or schema, do not belong together."""
-    place = Place(file=MANIFEST, path="plan.question")
-    return ReleaseError("release-schema/other", where=place, found=found, what=what, remedy=remedy)
+    return ReleaseError(key, where=Place(file=MANIFEST, path="plan.question"), found=found, **facts)
 
 
 def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
@@ -491,15 +471,15 @@ class ReadBack:
         no_groups(self.groups, self.release.manifest["mechanism"])
 
     def schema(self, named: Any) -> Schema:
-        """The attributes of the release, whose plan names them so."""
+        """The attributes of the release, whose plan names them so; there are no groups to choose."""
+        self.no_groups()
         return release_schema(named, self.schema_file)
 
     def rows(self, table: Table) -> pa.Table:
         """The rows of a table of the plan, as text, with labels under the names of attributes."""
         file = self.release.table(f"tables/{table.name}.")
         if file is None:
-            what, remedy = "a table of the plan has no file", "get the release again from the office that published it"
-            raise release_unlike(what, table.name, remedy)
+            raise release_unlike("release-schema/no-file", table.name)
         return under_attributes(read_text(file), table.attribute_columns)
 
     def published(
