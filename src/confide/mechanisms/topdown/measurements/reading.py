@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.engines.protocol import private_folder, whole_file
-from confide.errors import ConfideError, Finding, InputError, Place
+from confide.errors import Finding, InputError, Place
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Invariant, Side, invariant_level, known_together
 from confide.mechanisms.topdown.measure import weighting_variance
 from confide.mechanisms.topdown.measurements import layout
-from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
+from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel, variances_in, whole_values
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian
@@ -89,7 +89,11 @@ class LevelReader:
         names = pa.array(list(self.numbers))
         order = np.array(list(self.numbers.values()))
         exact = self.folder.has_everywhere(self.units.name, layout.DP_QUERY, SIGMA2)
-        noise = _Noise(exact)
+        known: dict[Any, float] = {}
+
+        def variance(said: Any) -> float:
+            return weighting_variance(DiscreteGaussian(said)) if exact else float(said)
+
         columns = ["geocode", "query_name", "query_shape", "value", SIGMA2 if exact else VARIANCE]
         for file, batch in self.folder.batches(self.units.name, layout.DP_QUERY, columns, ROWS_AT_ONCE):
             table = pa.table(batch)
@@ -98,7 +102,7 @@ class LevelReader:
                 continue
             unit = self.units.numbers(table.column("geocode"))
             query = order[pc.index_in(table.column("query_name"), value_set=names).to_numpy()]
-            weights = noise.bits(table.column(columns[-1]), file)
+            weights = variances_in(table.column(columns[-1]), variance, known, Place(file=file.name)).view(np.int64)
             for number in np.unique(query).tolist():
                 rows = np.flatnonzero(query == number)
                 values = self._values(table.take(pa.array(rows)), self.layouts[number], file)
@@ -110,8 +114,7 @@ class LevelReader:
 
     def _values(self, table: pa.Table, form: layout.QueryLayout, file: Path) -> Integers:
         """The counts of some rows of one query: rows x cells."""
-        listed, shapes = table.column("value").combine_chunks(), table.column("query_shape").combine_chunks()
-        for shape in _distinct(shapes):
+        for shape in _distinct(table.column("query_shape").combine_chunks()):
             if prod(shape) != form.cells or _sizes(shape) != _sizes(form.shape):
                 raise InputError(
                     "measurements/measurement-another-shape",
@@ -120,55 +123,7 @@ class LevelReader:
                     query_name=form.query_name,
                     shape=list(form.shape),
                 )
-        try:
-            values = listed.flatten().cast(pa.int64())
-        except pa.ArrowInvalid:
-            values = None
-        fits = values is not None and not values.null_count and not listed.null_count
-        if not fits or not (pc.list_value_length(listed).to_numpy() == form.cells).all():
-            raise InputError(
-                "measurements/others",
-                where=Place(file=file.name),
-                query_name=form.query_name,
-                cells=form.cells,
-            )
-        assert values is not None
-        return np.asarray(values.to_numpy().reshape(len(listed), form.cells))
-
-
-class _Noise:
-    """What measurements are weighted by, as the bits of a float: the same bits as in the release they come from."""
-
-    def __init__(self, exact: bool):
-        self._exact = exact
-        self._known: dict[Any, int] = {}
-
-    def bits(self, column: pa.ChunkedArray, file: Path) -> Integers:
-        """For each row the bits of its variance."""
-        coded = column.combine_chunks().dictionary_encode()
-        table = np.array([self._one(value, file) for value in coded.dictionary.to_pylist()], np.int64)
-        if coded.null_count:
-            raise InputError(
-                "measurements/nothing",
-                where=Place(file=file.name),
-            )
-        result: Integers = table[coded.indices.to_numpy()]
-        return result
-
-    def _one(self, value: Any, file: Path) -> int:
-        if value not in self._known:
-            try:
-                variance = weighting_variance(DiscreteGaussian(value)) if self._exact else float(value)
-            except (ConfideError, ValueError):
-                variance = 0.0
-            if not 0 < variance < np.inf:
-                raise InputError(
-                    "measurements/give-published-strategy",
-                    where=Place(file=file.name),
-                    found=repr(value),
-                )
-            self._known[value] = int(np.float64(variance).view(np.int64))
-        return self._known[value]
+        return whole_values(table.column("value"), form.cells, form.query_name, Place(file=file.name))
 
 
 def level_reader(
