@@ -20,26 +20,8 @@ import numpy as np
 from confide.answers import OK, AnswerPart, AuditPower, Said, Tone, TypedAnswer, note
 from confide.arrays import Floats
 from confide.releases.mechanism import Check, checks_table
+from confide.releases.noise_audit import laws
 from confide.releases.noise_audit.draws_compared import DrawComparison
-from confide.releases.noise_audit.laws import (
-    ALARM,
-    KINDS,
-    SCALES,
-    LawNumbers,
-    SeenMeasurement,
-    is_wide,
-    law_mass,
-    law_words,
-    listed,
-    look_at,
-    mixed,
-    mode,
-    narrowed,
-    scale_evidence_of,
-    scaled,
-    survival,
-    value_evidence,
-)
 from confide.releases.plan import Plan
 from confide.releases.replay import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.report import charts
@@ -137,7 +119,7 @@ class NoiseAudit(TypedAnswer):
             "mechanism": self.mechanism,
             "runs": list(self.runs),
             "draws": self.draws,
-            "false_alarm_rate": ALARM,
+            "false_alarm_rate": laws.ALARM,
             "scale": self.scale,
             "smallest_error_of_scale_seen": self.smallest_error,
             "smallest_error_by_stage": dict(self.smallest_by_stage),
@@ -208,10 +190,10 @@ POWER = 2.33
 class LawChecks:
     """Every draw against its law."""
 
-    def __init__(self, seen: Sequence[SeenMeasurement], laws: Sequence[ResidualLaw]):
-        self._seen, self._laws = seen, laws
-        self._families: dict[str, list[SeenMeasurement]] = {}
-        self._stages: dict[str, list[SeenMeasurement]] = {}
+    def __init__(self, seen: Sequence[laws.SeenMeasurement], expected: Sequence[ResidualLaw]):
+        self._seen, self._laws = seen, expected
+        self._families: dict[str, list[laws.SeenMeasurement]] = {}
+        self._stages: dict[str, list[laws.SeenMeasurement]] = {}
         for one in seen:
             self._families.setdefault(one.residuals.family, []).append(one)
             if one.residuals.stage:
@@ -219,7 +201,7 @@ class LawChecks:
 
     def checks(self) -> Iterator[Check]:
         impossible = [one.name for one in self._seen if one.impossible]
-        detail = f"not in {listed(impossible)}" if impossible else "no draw is one that its law does not have"
+        detail = f"not in {laws.listed(impossible)}" if impossible else "no draw is one that its law does not have"
         yield Check("draws are possible", not impossible, detail)
         for name, attribute, words in (
             ("the scale of the noise", "scale", "no scale is wrong"),
@@ -228,28 +210,28 @@ class LawChecks:
             wrong = self._wrong(attribute)
             scale = self.estimated_scale()
             size = "" if attribute == "shape" or scale is None else f"; all together have a scale of {scale:.4f}"
-            yield Check(name, not wrong, (f"wrong in {listed(wrong)}" if wrong else words) + size)
+            yield Check(name, not wrong, (f"wrong in {laws.listed(wrong)}" if wrong else words) + size)
         wrong, small = self._by_value()
-        detail = f"{len(wrong):,} of {small:,} small laws are not those of their draws: {listed(wrong)}"
+        detail = f"{len(wrong):,} of {small:,} small laws are not those of their draws: {laws.listed(wrong)}"
         yield Check("small laws, value by value", not wrong, detail if wrong else f"{small:,} laws")
 
     def _wrong(self, attribute: str) -> list[str]:
-        limit = log(KINDS / ALARM)
+        limit = log(laws.KINDS / laws.ALARM)
         pools = {
-            f"all draws together{f' of {name}' if name else ''}": mixed(
+            f"all draws together{f' of {name}' if name else ''}": laws.mixed(
                 np.sum([getattr(one, attribute) for one in members], axis=0)
             )
             for name, members in (self._families | self._stages).items()
         }
-        wrong = [one.name for one in self._seen if mixed(getattr(one, attribute)) >= limit + log(len(self._seen))]
+        wrong = [one.name for one in self._seen if laws.mixed(getattr(one, attribute)) >= limit + log(len(self._seen))]
         if not wrong:
             wrong = [name for name, evidence in pools.items() if evidence >= limit + log(len(pools))]
         return wrong
 
-    def ok(self, one: SeenMeasurement) -> bool:
+    def ok(self, one: laws.SeenMeasurement) -> bool:
         """Whether nothing speaks against the laws of a measurement."""
-        limit = log(KINDS * len(self._seen) / ALARM)
-        return not one.impossible and max(mixed(one.scale), mixed(one.shape)) < limit
+        limit = log(laws.KINDS * len(self._seen) / laws.ALARM)
+        return not one.impossible and max(laws.mixed(one.scale), laws.mixed(one.shape)) < limit
 
     def _by_value(self) -> tuple[list[str], int]:
         """Small laws whose values do not come out as often as they should, and how many small laws there are."""
@@ -260,27 +242,27 @@ class LawChecks:
         wrong = []
         for number, family in small:
             evidence = self._value_evidence(number, self._families[family])
-            if evidence >= log(KINDS * len(small) / ALARM):
-                wrong.append(law_words(self._laws[number]))
+            if evidence >= log(laws.KINDS * len(small) / laws.ALARM):
+                wrong.append(laws.law_words(self._laws[number]))
         return wrong, len(small)
 
     def _is_small(self, number: int) -> bool:
         law = self._laws[number]
         return isinstance(law, SurvivorLaw) or (
-            not is_wide(law) and int((law_mass(law).at > 1e-4).sum()) <= MOST_VALUES
+            not laws.is_wide(law) and int((laws.law_mass(law).at > 1e-4).sum()) <= MOST_VALUES
         )
 
-    def _value_evidence(self, number: int, members: Sequence[SeenMeasurement]) -> float:
+    def _value_evidence(self, number: int, members: Sequence[laws.SeenMeasurement]) -> float:
         law = self._laws[number]
         if isinstance(law, SurvivorLaw):
             # A binomial number is what came out of so many trials with two outcomes.
             drawn = np.concatenate([one.value[one.law == number] for one in members])
-            chance, survivors = survival(law), int(drawn.sum())
+            chance, survivors = laws.survival(law), int(drawn.sum())
             if not 0 < chance < 1:
                 return 0.0
             counts = np.array([survivors, len(drawn) * law.trials - survivors], np.float64)
-            return value_evidence(counts, np.array([chance, 1 - chance]))
-        mass = law_mass(self._laws[number])
+            return laws.value_evidence(counts, np.array([chance, 1 - chance]))
+        mass = laws.law_mass(self._laws[number])
         bins = np.flatnonzero(mass.at > 1e-4)
         counts, drawn_in_all = np.zeros(len(bins)), 0
         for one in members:
@@ -294,7 +276,7 @@ class LawChecks:
         probabilities = mass.at[bins]
         if beyond > 0:
             counts, probabilities = np.append(counts, drawn_in_all - counts.sum()), np.append(probabilities, beyond)
-        return value_evidence(counts, probabilities / probabilities.sum()) if counts.sum() else 0.0
+        return laws.value_evidence(counts, probabilities / probabilities.sum()) if counts.sum() else 0.0
 
     def estimated_scale(self) -> float | None:
         """The root of the pooled standardised variance, of draws from laws that have a scale."""
@@ -302,8 +284,8 @@ class LawChecks:
         squared = sum(one.squared for one in with_scale)
         return sqrt(sum(one.squares for one in with_scale) / squared) if squared else None
 
-    def _has_scale(self, one: SeenMeasurement) -> bool:
-        return any(scaled(law, Fraction(1)) is not None for law in one.residuals.laws)
+    def _has_scale(self, one: laws.SeenMeasurement) -> bool:
+        return any(laws.scaled(law, Fraction(1)) is not None for law in one.residuals.laws)
 
     @cached_property
     def smallest_error(self) -> float | None:
@@ -326,7 +308,7 @@ class LawChecks:
                 return float(error)
         return None
 
-    def _tally(self, members: Sequence[SeenMeasurement], *, given: bool = False) -> Counter[ResidualLaw]:
+    def _tally(self, members: Sequence[laws.SeenMeasurement], *, given: bool = False) -> Counter[ResidualLaw]:
         """How many draws there are of each law that has a scale, without those of choices; with those that have their
         law given something else, if they are asked for."""
         counts: Counter[ResidualLaw] = Counter()
@@ -338,13 +320,13 @@ class LawChecks:
                 law = self._laws[number]
                 if (
                     number >= 0
-                    and scaled(law, Fraction(1)) is not None
+                    and laws.scaled(law, Fraction(1)) is not None
                     and not isinstance(law, ChoiceLaw | SurvivorLaw)
                 ):
                     counts[law] += often
         return counts
 
-    def _stage_tally(self, members: Sequence[SeenMeasurement]) -> Counter[ResidualLaw]:
+    def _stage_tally(self, members: Sequence[laws.SeenMeasurement]) -> Counter[ResidualLaw]:
         """What a choice led to and the draw given that are together the draw; survivors and what they are published as
         are together the choices of all empty groups. So each is counted once, by the whole."""
         drawn = {
@@ -364,14 +346,16 @@ class LawChecks:
         return counts
 
     def _sees(self, tally: Mapping[ResidualLaw, int], by: Fraction) -> bool:
-        needed = log(KINDS * max(1, len(self._families) + len(self._stages)) / ALARM) + log(2 * len(SCALES))
+        needed = log(laws.KINDS * max(1, len(self._families) + len(self._stages)) / laws.ALARM) + log(
+            2 * len(laws.SCALES)
+        )
         gains = [(often, _gain(law, by)) for law, often in tally.items()]
         means, variances = (np.sum([often * gain[k] for often, gain in gains], axis=0) for k in (0, 1))
         return bool((means - POWER * np.sqrt(variances) >= needed).any())
 
-    def row(self, one: SeenMeasurement) -> MeasurementAudit:
+    def row(self, one: laws.SeenMeasurement) -> MeasurementAudit:
         low, high = usual_range(one.squared, one.scatter)
-        words = dict.fromkeys(law_words(law) for law in one.residuals.laws)
+        words = dict.fromkeys(laws.law_words(law) for law in one.residuals.laws)
         return MeasurementAudit(
             one.run,
             one.residuals.level,
@@ -400,7 +384,7 @@ class LawChecks:
                 yield f"Of {stage} alone, a scale must be off by {100 * least:g} % to be seen for certain."
 
 
-def _measurement(one: SeenMeasurement) -> tuple[str, str, str]:
+def _measurement(one: laws.SeenMeasurement) -> tuple[str, str, str]:
     return one.run, one.residuals.level, one.residuals.planned
 
 
@@ -408,16 +392,16 @@ def _measurement(one: SeenMeasurement) -> tuple[str, str, str]:
 def _gain(law: ResidualLaw, by: Fraction) -> tuple[Floats, Floats]:
     """For each alternative the mean and the variance of the evidence of a draw, if the scale is ``by`` times too
     large."""
-    narrow = narrowed(law)
-    wrong = scaled(narrow, by)
+    narrow = laws.narrowed(law)
+    wrong = laws.scaled(narrow, by)
     assert wrong is not None
-    mass = law_mass(wrong)
+    mass = laws.law_mass(wrong)
     at = mass.at
     values = mass.values.astype(np.int64)
-    planned = law_mass(narrow).tails(values)
+    planned = laws.law_mass(narrow).tails(values)
     usable = (planned[1] > 0) & (at > 1e-13)
     parts = planned[0][usable], planned[1][usable], planned[2][usable]
-    evidence = scale_evidence_of(narrow, values[usable], [None, None], parts)
+    evidence = laws.scale_evidence_of(narrow, values[usable], [None, None], parts)
     evidence = np.where(np.isfinite(evidence), evidence, -50.0)
     mean = evidence @ at[usable]
     return mean, np.maximum(0.0, evidence**2 @ at[usable] - mean**2)
@@ -458,13 +442,13 @@ def audit(runs: Mapping[str, tuple[Plan, Iterable[Residuals]]]) -> NoiseAudit:
     >>> audit({"study": (Plan.without_loss("tables", {}), [drawn, twice])}).ok
     False
     """
-    numbers, seen, findings = LawNumbers(), [], []
+    numbers, seen, findings = laws.LawNumbers(), [], []
     for name, (plan, declared) in runs.items():
         run = name if len(runs) > 1 else ""
         distinct, wrong = _distinct(list(declared), plan, run)
         findings += wrong
-        seen += [look_at(residuals, numbers, run) for residuals in distinct]
-    laws = LawChecks(seen, numbers.laws)
+        seen += [laws.look_at(residuals, numbers, run) for residuals in distinct]
+    against_laws = LawChecks(seen, numbers.laws)
     compared = DrawComparison(seen, numbers.laws)
     accounted = any(plan.measures for plan, _ in runs.values())
     checks = [
@@ -478,27 +462,27 @@ def audit(runs: Mapping[str, tuple[Plan, Iterable[Residuals]]]) -> NoiseAudit:
                 else f"{len(seen):,} arrays of noise; the plan prices none"
             ),
         ),
-        *laws.checks(),
+        *against_laws.checks(),
         *compared.checks(),
     ]
     return NoiseAudit(
         next(iter(runs.values()))[0].mechanism,
         tuple(runs),
         sum(one.draws for one in seen),
-        laws.estimated_scale(),
-        laws.smallest_error,
+        against_laws.estimated_scale(),
+        against_laws.smallest_error,
         tuple(checks),
-        tuple(laws.row(one) for one in seen),
-        (*laws.notes(), *_partly_seen(seen), *compared.notes),
-        laws.smallest_by_stage,
+        tuple(against_laws.row(one) for one in seen),
+        (*against_laws.notes(), *_partly_seen(seen), *compared.notes),
+        against_laws.smallest_by_stage,
         finds_missing=_finds_missing(seen),
     )
 
 
-def _finds_missing(seen: Sequence[SeenMeasurement]) -> bool:
+def _finds_missing(seen: Sequence[laws.SeenMeasurement]) -> bool:
     """Whether the same draws would fail if there were no noise: each the likeliest value that its law has."""
-    numbers = LawNumbers()
-    silent = [look_at(silenced(one.residuals), numbers, one.run) for one in seen]
+    numbers = laws.LawNumbers()
+    silent = [laws.look_at(silenced(one.residuals), numbers, one.run) for one in seen]
     return any(not check.ok for check in LawChecks(silent, numbers.laws).checks())
 
 
@@ -506,7 +490,7 @@ def silenced(residuals: Residuals) -> Residuals:
     """The same draws without noise: the likeliest value, or the nearest to it that a draw could be."""
     given = np.zeros((1, 1), np.int64) if residuals.law_of is None else residuals.law_of
     which = np.broadcast_to(given, residuals.noise.shape)
-    modes = np.array([mode(law) for law in residuals.laws], np.int64)
+    modes = np.array([laws.mode(law) for law in residuals.laws], np.int64)
     likeliest_value = modes[np.maximum(which, 0)]
     if residuals.above is not None:
         likeliest_value = np.maximum(likeliest_value, residuals.above + 1)
@@ -515,11 +499,11 @@ def silenced(residuals: Residuals) -> Residuals:
     return replace(residuals, noise=np.where(which >= 0, likeliest_value, residuals.noise))
 
 
-def _partly_seen(seen: Sequence[SeenMeasurement]) -> Iterator[str]:
+def _partly_seen(seen: Sequence[laws.SeenMeasurement]) -> Iterator[str]:
     """Which measurements are not seen as a whole, in a sentence."""
     names = [one.name for one in seen if not one.residuals.complete]
     if names:
-        yield f"Not every draw is seen of {listed(names)}."
+        yield f"Not every draw is seen of {laws.listed(names)}."
 
 
 def _distinct(declared: list[Residuals], plan: Plan, run: str) -> tuple[list[Residuals], list[str]]:
@@ -546,8 +530,8 @@ def _distinct(declared: list[Residuals], plan: Plan, run: str) -> tuple[list[Res
         if key not in planned:
             wrong.append(f"{prefix}{' '.join(key)} is there, and not planned")
             continue
-        laws = {law for residuals in arrays for law in residuals.laws if not isinstance(law, OUTCOMES)}
-        if not laws <= {measure.law for measure in planned[key]}:
+        against_laws = {law for residuals in arrays for law in residuals.laws if not isinstance(law, OUTCOMES)}
+        if not against_laws <= {measure.law for measure in planned[key]}:
             wrong.append(f"{prefix}{' '.join(key)} has another law than the plan")
         draws = sum(measure.units * measure.cells for measure in planned[key])
         present = sum(_present(residuals) for residuals in arrays if not _leads_to(residuals))

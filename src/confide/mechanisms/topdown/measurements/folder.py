@@ -9,7 +9,7 @@ first repeats the block group.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from confide.arrays import Integers
-from confide.errors import Finding, InputError, Place
+from confide.arrays import Floats, Integers
+from confide.errors import ConfideError, Finding, InputError, Place
 from confide.geography import Spine
 from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.spine import Shares, TopDownLevel, TopDownSpine
@@ -459,6 +460,49 @@ def levels_of_product(folders: Mapping[str, Path], words: layout.Words, path: Pa
             expected=", ".join(words.levels),
         )
     return words.levels[words.levels.index(there[0]) :]
+
+
+# What a row of DPQuery has of numbers: the measured values, and the noise in them.
+
+
+def whole_values(column: pa.ChunkedArray, cells: int, query: str, where: Place) -> Integers:
+    """The values of some rows of one query: rows x cells. Raises unless all are whole numbers, and as many."""
+    listed = column.combine_chunks()
+    listed = listed.chunk(0) if isinstance(listed, pa.ChunkedArray) else listed
+    values = listed.flatten()
+    fits = pa.types.is_integer(values.type) and not values.null_count and not listed.null_count
+    try:
+        numbers = values.cast(pa.int64()) if fits else None
+    except pa.ArrowInvalid:
+        numbers = None
+    if numbers is None or not bool((pc.list_value_length(listed).to_numpy() == cells).all()):
+        raise InputError("measurements/whole", where=where, query=query, cells=cells)
+    return np.asarray(numbers.to_numpy().reshape(len(listed), cells))
+
+
+def variances_in(column: pa.ChunkedArray, of: Callable[[Any], float], known: dict[Any, float], where: Place) -> Floats:
+    """The variance of each row, by what a file says of its noise.
+
+    Args:
+        column: The exact parameter of the noise, as a text, or its variance.
+        of: What one of these comes to.
+        known: What was worked out before.
+        where: The file.
+    """
+    coded = column.combine_chunks().dictionary_encode()
+    if coded.null_count:
+        raise InputError("measurements/variance-measurement-positive", where=where)
+    said = coded.dictionary.to_pylist()
+    for value in said:
+        if value not in known:
+            try:
+                known[value] = of(value)
+            except (ConfideError, ValueError, TypeError):
+                known[value] = 0.0
+        if not 0 < known[value] < np.inf:
+            raise InputError("measurements/positive-number", where=where, found=repr(value))
+    table = np.array([known[value] for value in said], np.float64)
+    return np.asarray(table[coded.indices.to_numpy(zero_copy_only=False)], np.float64)
 
 
 def known_totals(folder: MeasurementFolder, level: UnitsOfLevel) -> list[tuple[Integers, int]]:

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.errors import ConfideError, InputError, Place
+from confide.errors import InputError, Place
 from confide.estimation import GoodnessOfFit, TreeEstimates
 from confide.estimation.sectors import AxisGroups, CellVectors, SectorQuery, Sectors, Study, check_core
 from confide.estimation.tree_covariances import TreeCovariances, TreeLevel, with_level_between
@@ -46,6 +46,8 @@ from confide.mechanisms.topdown.measurements.folder import (
     official_codes,
     parents_of,
     product_words,
+    variances_in,
+    whole_values,
 )
 from confide.noise import DiscreteGaussian
 
@@ -312,13 +314,10 @@ class _Rows:
                 rows = np.flatnonzero(key == number)
                 taken = pa.table(batch.select(["query_shape", "value", noise])).take(pa.array(rows)).combine_chunks()
                 self._check_shape(query, taken.column("query_shape"), where)
-                values = _integers(taken.column("value"), query, where)
-                yield (
-                    query,
-                    unit[rows],
-                    values,
-                    self._variance(taken.column(noise), where, exact=exact),
-                )
+                place = Place(file=where)
+                values = whole_values(taken.column("value"), query.query.cells, query.name, place)
+                of = self._exact if exact else self._planned
+                yield query, unit[rows], values, variances_in(taken.column(noise), of, self._noise, place)
 
     def _check_shape(self, query: ReadQuery, shapes: pa.ChunkedArray, where: str) -> None:
         for shape in {tuple(one or ()) for one in shapes.to_pylist()}:
@@ -331,35 +330,14 @@ class _Rows:
                     shape=list(query.query.shape),
                 )
 
-    def _variance(self, column: pa.ChunkedArray, where: str, *, exact: bool) -> Floats:
-        coded = column.combine_chunks().dictionary_encode()
-        if coded.null_count:
-            raise InputError("measurements/variance-measurement-positive", where=Place(file=where))
-        table = np.array([self._one(value, where, exact=exact) for value in coded.dictionary.to_pylist()], np.float64)
-        return np.asarray(table[coded.indices.to_numpy(zero_copy_only=False)], np.float64)
+    def _exact(self, value: Any) -> float:
+        return self._planned(variance_of(DiscreteGaussian(value)))
 
-    def _one(self, value: Any, where: str, *, exact: bool) -> float:
-        if value not in self._noise:
-            try:
-                variance = variance_of(DiscreteGaussian(value)) if exact else float(value)
-            except (ConfideError, ValueError, TypeError):
-                variance = 0.0
-            if not 0 < variance < np.inf:
-                raise InputError("measurements/positive-number", where=Place(file=where), found=repr(value))
-            near = np.flatnonzero(np.abs(self._variances - variance) <= SAME * variance)
-            self._noise[value] = float(self._variances[near[0]]) if len(near) else variance
-        return self._noise[value]
-
-
-def _integers(column: pa.ChunkedArray, query: ReadQuery, where: str) -> NDArray[Any]:
-    """The values of one query: units x cells."""
-    listed = column.combine_chunks()
-    listed = listed.chunk(0) if isinstance(listed, pa.ChunkedArray) else listed
-    values, cells = listed.flatten(), query.query.cells
-    fits = pa.types.is_integer(values.type) and not values.null_count and not listed.null_count
-    if not fits or not bool((pc.list_value_length(listed).to_numpy() == cells).all()):
-        raise InputError("measurements/whole", where=Place(file=where), query=query.name, cells=cells)
-    return np.asarray(values.to_numpy().reshape(len(listed), cells))
+    def _planned(self, value: Any) -> float:
+        """A variance, or the planned one that it is but for its 32 bits."""
+        variance = float(value)
+        near = np.flatnonzero(np.abs(self._variances - variance) <= SAME * variance)
+        return float(self._variances[near[0]]) if len(near) else variance
 
 
 def _read_level(

@@ -20,27 +20,11 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.engines.protocol import private_folder, whole_file
-from confide.errors import ConfideError, Finding, InputError, Place
+from confide.errors import Finding, InputError, Place
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Invariant, Side, invariant_level, known_together
 from confide.mechanisms.topdown.measure import weighting_variance
-from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel
-from confide.mechanisms.topdown.measurements.layout import (
-    CONSTRAINT,
-    CONSTRAINT_SUFFIX,
-    DP_QUERY,
-    KNOWN_TOTAL,
-    TOGETHER,
-    FileLayout,
-    QueryLayout,
-    frame_name,
-    in_any_order,
-    level_folder,
-    limit_names,
-    plain,
-    query_layout,
-    told_name,
-    told_queries,
-)
+from confide.mechanisms.topdown.measurements import layout
+from confide.mechanisms.topdown.measurements.folder import MeasurementFolder, UnitsOfLevel, variances_in, whole_values
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.noise import DiscreteGaussian
@@ -58,7 +42,7 @@ class LevelReader:
 
     folder: MeasurementFolder
     units: UnitsOfLevel
-    layouts: tuple[QueryLayout, ...]
+    layouts: tuple[layout.QueryLayout, ...]
     numbers: Mapping[str, int]
     """From a name in the file to the number of the query; names that the strategy does not measure are not here."""
 
@@ -94,7 +78,7 @@ class LevelReader:
             unit, query = (int(place[0]) for place in np.nonzero(wrong))
             raise InputError(
                 "measurements/times",
-                where=Place(file=f"{level_folder(self.units.name)}/{DP_QUERY}"),
+                where=Place(file=f"{layout.level_folder(self.units.name)}/{layout.DP_QUERY}"),
                 wrong=int(wrong.sum()),
                 query_name=self.layouts[query].query_name,
                 seen=int(seen[unit, query]),
@@ -104,17 +88,21 @@ class LevelReader:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         names = pa.array(list(self.numbers))
         order = np.array(list(self.numbers.values()))
-        exact = self.folder.has_everywhere(self.units.name, DP_QUERY, SIGMA2)
-        noise = _Noise(exact)
+        exact = self.folder.has_everywhere(self.units.name, layout.DP_QUERY, SIGMA2)
+        known: dict[Any, float] = {}
+
+        def variance(said: Any) -> float:
+            return weighting_variance(DiscreteGaussian(said)) if exact else float(said)
+
         columns = ["geocode", "query_name", "query_shape", "value", SIGMA2 if exact else VARIANCE]
-        for file, batch in self.folder.batches(self.units.name, DP_QUERY, columns, ROWS_AT_ONCE):
+        for file, batch in self.folder.batches(self.units.name, layout.DP_QUERY, columns, ROWS_AT_ONCE):
             table = pa.table(batch)
             table = table.filter(pc.is_in(table.column("query_name"), value_set=names)).combine_chunks()
             if not table.num_rows:
                 continue
             unit = self.units.numbers(table.column("geocode"))
             query = order[pc.index_in(table.column("query_name"), value_set=names).to_numpy()]
-            weights = noise.bits(table.column(columns[-1]), file)
+            weights = variances_in(table.column(columns[-1]), variance, known, Place(file=file.name)).view(np.int64)
             for number in np.unique(query).tolist():
                 rows = np.flatnonzero(query == number)
                 values = self._values(table.take(pa.array(rows)), self.layouts[number], file)
@@ -124,67 +112,18 @@ class LevelReader:
                     [pa.array(unit[rows]), pa.array(query[rows]), pa.array(weights[rows]), listed], schema=READ
                 )
 
-    def _values(self, table: pa.Table, layout: QueryLayout, file: Path) -> Integers:
+    def _values(self, table: pa.Table, form: layout.QueryLayout, file: Path) -> Integers:
         """The counts of some rows of one query: rows x cells."""
-        listed, shapes = table.column("value").combine_chunks(), table.column("query_shape").combine_chunks()
-        for shape in _distinct(shapes):
-            if prod(shape) != layout.cells or _sizes(shape) != _sizes(layout.shape):
+        for shape in _distinct(table.column("query_shape").combine_chunks()):
+            if prod(shape) != form.cells or _sizes(shape) != _sizes(form.shape):
                 raise InputError(
                     "measurements/measurement-another-shape",
                     where=Place(file=file.name),
                     found=str(list(shape)),
-                    query_name=layout.query_name,
-                    shape=list(layout.shape),
+                    query_name=form.query_name,
+                    shape=list(form.shape),
                 )
-        try:
-            values = listed.flatten().cast(pa.int64())
-        except pa.ArrowInvalid:
-            values = None
-        fits = values is not None and not values.null_count and not listed.null_count
-        if not fits or not (pc.list_value_length(listed).to_numpy() == layout.cells).all():
-            raise InputError(
-                "measurements/others",
-                where=Place(file=file.name),
-                query_name=layout.query_name,
-                cells=layout.cells,
-            )
-        assert values is not None
-        return np.asarray(values.to_numpy().reshape(len(listed), layout.cells))
-
-
-class _Noise:
-    """What measurements are weighted by, as the bits of a float: the same bits as in the release they come from."""
-
-    def __init__(self, exact: bool):
-        self._exact = exact
-        self._known: dict[Any, int] = {}
-
-    def bits(self, column: pa.ChunkedArray, file: Path) -> Integers:
-        """For each row the bits of its variance."""
-        coded = column.combine_chunks().dictionary_encode()
-        table = np.array([self._one(value, file) for value in coded.dictionary.to_pylist()], np.int64)
-        if coded.null_count:
-            raise InputError(
-                "measurements/nothing",
-                where=Place(file=file.name),
-            )
-        result: Integers = table[coded.indices.to_numpy()]
-        return result
-
-    def _one(self, value: Any, file: Path) -> int:
-        if value not in self._known:
-            try:
-                variance = weighting_variance(DiscreteGaussian(value)) if self._exact else float(value)
-            except (ConfideError, ValueError):
-                variance = 0.0
-            if not 0 < variance < np.inf:
-                raise InputError(
-                    "measurements/give-published-strategy",
-                    where=Place(file=file.name),
-                    found=repr(value),
-                )
-            self._known[value] = int(np.float64(variance).view(np.int64))
-        return self._known[value]
+        return whole_values(table.column("value"), form.cells, form.query_name, Place(file=file.name))
 
 
 def level_reader(
@@ -195,14 +134,16 @@ def level_reader(
     recodes: Mapping[str, str],
 ) -> LevelReader:
     """The measurements of a level. Queries are known by their variables, in whatever order they are named."""
-    layouts = tuple(query_layout(schema, one.name, one.query, FileLayout()) for one in level_strategy.queries)
+    layouts = tuple(
+        layout.query_layout(schema, one.name, one.query, layout.FileLayout()) for one in level_strategy.queries
+    )
     ours = {theirs: own for own, theirs in recodes.items()}
     everything = frozenset(attribute.name for attribute in schema.attributes)
-    wanted = {_parts(layout.name, {}, everything): number for number, layout in enumerate(layouts)}
+    wanted = {_parts(form.name, {}, everything): number for number, form in enumerate(layouts)}
     numbers = {
         name: wanted[parts]
         for name in _names(folder, units.name)
-        if (parts := _parts(plain(name), ours, everything)) in wanted
+        if (parts := _parts(layout.plain(name), ours, everything)) in wanted
     }
     missing = [layouts[number] for number in set(range(len(layouts))) - set(numbers.values())]
     if missing and units.measured.any():
@@ -210,12 +151,12 @@ def level_reader(
             [
                 Finding.of(
                     "measurements/measured",
-                    where=Place(file=f"{level_folder(units.name)}/{DP_QUERY}"),
-                    layout=layout.name,
+                    where=Place(file=f"{layout.level_folder(units.name)}/{layout.DP_QUERY}"),
+                    layout=form.name,
                     folder=", ".join(sorted(_names(folder, units.name))),
-                    query_name=layout.query_name,
+                    query_name=form.query_name,
                 )
-                for layout in missing
+                for form in missing
             ]
         )
     return LevelReader(folder, units, layouts, numbers)
@@ -225,12 +166,12 @@ def _parts(name: str, ours: Mapping[str, str], everything: frozenset[str]) -> fr
     """The variables of a query by name; recodes by our names."""
     if name == DETAILED:
         return everything
-    return frozenset(ours.get(part, part) for part in in_any_order(name, ""))
+    return frozenset(ours.get(part, part) for part in layout.in_any_order(name, ""))
 
 
 def _names(folder: MeasurementFolder, level: str) -> set[str]:
     names: set[str] = set()
-    for file in folder.files[level][DP_QUERY]:
+    for file in folder.files[level][layout.DP_QUERY]:
         column = pq.read_table(file, columns=["query_name"], partitioning=None).column(0)
         names |= set(pc.unique(column).to_pylist())
     return names
@@ -266,13 +207,13 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
     bounds_of = Counter(
         (bound.variable.name, bound.side, group) for bound in constraints.bounds for group in bound.frame
     )
-    layout = FileLayout.of(strategy)
+    form = layout.FileLayout.of(strategy)
     columns: Columns = {}
     for invariant in constraints.invariants:
-        if invariant.frame and (rows := _values(folder, blocks, _name_of(invariant, layout))) is not None:
+        if invariant.frame and (rows := _values(folder, blocks, _name_of(invariant, form))) is not None:
             columns |= {column: rows[:, number] for number, column in enumerate(invariant.frame)}
     for bound in sorted(constraints.bounds, key=lambda bound: bound.side is Side.LOWER):
-        rows = _values(folder, blocks, limit_names(bound.variable.name, layout)[bound.side is Side.UPPER])
+        rows = _values(folder, blocks, layout.limit_names(bound.variable.name, form)[bound.side is Side.UPPER])
         if rows is not None:
             for group, column in bound.frame.items():
                 if bounds_of[bound.variable.name, bound.side, group] == 1:
@@ -282,13 +223,13 @@ def frame_columns(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOf
 
 def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfLevel, columns: Columns) -> None:
     """Raises unless the limits that follow from these counts are those of the file."""
-    constraints, layout, findings = strategy.constraints, FileLayout.of(strategy), []
+    constraints, form, findings = strategy.constraints, layout.FileLayout.of(strategy), []
     for query in constraints.limited:
         limited = strategy.query(query)
         least, largest = constraints.limits(query, limited.cells, columns)
-        names = {told_name(query, layout): largest}
-        if query not in told_queries(constraints):
-            names = dict(zip(limit_names(query, layout), (least, largest), strict=True))
+        names = {layout.told_name(query, form): largest}
+        if query not in layout.told_queries(constraints):
+            names = dict(zip(layout.limit_names(query, form), (least, largest), strict=True))
         for name, expected in names.items():
             rows = _values(folder, blocks, name)
             if rows is None:
@@ -298,7 +239,7 @@ def check_limits(folder: MeasurementFolder, strategy: Strategy, blocks: UnitsOfL
                 findings.append(
                     Finding.of(
                         "measurements/strategy",
-                        where=Place(file=f"{level_folder(blocks.name)}/{CONSTRAINT}"),
+                        where=Place(file=f"{layout.level_folder(blocks.name)}/{layout.CONSTRAINT}"),
                         name=name,
                         wrong=len(wrong),
                         id=str(blocks.ids[wrong[0]]),
@@ -319,7 +260,7 @@ def known_totals_of(
 
     ``given`` has totals by official code, on the level of the invariant, for files that do not have them.
     """
-    if "total" in told_queries(strategy.constraints) or not strategy.total_is_invariant:
+    if "total" in layout.told_queries(strategy.constraints) or not strategy.total_is_invariant:
         return {}
     totals = {}
     for units, level in zip(levels, spine.levels, strict=True):
@@ -339,7 +280,9 @@ def root_total(strategy: Strategy, totals: Mapping[str, pa.Table], columns: Colu
     if root in totals:
         return int(totals[root].column("n")[0].as_py())
     raise InputError(
-        "no-total/strategy", where=Place(file=f"{level_folder(root)}/{CONSTRAINT}"), known_total=KNOWN_TOTAL
+        "no-total/strategy",
+        where=Place(file=f"{layout.level_folder(root)}/{layout.CONSTRAINT}"),
+        known_total=layout.KNOWN_TOTAL,
     )
 
 
@@ -349,16 +292,18 @@ def _known(folder: MeasurementFolder, units: UnitsOfLevel) -> pa.Table | None:
     cell: list[int] = []
     n: list[int] = []
     place: dict[str, int] = {}
-    for _, batch in folder.batches(units.name, CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE):
-        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), KNOWN_TOTAL))
+    for _, batch in folder.batches(
+        units.name, layout.CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE
+    ):
+        rows = pa.table(batch).filter(pc.equal(batch.column("query_name"), layout.KNOWN_TOTAL))
         if rows.num_rows and not place:
             place = {str(id_): number for number, id_ in enumerate(units.ids)}
         for geocode, value in zip(rows.column("geocode").to_pylist(), rows.column("value").to_pylist(), strict=True):
-            members = [place.get(id_, -1) for id_ in geocode.split(TOGETHER)]
+            members = [place.get(id_, -1) for id_ in geocode.split(layout.TOGETHER)]
             if min(members) < 0 or len(value) != 1:
                 raise InputError(
                     "measurements/total-units",
-                    where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}"),
+                    where=Place(file=f"{layout.level_folder(units.name)}/{layout.CONSTRAINT}"),
                     found=repr(geocode),
                 )
             unit += members
@@ -370,7 +315,8 @@ def _known(folder: MeasurementFolder, units: UnitsOfLevel) -> pa.Table | None:
     order = np.argsort(unit)
     if not np.array_equal(np.array(unit)[order], np.arange(len(units.ids))):
         raise InputError(
-            "measurements/units-total-others", where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}")
+            "measurements/units-total-others",
+            where=Place(file=f"{layout.level_folder(units.name)}/{layout.CONSTRAINT}"),
         )
     return pa.table({"unit": np.array(unit)[order], "cell": np.array(cell)[order], "n": np.array(n)[order]})
 
@@ -403,16 +349,18 @@ def _given(strategy: Strategy, spine: TopDownSpine, level: TopDownLevel, given: 
     return pa.table({"unit": np.arange(level.units), "cell": together, "n": n[together]})
 
 
-def _name_of(invariant: Invariant, layout: FileLayout) -> str:
+def _name_of(invariant: Invariant, form: layout.FileLayout) -> str:
     """The name that the counts of an invariant have."""
-    return frame_name(invariant) if invariant.query is None else told_name(invariant.query, layout)
+    return layout.frame_name(invariant) if invariant.query is None else layout.told_name(invariant.query, form)
 
 
 def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Integers | None:
     """The values of one constraint in every unit, or none if it is not in the file."""
     result: Integers | None = None
     seen = np.zeros(len(units.ids), np.int64)
-    for _, batch in folder.batches(units.name, CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE):
+    for _, batch in folder.batches(
+        units.name, layout.CONSTRAINT, ["geocode", "query_name", "value"], CONSTRAINT_ROWS_AT_ONCE
+    ):
         column = batch.column("query_name")
         same = [text for text in pc.unique(column).to_pylist() if text and _same(text, name)]
         rows = pa.table(batch).filter(pc.is_in(column, value_set=pa.array(same, pa.string()))).combine_chunks()
@@ -423,7 +371,9 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
         widths = np.unique(pc.list_value_length(listed).to_numpy())
         if len(widths) != 1 or (unit < 0).any() or (result is not None and result.shape[1] != widths[0]):
             raise InputError(
-                "measurements/fit", where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}"), name=name
+                "measurements/fit",
+                where=Place(file=f"{layout.level_folder(units.name)}/{layout.CONSTRAINT}"),
+                name=name,
             )
         if result is None:
             result = np.zeros((len(units.ids), int(widths[0])), np.int64)
@@ -433,7 +383,7 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
     if result is not None and (seen != 1).any():
         raise InputError(
             "measurements/constraints-strategy-row",
-            where=Place(file=f"{level_folder(units.name)}/{CONSTRAINT}"),
+            where=Place(file=f"{layout.level_folder(units.name)}/{layout.CONSTRAINT}"),
             name=name,
             several=(seen != 1).sum(),
         )
@@ -442,4 +392,4 @@ def _values(folder: MeasurementFolder, units: UnitsOfLevel, name: str) -> Intege
 
 def _same(one: str, other: str) -> bool:
     """Whether two names of constraints have the same variables, in whatever order."""
-    return in_any_order(one, CONSTRAINT_SUFFIX) == in_any_order(other, CONSTRAINT_SUFFIX)
+    return layout.in_any_order(one, layout.CONSTRAINT_SUFFIX) == layout.in_any_order(other, layout.CONSTRAINT_SUFFIX)

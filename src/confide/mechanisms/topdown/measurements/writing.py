@@ -21,19 +21,7 @@ from confide.confidential import Confidential
 from confide.engines.protocol import Advance, private_folder, write_parquet
 from confide.mechanisms.topdown.descent import RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
-from confide.mechanisms.topdown.measurements.layout import (
-    CONSTRAINT,
-    DP_QUERY,
-    FOLDER,
-    UNIT,
-    ConstraintRows,
-    QueryLayout,
-    constraint_schema,
-    level_folder,
-    measured_schema,
-    query_layout,
-    unit_schema,
-)
+from confide.mechanisms.topdown.measurements import layout
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
 from confide.mechanisms.topdown.strategy import LevelStrategy
@@ -133,9 +121,9 @@ def read_level(queries: Sequence[LevelQuery], files: Sequence[Path]) -> Iterator
             yield number, unit[chosen], flat[first[chosen][:, None] + np.arange(asked.cells)]
 
 
-def _layouts(problem: TopDownProblem, level: TopDownLevel) -> list[QueryLayout]:
+def _layouts(problem: TopDownProblem, level: TopDownLevel) -> list[layout.QueryLayout]:
     schema, asked = problem.strategy.schema, problem.strategy.level(level.name).queries
-    return [query_layout(schema, share.name, share.query, problem.file_layout) for share in asked]
+    return [layout.query_layout(schema, share.name, share.query, problem.file_layout) for share in asked]
 
 
 def groups_of_units(level: TopDownLevel) -> list[int]:
@@ -179,21 +167,21 @@ def _publish_level(problem: TopDownProblem, plan: Plan, job: Job, release: Relea
     schema, ids = problem.strategy.schema, problem.spine.ids(level.name)
     measured = _MeasurementRows(problem, plan, job, level, ids)
     file = totals_file(job.workspace, level)
-    constraints = ConstraintRows(problem, level, ids, pq.read_table(file) if file.exists() else None)
+    constraints = layout.ConstraintRows(problem, level, ids, pq.read_table(file) if file.exists() else None)
     official = problem.spine.official_codes(level.name)
     title = f"{problem.strategy.title}: {level.name}"
     for state, units in partitions(problem.spine, level, ids):
 
         def write(kind: str, columns: pa.Schema, batches: Iterator[pa.RecordBatch], what: str, of: str = state) -> None:
-            place = f"{FOLDER}/{level_folder(level.name)}/{kind}/{of}part-00000"
+            place = f"{layout.FOLDER}/{layout.level_folder(level.name)}/{kind}/{of}part-00000"
             release.part(place, columns, batches, f"{title}, {what}", ROWS_PER_GROUP)
 
         if level.measured[units].any():
-            write(DP_QUERY, measured_schema(schema), measured.batches(units), "noisy measurements")
-        write(CONSTRAINT, constraint_schema(schema), constraints.batches(units), "constraints")
+            write(layout.DP_QUERY, layout.measured_schema(schema), measured.batches(units), "noisy measurements")
+        write(layout.CONSTRAINT, layout.constraint_schema(schema), constraints.batches(units), "constraints")
         codes = [None] * level.units if official is None else official.tolist()
-        rows = pa.record_batch([pa.array(ids[units]), pa.array(codes[units], pa.string())], schema=unit_schema())
-        write(UNIT, unit_schema(), iter([rows]), "units")
+        rows = pa.record_batch([pa.array(ids[units]), pa.array(codes[units], pa.string())], schema=layout.unit_schema())
+        write(layout.UNIT, layout.unit_schema(), iter([rows]), "units")
 
 
 def partitions(spine: TopDownSpine, level: TopDownLevel, ids: Texts) -> list[tuple[str, slice]]:
@@ -230,7 +218,7 @@ class _MeasurementRows:
     def batches(self, units: slice) -> Iterator[pa.RecordBatch]:
         """The rows of some units, by unit and query."""
         layouts = _layouts(self.problem, self.level)
-        noise = [self._noise(layout.name) for layout in layouts]
+        noise = [self._noise(form.name) for form in layouts]
         folder = measurements_folder(self.job.workspace, self.level)
         for group in groups_of_units(self.level):
             if group * UNITS_PER_GROUP >= units.stop or (group + 1) * UNITS_PER_GROUP <= units.start:
@@ -257,8 +245,10 @@ class _MeasurementRows:
             result.append((law.variance(), str(law.parameter), str(measure.loss.rho)))
         return result
 
-    def _rows(self, rows: pa.Table, layouts: list[QueryLayout], noise: list[list[tuple[float, str, str]]]) -> pa.Table:
-        schema = measured_schema(self.problem.strategy.schema)
+    def _rows(
+        self, rows: pa.Table, layouts: list[layout.QueryLayout], noise: list[list[tuple[float, str, str]]]
+    ) -> pa.Table:
+        schema = layout.measured_schema(self.problem.strategy.schema)
         unit, query = (rows.column(name).to_numpy() for name in ("unit", "query"))
         classes = len(self.level.shares.table)
         kind = pa.array(query * classes + self.level.shares.index[unit])
@@ -270,9 +260,9 @@ class _MeasurementRows:
         variance, sigma2, plb = zip(*(of_class for of_query_ in noise for of_class in of_query_), strict=True)
         columns = [
             pa.array(self.ids[unit]),
-            of_query([layout.query_name for layout in layouts]),
-            *(of_query([layout.attributes[k] for layout in layouts]) for k in range(len(layouts[0].attributes))),
-            pa.array([list(layout.shape) for layout in layouts], pa.list_(pa.int32())).take(which),
+            of_query([form.query_name for form in layouts]),
+            *(of_query([form.attributes[k] for form in layouts]) for k in range(len(layouts[0].attributes))),
+            pa.array([list(form.shape) for form in layouts], pa.list_(pa.int32())).take(which),
             rows.column("value"),
             pa.array(variance, pa.float32()).take(kind),
             pa.array(sigma2).take(kind),
