@@ -7,6 +7,7 @@ import codecs
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Nobody pulls the plug, so files need not reach the disk: a killed process loses nothing that it wrote. What the
     ledger does to the disk is watched from outside, in processes of their own.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.cpu_count = lambda: 1
     os.fsync = lambda _: None
     share_database()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from fractions import Fraction
 from math import pi, sqrt
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from tests.contract.kit import lay_out
 from tests.kits.crossed_topdown import CrossedProject
+from tests.kits.dense_descent import DenseDescent
 from tests.kits.random_specs.project import toml
 
 from confide.engines import LocalEngine
@@ -20,11 +22,12 @@ from confide.inference.tuning import tune_topdown
 from confide.mechanisms import SPECS
 from confide.mechanisms.topdown.board import TopDownBoard, Z
 from confide.mechanisms.topdown.evaluate import geographies
-from confide.mechanisms.topdown.figure_noise import TopDownNoise
+from confide.mechanisms.topdown.figure_noise import TopDownNoise, areas_there
 from confide.mechanisms.topdown.mechanism import TopDown
 from confide.mechanisms.topdown.output.accuracy import accuracy_table
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import with_tree_evidence
+from confide.mechanisms.topdown.strategy import BY_LEVEL
 from confide.releases.spec import load_spec
 
 CLOSE = 1e-6
@@ -115,3 +118,48 @@ def test_tune_prices_the_estimator_of_the_spec(spec: Path, tmp_path: Path) -> No
     margin = NormalDist().inv_cdf(0.975) * deviations(then, kind, "total").max()
     assert margin <= Fraction(f"{limit:.3f}") * (1 + CLOSE)
     assert margin >= float(f"{limit:.3f}") * (1 - 2e-3)
+
+
+def uneven(seed: int, folder: Path) -> Path:
+    """A region with one block, which takes over the shares of the block query by query; every level measures another
+    query best."""
+    project = CrossedProject(seed, "own", regions=3)
+    alone = next(block for block in project.blocks if block[0] == "1")
+    project.blocks = [block for block in project.blocks if block[0] != "1" or block == alone]
+    project.records = [row for row in project.records if row["geocode"] in project.blocks]
+    spec = project.write(folder)
+    strategy = tomllib.loads((folder / "own.toml").read_text(encoding="utf-8"))
+    queries = strategy["roots"]["top"]["queries"]
+    parts = [[f"{8 * (place == level % len(queries)) + 1}/{len(queries) + 8}" for level in range(3)]
+             for place in range(len(queries))]  # fmt: skip
+    strategy["roots"]["top"]["queries"] = dict(zip(queries, parts, strict=True))
+    strategy["bypass"] = "by-query"
+    for part in strategy["estimation"].values():
+        part["least_squares"] = [{"queries": list(queries)}]
+        part.pop("slack", None)
+    (folder / "own.toml").write_text(toml(strategy), encoding="utf-8")
+    return spec
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_units_that_took_over_shares_query_by_query_have_the_noise_of_what_they_measure(
+    seed: int, tmp_path: Path
+) -> None:
+    """By matrices of all cells; what siblings are off by with their parent is divided by the figure alone."""
+    problem = problem_of(uneven(seed, tmp_path / "a"), tmp_path / "scratch")
+    noise, dense, spine = TopDownNoise(problem), DenseDescent(problem), problem.spine
+    with_one_factor = TopDownNoise(replace(problem, strategy=replace(problem.strategy, bypass=BY_LEVEL)))
+    furthest = [0.0, 0.0]
+    for areas in areas_there(spine).values():
+        for query in ("total", *problem.strategy.measured):
+            asked = problem.strategy.grouping(query)
+            stated = [each.variances(asked, areas) for each in (noise, with_one_factor)]
+            exact = [
+                dense.variances(query, spine.block_of_row[areas.block[areas.area == area]].tolist())
+                for area in range(areas.areas)
+            ]
+            off = [float(np.abs(np.sqrt(variances / np.stack(exact)) - 1).max()) for variances in stated]
+            furthest = [max(pair) for pair in zip(furthest, off, strict=True)]
+            assert noise.mean_variance(asked, areas) == pytest.approx(float(stated[0].mean()), rel=CLOSE)
+    assert furthest[0] < 0.02
+    assert furthest[1] > 0.2

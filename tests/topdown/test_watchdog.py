@@ -202,6 +202,27 @@ def test_noise_at_the_limits_of_a_frame_excuses_nothing(tmp_path: Path, monkeypa
     assert max(float(each.max()) for each in forced) == 0
 
 
+def test_a_group_at_a_limit_of_the_frame_is_one_more_count_that_noise_pushes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the region that a kind of people has left, its count is the least one in every block."""
+    project = CrossedProject(SEED, "own", people=60, budget="4000")
+    with monkeypatch.context() as watched:
+        dogs: list[Watchdog] = []
+        checks = Watchdog.checks
+        watched.setattr(Watchdog, "checks", lambda self: (dogs.append(self), checks(self))[1])
+        run(empty_places(project, tmp_path / "a"))
+    dog = dogs[0]
+    unlimited = Watchdog(dog._problem, dog._counts)
+    monkeypatch.setattr(unlimited, "_limits", lambda _: iter(()))
+    last = len(dog._problem.spine.levels) - 1
+    gone = np.array([code[0] == project.blocks[0][0] for code in dog._problem.spine.ids("block").tolist()])
+    more = dog._zeros_of(last) - unlimited._zeros_of(last)
+    assert gone.any()
+    assert (more[gone] == 1).all()
+    assert not more[~gone].any()
+
+
 def test_what_a_rough_first_pass_has_settled_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query with a thousandth of the budget is settled first, and the cells, which are known well, keep it."""
 

@@ -136,7 +136,10 @@ def _partition(name: str, codes: Sequence[str | None], *, on_spine: bool) -> Geo
 
 def _codes_alike(level: Geolevel, file: str | None) -> Iterator[Finding]:
     """A finding where two codes differ in nothing that can be seen: rows of tables are known by them."""
-    odd = [code for code in level.codes if not (code.isascii() and code.isalnum())]  # others are read as they are
+    together = "".join(level.codes)
+    if together.isascii() and together.isalnum() and "" not in level.codes:
+        return  # each is read as it is
+    odd = [code for code in level.codes if not (code.isascii() and code.isalnum())]
     plain = set(level.codes).difference(odd)
     times = Counter(map(as_read, odd))
     alike = next((code for code in odd if times[as_read(code)] > 1 or as_read(code) in plain), None)

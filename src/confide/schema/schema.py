@@ -197,7 +197,9 @@ def as_read(text: str) -> str:
     >>> as_read(" cafe\u0301 ") == as_read("caf\u00e9"), as_read("\uff11") == as_read("1")
     (True, True)
     """
-    return " ".join("".join(sign for sign in normalize("NFKC", text) if category(sign) != "Cf").split())
+    if not text.isascii():  # ASCII has one code for each character, and shows all but blanks
+        text = "".join(sign for sign in normalize("NFKC", text) if category(sign) != "Cf")
+    return " ".join(text.split())
 
 
 def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) -> None:

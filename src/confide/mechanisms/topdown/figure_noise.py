@@ -28,13 +28,18 @@ E_c = ε_c + (λ_c / Λ)(E_u − Σ ε), ε_c of variance λ_c v. The error of a
 
 with a = 1 in the blocks of A and 0 in others. So k does not depend on the figure (:class:`AreaParts`). Proof and
 limits: ``docs/concepts/evaluation.md``.
+
+*Only children bypassed query by query.* A unit that took over such shares has its queries in other proportions than its
+level, and λ_c is the variance of the figure there, from the unit's own measurements, as a part of v: another one for
+each figure. That is exact in the units themselves, and wherever a figure is told by queries that change alike; else it
+is approximate in how siblings divide what their parent is off by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 
@@ -50,7 +55,7 @@ from confide.mechanisms.topdown.constraints import known_levels
 from confide.mechanisms.topdown.from_below import planned_tree
 from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine
-from confide.mechanisms.topdown.strategy import TREE, LevelStrategy, law_of, sectors_of
+from confide.mechanisms.topdown.strategy import BY_QUERY, TREE, LevelStrategy, law_of, sectors_of
 from confide.noise import NoiseDistribution
 from confide.schema import NO_GROUP, TOTAL
 
@@ -98,14 +103,15 @@ class TopDownNoise:
         self._within: dict[Hashable, Floats] = {}
         self._known, self._together = known_levels(problem.strategy, problem.spine)
         self._levels = self._measured(problem)
+        self._spread: dict[tuple[AreaParts, bytes], Floats] = {}
 
     def with_parts(self, parts: Mapping[tuple[str, ...], Fraction]) -> TopDownNoise:
         """The noise with another part of the budget for each query on each level, by the names of both."""
         other = copy(self)
         problem = self.problem.with_parts(parts)
         levels = self._measured(problem)
-        vars(other).update(problem=problem, _levels=levels, _within={}, _contributed={})
-        for result in ("_answers", "_smallest", "_model"):
+        vars(other).update(problem=problem, _levels=levels, _within={}, _contributed={}, _spread={})
+        for result in ("_answers", "_smallest", "_model", "_of_classes"):
             vars(other).pop(result, None)
         if not self._on_the_tree:
             vars(other).update(_model=self._model.with_levels(levels))
@@ -156,11 +162,14 @@ class TopDownNoise:
             # What is left of a known figure is a rounding error.
             return np.where(values < KNOWN * self._smallest, 0.0, values), kind
         parts = self.parts(areas, total=not query)
+        if self._of_classes:
+            of_classes = [model.within(query) for model in self._of_classes]
+            return self._figure_by_figure(parts, self.within(query), of_classes), parts.kind
         return _combined(self._contributions(parts), self.within(query)), parts.kind
 
     def mean_variance(self, query: Grouping, areas: AreaSet) -> float:
         """The mean of :meth:`variances` over areas and cells."""
-        if self._on_the_tree:
+        if self._on_the_tree or self._of_classes:
             values, kind = self.by_kind(query, areas)
             return float(np.bincount(kind, minlength=len(values)) @ values.mean(axis=1) / areas.areas)
         parts = self.parts(areas, total=not query)
@@ -180,8 +189,15 @@ class TopDownNoise:
         """
         assert isinstance(self._model, _InSectors)
         assert not self._on_the_tree
-        parts = self.contributions(areas, total=total)[area]
-        within = self._model.of_functions(vectors, total=total).T
+        within = self._model.of_functions(vectors, total=total)
+        if self._of_classes:
+            of_classes = [
+                model.of_functions(vectors, total=total) for model in self._of_classes if isinstance(model, _InSectors)
+            ]
+            made_of = self.parts(areas, total=total)
+            variances = self._figure_by_figure(made_of, within, of_classes)[made_of.kind[area], np.arange(len(area))]
+            return np.where(np.isnan(variances), np.inf, variances)
+        parts, within = self.contributions(areas, total=total)[area], within.T
         noise = np.where(parts > 0, parts * np.where(np.isnan(within), np.inf, within), 0.0)
         return np.asarray(noise.sum(axis=1), np.float64)
 
@@ -234,11 +250,43 @@ class TopDownNoise:
             self._contributed[parts] = parts.contributions([level.scales for level in self._levels])
         return self._contributed[parts]
 
+    @cached_property
+    def _of_classes(self) -> list[_InSectors | _MeansOfQueries]:
+        """What a unit of the first class of each level tells, of the second, and so on; none where the units of every
+        level have their queries in the same proportions."""
+        if not any(level.classes for level in self._levels):
+            return []
+        most = max(len(level.scales) for level in self._levels)
+        return [self._model.with_levels([level.of_class(number) for level in self._levels]) for number in range(most)]
+
+    def _figure_by_figure(self, parts: AreaParts, within: Floats, of_classes: Sequence[Floats]) -> Floats:
+        """The variance of figures in each kind of area, where λ of a class of units is another one for each.
+
+        Args:
+            parts: The kinds of areas.
+            within: v of the figures in a unit with the share of its level: levels x figures.
+            of_classes: The same in a unit of the first class, of the second, and so on.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.stack(of_classes) / within  # classes x levels x figures
+        usual = [np.resize(level.scales, len(of_classes)) for level in self._levels]  # more are of no class
+        scales = np.where(np.isfinite(ratios) & (within > 0), ratios, np.stack(usual, axis=1)[:, :, None])
+        alike, place = np.unique(np.round(scales, 12), axis=2, return_inverse=True)
+        result = np.empty((int(parts.kind.max(initial=-1)) + 1, within.shape[1]))
+        for number in range(alike.shape[2]):
+            some, key = np.flatnonzero(place.reshape(-1) == number), (parts, alike[:, :, number].tobytes())
+            if key not in self._spread:
+                of_levels = zip(alike[:, :, number].T, self._levels, strict=True)
+                self._spread[key] = parts.contributions([scale[: len(level.scales)] for scale, level in of_levels])
+            result[:, some] = _combined(self._spread[key], within[:, some])
+        return result
+
     def _measured(self, problem: TopDownProblem) -> list[_MeasuredLevel]:
         known = [place < self._known for place in range(len(problem.spine.levels))]
         alone = self._together is None
         levels = zip(problem.levels(), known, strict=True)
-        return [_measured_level(problem, *level, (each, each and alone)) for level, each in levels]
+        by_class = problem.strategy.bypass == BY_QUERY and not self._on_the_tree
+        return [_measured_level(problem, *level, (each, each and alone), by_class) for level, each in levels]
 
 
 SIZES = ((0, 0), (1, 4), (5, 19), (20, 99), (100, 999), (1000, None))
@@ -411,6 +459,12 @@ class _MeasuredLevel:
     """Whether the number of its records is known, when other figures are asked for and when the number itself is."""
     scales: Floats
     """λ of each class of units: the share of the level by theirs. An only child without a share follows its parent."""
+    classes: tuple[_MeasuredLevel, ...] = ()
+    """What units of each class tell, where some have their queries in other proportions than the level."""
+
+    def of_class(self, number: int) -> _MeasuredLevel:
+        """What a unit of a class tells; where classes differ in scale alone, or there is none, that of the level."""
+        return self.classes[number] if number < len(self.classes) else self
 
     @property
     def measured(self) -> bool:
@@ -419,14 +473,26 @@ class _MeasuredLevel:
 
 
 def _measured_level(
-    problem: TopDownProblem, own: LevelStrategy, level: TopDownLevel, known: tuple[bool, bool]
+    problem: TopDownProblem, own: LevelStrategy, level: TopDownLevel, known: tuple[bool, bool], by_class: bool
 ) -> _MeasuredLevel:
-    laws = {query.name: law_of(problem.strategy, own, query) for query in own.queries} if own.share else {}
+    usual = _in_a_unit(problem, own, own.share, known)
+    table = level.shares.table
+    scales = np.array([float(own.share / share) if share and own.share else 1.0 for share in table])
+    classes: list[_MeasuredLevel] = []
+    if by_class and own.share:
+        # An only child without a share follows its parent.
+        classes = [_in_a_unit(problem, own, share, known) if share else usual for share in table]
+    return replace(usual, scales=scales, classes=tuple(classes))
+
+
+def _in_a_unit(
+    problem: TopDownProblem, own: LevelStrategy, share: Fraction, known: tuple[bool, bool]
+) -> _MeasuredLevel:
+    """What a unit of a level with this share tells."""
+    laws = {query.name: law_of(problem.strategy, own, query, share) for query in own.queries} if own.share else {}
     variances = {name: variance_of(law) for name, law in laws.items()}
-    first = own.estimation.least_squares[0]
-    alone = first.settles_total and TOTAL in variances
-    scales = [float(own.share / share) if share and own.share else 1.0 for share in level.shares.table]
-    return _MeasuredLevel(variances, variances.pop(TOTAL) if alone else np.nan, known, np.array(scales))
+    alone = own.estimation.least_squares[0].settles_total and TOTAL in variances
+    return _MeasuredLevel(variances, variances.pop(TOTAL) if alone else np.nan, known, np.ones(1))
 
 
 class _InSectors:

@@ -94,11 +94,13 @@ def released_table(release: SealedRelease, place: str, texts: Sequence[str]) -> 
     return pyarrow.csv.read_csv(file, convert_options=options)
 
 
-def released_frame(release: SealedRelease) -> tuple[Spine, dict[str, Integers]]:
-    """The frame, blocks in the order of their codes, and its counts that constraints use."""
+def released_frame(release: SealedRelease, units: pa.Table | None = None) -> tuple[Spine, dict[str, Integers]]:
+    """The frame, blocks in the order of their codes, and its counts that constraints use; ``units`` is the table of
+    blocks, where it was read before."""
     facts = release.facts
     block = facts["layout"]["block"]
-    table = released_table(release, f"tables/{UNITS}", [block, *facts["levels"], *facts["areas"]])
+    texts_of = [block, *facts["levels"], *facts["areas"]]
+    table = released_table(release, f"tables/{UNITS}", texts_of) if units is None else units
 
     def texts(name: str) -> list[str | None]:
         return [code or None for code in table.column(name).cast(pa.string()).to_pylist()]
@@ -161,11 +163,19 @@ def _listed_spine(table: pa.Table, block: str, strategy: Strategy, frame: Spine)
     return spine_of_units(levels, strategy.shares, frame, rows)
 
 
-def released_problem(release: SealedRelease) -> TopDownProblem:
+def released_problem(
+    release: SealedRelease, output: Output | None = None, units: pa.Table | None = None
+) -> TopDownProblem:
     """The problem of a release, with its own records as the records. Raises ``ValueError``, ``LookupError`` or
-    ``OSError`` where files and plan do not belong together."""
+    ``OSError`` where files and plan do not belong together.
+
+    Args:
+        release: The release.
+        output: What its plan says is written, where that was read before.
+        units: The table of blocks, likewise.
+    """
     strategy = released_strategy(release.manifest)
-    frame, counts = released_frame(release)
+    frame, counts = released_frame(release, units)
     spine = released_spine(release, strategy, frame, counts)
     columns = {name: values[spine.rows] for name, values in counts.items()}
     manifest, facts = release.manifest, release.facts
@@ -184,7 +194,7 @@ def released_problem(release: SealedRelease) -> TopDownProblem:
         columns,
         Source(release.folder / "tables" / RECORDS, "parquet"),
         "units",
-        Output.from_dict(facts["output"]),
+        output or Output.from_dict(facts["output"]),
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -200,7 +202,8 @@ def cells_and_areas(
     for name in names:
         yield cells_check(folder, name, files)
     if levels:
-        yield from areas_check(folder, names, files, levels, fingerprint)
+        listed = ListedAreas.open(folder, files)
+        yield from areas_check(folder, names, files, levels, fingerprint, listed)
 
 
 def cells_check(folder: Path, name: str, files: Collection[str]) -> Check:
@@ -249,35 +252,60 @@ def _exact(rows: pa.Table) -> pa.Table:
     return rows
 
 
+@dataclass(frozen=True, eq=False)
+class ListedAreas:
+    """The file of areas, read once, with every column as text; that its areas are those of the plan is a check."""
+
+    rows: pa.Table | None
+    """None where the file is missing."""
+
+    @classmethod
+    def open(cls, folder: Path, files: Collection[str]) -> ListedAreas:
+        """The file among those of a release."""
+        path = next((path for path in files if path.split(".")[0] == AREAS), None)
+        return cls(None if path is None else text_batches(folder / path).take(1 << 40))
+
+    @cached_property
+    def levels(self) -> dict[str, tuple[list[str], list[str]]]:
+        """For each level the codes and the names of its areas, as they are listed; names are empty where there are
+        none."""
+        if self.rows is None or self.rows.num_columns < len((LEVEL, AREA)):
+            return {}
+        of_row, codes, *names = self.rows.columns
+        result = {}
+        for level in of_row.unique().to_pylist():
+            here = pc.equal(of_row, level)
+            listed = codes.filter(here).to_pylist()
+            result[level] = listed, names[0].filter(here).to_pylist() if names else [""] * len(listed)
+        return result
+
+
 def areas_check(
-    folder: Path, names: Sequence[str], files: Collection[str], levels: Mapping[str, int], fingerprint: str | None
+    folder: Path,
+    names: Sequence[str],
+    files: Collection[str],
+    levels: Mapping[str, int],
+    fingerprint: str | None,
+    listed: ListedAreas,
 ) -> Iterator[Check]:
     """Every area of the plan is listed once, with the name that the plan is bound to; tables have no other."""
-    path = next((path for path in files if path.split(".")[0] == AREAS), None)
-    if path is None:
+    if listed.rows is None:
         yield Check("areas", False, "the file of areas is missing")
         return
-    rows = text_batches(folder / path).take(1 << 40)
     expected = [LEVEL, AREA, *((AREA_NAME,) if fingerprint is not None else ())]
-    if rows.column_names != expected:
+    if listed.rows.column_names != expected:
         yield Check("areas", False, "other columns than " + ", ".join(expected))
         return
-    by_level: dict[str, list[tuple[str, str]]] = {level: [] for level in levels}
-    columns = [rows.column(name).to_pylist() for name in expected]
-    for level, area, *name in zip(*columns, strict=True):
-        by_level.setdefault(level, []).append((area, name[0] if name else ""))
+    by_level: dict[str, tuple[list[str], list[str]]] = dict.fromkeys(levels, ([], [])) | listed.levels
     wrong = [
-        level
-        for level, areas in by_level.items()
-        if len(areas) != levels.get(level) or [area for area, _ in areas] != sorted({area for area, _ in areas})
+        level for level, (codes, _) in by_level.items() if len(codes) != levels.get(level) or codes != sorted({*codes})
     ]
     detail = ", ".join(wrong) or ", ".join(f"{level}: {number:,}" for level, number in levels.items())
     yield Check("areas: each once, in order", not wrong, detail)
     if fingerprint is not None:
-        listed = {level: tuple(zip(*areas, strict=True)) for level, areas in by_level.items() if areas}
-        same = AreaNames({level: (codes, texts) for level, (codes, texts) in listed.items()}).fingerprint == fingerprint
+        same = AreaNames(listed.levels).fingerprint == fingerprint
         yield Check("areas: the names that the plan is bound to", same, fingerprint)
-    known = set(zip(*columns, strict=True))
+    known = set(zip(*(column.to_pylist() for column in listed.rows.columns), strict=True)) if names else set()
     others = [name for name in names if _areas_of(folder, name, files, expected) - known]
     yield Check("areas: those of the tables", not others, ", ".join(others) or "the tables have exactly these areas")
 

@@ -52,14 +52,15 @@ def explained(noise: Floats, estimate: Floats, zeros: Floats, figures: int, roun
 
     The distance is noise less error: |y − x| ≤ |y − t| + |x − t|, t being the truth. Discrete Gaussian noise and the
     error of a linear estimate are sub-Gaussian, so that of N figures none is further than z (σ + s) from the truth but
-    with probability 4 N exp(−z²/2). Counts that must not be negative take in what noise has taken from the others: of Z
-    cells that came out as zero, √Z/2 standard deviations at the most. That is so of records that keep the limits of the
-    frame; what limits add that they break is :meth:`Watchdog.forced`. Derivation: ``docs/proofs/topdown.md``.
+    with probability 4 N exp(−z²/2). Counts that have a limit take in what noise has taken from the others: of Z that
+    came out at theirs, √Z/2 standard deviations at the most. That is so of records that keep the limits of the frame;
+    what limits add that they break is :meth:`Watchdog.forced`. Derivation: ``docs/proofs/topdown.md``.
 
     Args:
         noise: σ, the standard deviation of the measurement.
         estimate: s, that of the released figure if nothing had to be non-negative or whole.
-        zeros: Z, the cells of the unit, or of a unit above it, that may be above zero and are not.
+        zeros: Z, the cells of the unit, or of a unit above it, that may be above zero and are not, and the groups of
+            cells that are at the least or the largest count that the frame allows.
         figures: N, how many figures are looked at.
         rounding: By how much whole numbers may differ from the estimate.
 
@@ -347,14 +348,25 @@ class Watchdog:
 
     @lru_cache(maxsize=16)  # noqa: B019
     def _zeros_of(self, place: int) -> Floats:
-        """For each unit of a level how many cells have nobody there, though the unit above has somebody; or how many
-        the unit above has, if it has more."""
+        """For each unit of a level how many counts are at a limit: cells that have nobody there, though the unit above
+        has somebody, and groups at a limit of the frame; or how many the unit above has, if it has more."""
         filled = np.diff(self._of_level(place).indptr)
+        limited = sum((self._at_limits(place, *limits) for limits in self._limits(place)), np.zeros(len(filled)))
         if place == 0:
-            return np.asarray(len(self._possible) - filled, np.float64)
+            return np.asarray(len(self._possible) - filled + limited, np.float64)
         parent = self._problem.spine.levels[place].parent
-        own = np.diff(self._of_level(place - 1).indptr)[parent] - filled
+        own = np.diff(self._of_level(place - 1).indptr)[parent] - filled + limited
         return np.asarray(np.maximum(own, self._zeros_of(place - 1)[parent]), np.float64)
+
+    def _at_limits(
+        self, place: int, groups: Integers, least: Integers, largest: Integers, rounding: float
+    ) -> NDArray[np.float64]:
+        """How many groups of each unit are at a limit that leaves them room; a least count of zero is the cells'."""
+        if not (least < largest).any():
+            return np.zeros(len(least))
+        released = (self._of_level(place) @ _adding_up(groups, least.shape[1])).toarray()
+        at_limit = ((least > 0) & (released <= least + rounding)) | (released >= largest - rounding)
+        return np.asarray((at_limit & (least < largest)).sum(axis=1), np.float64)
 
     def _rounding(self, place: int, query: str, groups: Integers) -> float:
         """By how much rounding moves a figure, here and in all units above: by less than one where the query is in the

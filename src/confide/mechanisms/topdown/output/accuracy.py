@@ -112,18 +112,21 @@ def _one_group(levels: Integers, size: int) -> Integers:
     return groups
 
 
-def accuracy_table(problem: TopDownProblem, output: Output | None = None) -> pa.Table:
+def accuracy_table(
+    problem: TopDownProblem, output: Output | None = None, noise: TopDownNoise | None = None
+) -> pa.Table:
     """Expected errors of released figures, by kind of area, query or line and size of the figure: from the plan alone.
 
     Args:
         problem: Strategy, frame and spine; no record is looked at.
         output: What is written: the tables of the product, whose lines have rows of their own.
+        noise: That of the problem, where somebody has it.
 
     Returns:
         One row for each query or line, official level or kind of area, and class of figures, with the columns of
         :data:`ACCURACY_COLUMNS`.
     """
-    noise, kinds = TopDownNoise(problem), areas_there(problem.spine)
+    noise, kinds = noise or TopDownNoise(problem), areas_there(problem.spine)
     # Of the smallest places, the noise of their own level is what an area has of single ones.
     loose = {name: float(noise.contributions(areas)[:, -1].mean()) for name, areas in kinds.items()}
     loose[problem.frame.spine.blocks.name] = 0.0
@@ -241,17 +244,27 @@ def described_files(manifest: Mapping[str, Any]) -> Iterator[DescribedFile]:
         yield DescribedFile(SPINE, "The units that were measured: the spine, as the measurements have it", units)
 
 
-def verify_accuracy(folder: Path, manifest: Mapping[str, Any]) -> Generator[Check, None, TopDownProblem | None]:
+def verify_accuracy(
+    folder: Path, manifest: Mapping[str, Any], output: Output | None = None, units: pa.Table | None = None
+) -> Generator[Check, None, TopDownProblem | None]:
     """The table made again from plan and public files, and compared in every format. Returns the problem that plan and
-    files describe, if they do."""
+    files describe, if they do.
+
+    Args:
+        folder: The release.
+        manifest: Its manifest.
+        output: What its plan says is written, where that was read before.
+        units: The table of blocks, likewise.
+    """
     try:
-        problem = released_problem(SealedRelease(folder, dict(manifest)))
+        problem = released_problem(SealedRelease(folder, dict(manifest)), output, units)
     except (ConfideError, ValueError, LookupError, OSError):
         yield Check("accuracy: follows from the plan", False, "schema, frame or spine are not those of the plan")
         return None
-    method = TopDownNoise(problem).method
-    yield Check("accuracy: the method is named", manifest[ACCURACY]["method"] == method, method)
-    expected = accuracy_table(problem, problem.output)
+    noise = TopDownNoise(problem)
+    named = manifest[ACCURACY]["method"] == noise.method
+    yield Check("accuracy: the method is named", named, noise.method)
+    expected = accuracy_table(problem, problem.output, noise)
     files = [file["path"] for file in manifest["files"] if file["path"].startswith(f"{ACCURACY}.") and "rows" in file]
     wrong = [path for path in files if not accuracy_rows(folder, {"files": [{"path": path}]}).equals(expected)]
     if not files:

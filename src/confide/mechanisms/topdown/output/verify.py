@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from confide.arrays import Integers
@@ -45,7 +46,7 @@ from confide.releases.tabular import (
     sdmx_columns,
     text_batches,
 )
-from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, TableCopies, areas_check
+from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, ListedAreas, TableCopies, areas_check
 from confide.releases.tabular.table import in_dictionaries, of_schema, of_type, same_rows, written_out
 from confide.report.certificate import CERTIFICATE
 
@@ -143,7 +144,8 @@ class _SumsOfChildren:
     def add(self, lines: Integers) -> None:
         """The next units of the level."""
         parents = self._parent[self._done : self._done + len(lines)]
-        np.add.at(self._sums, parents, lines)
+        ones, starts = np.ones(len(lines), np.int64), np.arange(len(lines) + 1)
+        self._sums += sp.csr_matrix((ones, parents, starts), (len(lines), len(self._sums))).T @ lines
         self._done += len(lines)
 
     @property
@@ -160,15 +162,14 @@ def verify_explained(
 ) -> Iterator[Check]:
     """Every one- and two-way table made again from the records, and compared in every format; cells and areas."""
     explained, files = output.explained, [file["path"] for file in manifest["files"]]
-    path = next((path for path in files if path.split(".")[0] == AREAS), None)
-    listed = AreaNames({}) if path is None else _listed_areas(folder / path)
+    listed = ListedAreas.open(folder, files)
     units = {level.name: level.units for level in tabulator.levels}
     # A kind of area that is declared and has no area has no line in the list.
     there = [level for level in tabulator.levels if level.units]
     same = units == dict(explained.units) and [*listed.levels] == [level.name for level in there]
     same = same and all(tuple(listed.levels[level.name][0]) == level.codes for level in there)
     yield Check("areas: those of the units", same, ", ".join(explained.units))
-    names = None if explained.area_names is None else listed
+    names = None if explained.area_names is None else AreaNames(listed.levels)
     for table in explained.crossed.tables:
         yield labels_tell_apart(table.layout)
         copies = TableCopies.open(
@@ -196,7 +197,7 @@ def verify_explained(
         yield cells.check(copies.formats)
     yield from _labelled(folder, manifest, output, explained)
     # That tables have these areas and no other was seen above, row by row.
-    yield from areas_check(folder, [], files, explained.units, explained.area_names)
+    yield from areas_check(folder, [], files, explained.units, explained.area_names, listed)
     others = sorted(set(files) - _expected_files(files, output, manifest))
     yield Check("no other files", not others, ", ".join(others) or "every file is one of the plan, or a page")
 
@@ -241,17 +242,6 @@ def _expected_files(files: Sequence[str], output: Output, manifest: dict[str, An
         for path in files
         if path.split(".")[0] in stems or path in pages or path.startswith(("geo/", "measurements/"))
     }
-
-
-def _listed_areas(path: Path) -> AreaNames:
-    """The file of areas, with names where it has them; that these are those of the plan is another check."""
-    rows = text_batches(path).take(1 << 40)
-    by_level: dict[str, tuple[list[str], list[str]]] = {}
-    for level, code, *name in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        codes, names = by_level.setdefault(level, ([], []))
-        codes.append(code)
-        names.append(name[0] if name else "")
-    return AreaNames(by_level)
 
 
 @dataclass
@@ -354,7 +344,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> Iterator[Check]:
     yield from verify_tables(folder, manifest, output.tables, tabulator, spine)
     everywhere = replace(tabulator, levels=tuple(levels[name] for name in output.explained.units))
     yield from verify_explained(folder, manifest, output, everywhere)
-    problem = yield from verify_accuracy(folder, manifest)
+    problem = yield from verify_accuracy(folder, manifest, output, units)
     if facts["measurements"] and problem is not None:
         yield from verify_measurements(folder, manifest, problem, counts)
 
