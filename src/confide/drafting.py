@@ -69,6 +69,7 @@ def new(
     geography: str | Path | None = None,
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
+    households: str | Path | None = None,
     place: str | None = None,
     ledger_file: str | Path | None = None,
     schema: str | Path | None = None,
@@ -91,6 +92,7 @@ def new(
             a table of areas is proposed from the columns of the records, and is public only when the curator keeps it.
         merged: With ``from_file``: old codes of areas, and the code that each has now.
         household: With ``from_file``: the column that identifies households.
+        households: With ``from_file``: a second file, one row for each household; persons get its columns.
         place: With ``from_file`` and without ``geography``: the column with the code of the smallest area.
         ledger_file: With ``from_file``: the ledger that the data set has already; none is opened then.
         schema: With ``from_file``: a schema file that the curator has looked at, taken in place of a proposal.
@@ -115,7 +117,14 @@ def new(
         elif open_ledger is not False:
             no_second_ledger(mechanism, Path(from_file))
         office = look_at_office(
-            from_file, geography, mechanism, merged=merged, household=household, place=place, schema=schema
+            from_file,
+            geography,
+            mechanism,
+            merged=merged,
+            household=household,
+            households=households,
+            place=place,
+            schema=schema,
         )
         draft, said = _office_draft(mechanism, office, folder, values), office_in_words(office)
     with no_room_is_an_error(folder):
@@ -167,20 +176,25 @@ class NewSchema(TypedAnswer):
 
 
 def new_schema(
-    file: str | Path, out: str | Path | None = None, *, columns: Sequence[ColumnProposal] | None = None
+    file: str | Path,
+    out: str | Path | None = None,
+    *,
+    households: str | Path | None = None,
+    columns: Sequence[ColumnProposal] | None = None,
 ) -> NewSchema:
     """Looks at a CSV, Parquet or Excel file, and proposes a schema for it.
 
     Args:
         file: The records.
         out: A new file for the schema, which only its owner may read; without it nothing is written.
+        households: A second file, one row for each household; persons get its columns.
         columns: What somebody made of the proposal, in place of it.
 
     Returns:
         The schema, and what was guessed of the layout. Its domains are what occurs in the records: they become public
         only when the curator keeps the file.
     """
-    office = look_at_office(file, None, None)
+    office = look_at_office(file, None, None, households=households)
     text = schema_text(office.records, office.columns if columns is None else columns)
     target = None if out is None else Path(out)
     if target is not None:
@@ -199,6 +213,7 @@ def look_at_office(
     *,
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
+    households: str | Path | None = None,
     place: str | None = None,
     schema: str | Path | None = None,
 ) -> OfficeFiles:
@@ -213,6 +228,7 @@ def look_at_office(
             engine,
             merged=merged,
             household=household,
+            households=None if households is None else Path(households),
             place=place,
             schema=None if schema is None else Path(schema),
             with_places=mechanism is not None,

@@ -37,7 +37,7 @@ from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Mechanism
 from confide.releases.plan import Plan
 from confide.releases.run import DEFAULT_MEMORY, RunResult
-from confide.releases.spec import LoadedSpec, find_source, load_spec
+from confide.releases.spec import TWO_FILES, LoadedSpec, find_source, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_error
 from confide.report.dossier import Evaluated, headline, stamp_rehearsal
@@ -275,7 +275,10 @@ def _spec_text(loaded: LoadedSpec, rehearsal: abilities.MadeUpRecords[Any], fold
         "title": f"Rehearsal on made-up records: {release.title or release.name}"[:200],
         "rehearsal": True,
     }
-    values["data"]["records"] = RECORDS
+    data = {name: value for name, value in values["data"].items() if name not in ("households", *TWO_FILES)}
+    if loaded.spec.data.join is not None and "household" in type(loaded.spec.data).model_fields:
+        data.setdefault("household", loaded.spec.data.join)  # made-up records are one file
+    values["data"] = data | {"records": RECORDS}
     if rehearsal.mechanism.accounted:
         values["privacy"]["ledger"] = LEDGER
     values["output"] = dict(values.get("output", {})) | {"folder": "run"}

@@ -30,8 +30,8 @@ from confide.releases.spec import FilePath, LoadedSpec, find_sources
 class TwoFilesData(TablesData):
     """Persons and households."""
 
-    more_records = ("households",)
-    households: FilePath | None = None
+    more_records = ("dwellings",)
+    dwellings: FilePath | None = None
     published: FilePath | None = None
 
 
@@ -88,7 +88,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project = lay_out("tables", tmp_path / "two")
     monkeypatch.setitem(MECHANISMS._imported, "tables", TwoFiles())
     (project.folder / "households.csv").write_text("number,tenure\n1,owner\n2,renter\n")
-    text = project.spec.read_text().replace("[data]", '[data]\nhouseholds = "households.csv"')
+    text = project.spec.read_text().replace("[data]", '[data]\ndwellings = "households.csv"')
     project.spec.write_text(text)
     return project
 
@@ -140,7 +140,7 @@ def test_a_change_of_either_file_is_a_change_of_the_records(two: Project, monkey
 def test_two_files_are_two_files(two: Project, name: str, code: str) -> None:
     two.spec.write_text(two.spec.read_text().replace("households.csv", name))
     (finding,) = confide.check(two.spec, processes=1).errors
-    assert (finding.code, finding.where.path) == (code, "data.households")
+    assert (finding.code, finding.where.path) == (code, "data.dwellings")
 
 
 def test_a_block_table_is_none_of_the_files_of_records(two: Project) -> None:

@@ -70,6 +70,7 @@ new = Verb(
         "geography": "--geography FILE",
         "merged": Given("--merged OLD=NEW", _codes),
         "household": "--household COLUMN",
+        "households": "--households FILE",
         "place": "--place COLUMN",
         "ledger_file": "--ledger-file FILE",
         "schema": "--schema FILE",
@@ -79,7 +80,7 @@ new = Verb(
 schema = Verb(
     "Propose a schema for a file of records: CSV, Parquet or Excel. Without --out it is printed.",
     "confide.drafting:new_schema",
-    options={"file": "RECORDS", "out": "--out FILE"},
+    options={"file": "RECORDS", "out": "--out FILE", "households": "--households FILE"},
     without="columns",
     reveal=_with_text,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.confidential import Confidential
+from confide.engines.joined import joined_text
 from confide.engines.protocol import (
     ROW_NUMBER,
     Advance,
@@ -271,6 +272,7 @@ class LocalEngine:
         return map_groups(function, rows, key, groups, into, workers=self._workers, advance=advance)
 
     def first_rows(self, source: Source, where: str, limit: int, **others: Source | Path) -> list[int]:
+        source = self._text(source)
         of_the_file = source.format == "parquet" and "file_row_number" not in {
             name.lower() for name in self.kinds(source)
         }
@@ -300,7 +302,18 @@ class LocalEngine:
         return _from(source, options, mixed_ends=self._has_mixed_ends(source))
 
     def _text(self, source: Source) -> Source:
-        return as_csv(source, self._scratch / "texts", self._texts)
+        return as_csv(source, self._scratch / "texts", self._texts) if source.joined is None else self._as_one(source)
+
+    def _as_one(self, source: Source) -> Source:
+        """Two files as one, written once to a file of ours, and again when one of them has changed."""
+        assert source.joined is not None
+        one, other = replace(source, joined=None), source.joined.other
+        known = str(source.joined), *((path, _state(path)) for path in source.files)
+        if known not in self._texts:
+            into = self._scratch / "joined" / f"{len(self._texts)}.parquet"
+            self.write(joined_text(self, one, source.joined), into, one=one, other=other)
+            self._texts[known] = into
+        return replace(one, path=self._texts[known], format="parquet", name=source.file)
 
     def _has_mixed_ends(self, source: Source) -> bool:
         """Looks at the lines of an unquoted text, once and again when it has changed; all the bad ones are one error.

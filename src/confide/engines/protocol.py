@@ -63,6 +63,16 @@ class Source:
     """How codes of places are spelled, by our name of the column; others are as the schema says."""
     name: str | None = None
     """The name in messages, where the file is one of ours that was made of another."""
+    joined: Join | None = None
+    """A second file whose rows stand beside those of this one."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that its rows come from. Of records of tau-ARGUS (.asc), the file that says what stands where in a
+        line is one."""
+        metadata = self.path.with_suffix(".rda")
+        own = (self.path, metadata) if self.path.suffix.lower() == ".asc" and metadata.is_file() else (self.path,)
+        return own if self.joined is None else (*own, *self.joined.other.files)
 
     @property
     def file(self) -> str:
@@ -76,6 +86,21 @@ class Source:
     def spelled(self, name: str) -> Spelling:
         """How the codes of our column ``name`` are spelled."""
         return self.spellings.get(name, AS_WRITTEN)
+
+
+@dataclass(frozen=True)
+class Join:
+    """The rows of a second file, of which each row of the first has one at most: that with the same ``key``.
+
+    So persons have the columns of their household, and households those of their householder: the one person of them
+    that ``only`` picks, as a column of the second file (ours) and its value. ``named`` are columns of the second file
+    that have our name in the joined table, pairs of ours and theirs; others keep the name that they have.
+    """
+
+    other: Source
+    key: str
+    only: tuple[str, str] | None = None
+    named: tuple[tuple[str, str], ...] = ()
 
 
 def format_of(path: Path) -> Format | None:

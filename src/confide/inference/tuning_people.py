@@ -108,8 +108,12 @@ class PublicFigures:
 
 def refuse_confidential(file: Path, loaded: LoadedSpec) -> None:
     """Raises if a file is the confidential records of a spec, by path or by its bytes."""
-    records = loaded.resolve(loaded.spec.data.records)
-    if records.exists() and (file.samefile(records) or records_fingerprint(file) == records_fingerprint(records)):
+    data = loaded.spec.data
+    confidential = [loaded.resolve(name) for name in (data.records, data.households) if name]
+    if any(
+        each.exists() and (file.samefile(each) or records_fingerprint(file) == records_fingerprint(each))
+        for each in confidential
+    ):
         raise InputError("confidential-people/records-spec-shares", where=Place(path="--people"))
 
 

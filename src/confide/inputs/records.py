@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -110,7 +111,13 @@ def check_columns(engine: Engine, source: Source, attributes: Sequence[Attribute
     there = [attribute for attribute in attributes if source.theirs(attribute.name) not in lacking]
     blocks = [] if block is None or source.theirs(block) in lacking else [block]
     wrong = wrong_code_types(engine, source, blocks)
-    return missing + wrong + _wrong_types(engine, source, there)
+    key = None if source.joined is None else source.theirs(source.joined.key)
+    numbers = [
+        Finding.of("two-files/attribute", where=Place(file=source.file, column=key), name=attribute.name)
+        for attribute in there
+        if source.theirs(attribute.name) == key
+    ]
+    return missing + wrong + numbers + _wrong_types(engine, source, there)
 
 
 def check_records(
@@ -199,14 +206,18 @@ def unknown_code(engine: Engine, source: Source, attribute: Attribute, rule: str
     return bad_record(key, source, attribute.name, rows, number=number, codes=attribute.describe_codes())
 
 
-def records_fingerprint(path: Path) -> str:
-    """SHA-256 of the file of records. Any change of it is a change of the data, and asks for new noise. Of records of
-    tau-ARGUS (.asc), the file that says what stands where in a line is a part of them."""
+def records_fingerprint(records: Source | Path) -> str:
+    """SHA-256 of the file of records. Any change of it is a change of the data, and asks for new noise. Of records in
+    two files it is that of both, and of how they are joined."""
+    source = records if isinstance(records, Source) else Source(records, "csv")
+    if source.joined is not None:
+        join = source.joined
+        one, other = records_fingerprint(replace(source, joined=None)), records_fingerprint(join.other)
+        layout = [sorted(each.columns.items()) for each in (source, join.other)]
+        said = json.dumps([one, other, join.key, join.only, join.named, layout])
+        return hashlib.sha256(b"confide/joined-records/v1" + said.encode()).hexdigest()
     digest = hashlib.sha256(b"confide/records/v1")
-    files = [path]
-    if path.suffix.lower() == ".asc" and (metadata := path.with_suffix(".rda")).is_file():
-        files.append(metadata)
-    for part in files:
+    for part in source.files:
         with part.open("rb") as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)

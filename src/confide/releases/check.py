@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines.protocol import Engine, private_umask
+from confide.engines.joined import join_warnings
+from confide.engines.protocol import Engine, Source, private_umask
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
 from confide.exact import fraction_up
 from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words
@@ -30,7 +31,7 @@ from confide.releases.loss_account import StatedPrice
 from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.public_input import stamped_input
-from confide.releases.spec import LoadedSpec, find_sources
+from confide.releases.spec import LoadedSpec, find_source, find_sources
 from confide.releases.workspace import (
     Progress,
     RunIdentity,
@@ -215,7 +216,7 @@ def check(
             of_records = list(error.findings)
         advance(1)
     if not any(finding.severity == "error" for finding in of_records):
-        of_records += _household_areas(loaded, engine)
+        of_records += _household_areas(loaded, engine) + _of_two_files(loaded, engine)
     findings += once_for_both_files(of_records)
     if not any(finding.code == "out-of-memory" for finding in findings):
         frame = getattr(problem, "frame", None)
@@ -267,6 +268,14 @@ def _household_areas(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
     if len(sources) < 2:
         return []
     return check_areas(engine, sources["records"], sources["blocks"], loaded.spec.geography.block)
+
+
+def _of_two_files(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
+    """What is assumed of records in two files."""
+    source = find_source(loaded, "records") if loaded.spec.data.households else None
+    return (
+        [] if not isinstance(source, Source) or source.joined is None else join_warnings(engine, source, source.joined)
+    )
 
 
 def _stated_price(

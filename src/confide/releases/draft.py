@@ -142,7 +142,7 @@ def office_values(
         "proposed": places.proposed,
         "without_place": places.without_place,
         "schema": True,
-        "layout": office.layout(),
+        "layout": _in_two_files(office, folder) | office.layout(),
         "columns": office.renamed(),
         "block_columns": {places.block: places.block_column} if places.block != places.block_column else {},
         "block": places.block,
@@ -159,6 +159,13 @@ def office_values(
         "budget": BUDGET,
     }
     return values | dict(given)
+
+
+def _in_two_files(office: OfficeFiles, folder: Path) -> dict[str, str]:
+    """The keys of ``[data]`` for households in a file of their own."""
+    if office.households is None or office.household is None:
+        return {}
+    return {"households": relative(office.households.source.path, folder), "join": office.household}
 
 
 def office_files(office: OfficeFiles) -> dict[str, str]:

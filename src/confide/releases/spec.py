@@ -16,7 +16,7 @@ from confide.documents import LEVEL_PATTERN, NAME_PATTERN, Document, FileKind, L
 from confide.documents import KeyPath as KeyPath
 from confide.documents import Part as Part
 from confide.documents import Problem as Problem
-from confide.engines.protocol import UTF_8, Source, format_of
+from confide.engines.protocol import UTF_8, Format, Join, Source, format_of
 from confide.errors import Finding, ParameterError, SpecError
 from confide.exact import positive
 from confide.inputs.frame import AreaRule, LevelRule
@@ -110,6 +110,13 @@ class ReleasePart(Part):
         return {name: text for name, text in said.items() if text is not None and (name, text) != ("language", "en")}
 
 
+TWO_FILES = (
+    "join", "counts", "householder",
+    "household_columns", "household_delimiter", "household_encoding", "household_sheet",
+)  # fmt: skip
+"""The keys that only records in two files have."""
+
+
 class DataPart(Part):
     """Where the records and the frame are, and what their columns are called."""
 
@@ -131,6 +138,30 @@ class DataPart(Part):
     )
     block_encoding: str | None = Field(None, description="The encoding of the block table, where it is another.")
     block_sheet: str | None = Field(None, description="The sheet of an Excel file of the block table.")
+    households: FilePath | None = Field(
+        None,
+        description="A second confidential file, one row for each household: a person has the columns of its household "
+        "beside its own. `records` are then the persons.",
+    )
+    join: str | None = Field(
+        None, description="The column with the number of the household, in both files. It is never published."
+    )
+    counts: Literal["persons", "households"] = Field(
+        "persons", description="Of two files: which rows are counted and protected, persons or households."
+    )
+    householder: dict[str, str] = Field(
+        default_factory=dict,
+        description="counts = households: which person's columns a household has beside its own, column = value.",
+    )
+    household_columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="Our name of a column of the second file = theirs, where the first file has one of that name too.",
+    )
+    household_delimiter: str | None = Field(
+        None, min_length=1, max_length=1, description="The delimiter of the households, where it is another."
+    )
+    household_encoding: str | None = Field(None, description="The encoding of the households, where it is another.")
+    household_sheet: str | None = Field(None, description="The sheet of an Excel file of the households.")
 
     more_records: ClassVar[tuple[str, ...]] = ()
     """The keys of further files of records, where the records of a data set are in several: households beside
@@ -139,13 +170,33 @@ class DataPart(Part):
     @property
     def record_files(self) -> dict[str, str]:
         """All files of records by their keys, the first one first."""
-        more = {key: getattr(self, key) for key in self.more_records}
+        more = {key: getattr(self, key) for key in (*self.more_records, "households")}
         return {"records": self.records} | {key: name for key, name in more.items() if name is not None}
 
     @property
     def one_row_for_each_block(self) -> bool:
         """Whether the records come counted by block: then their file may be the block table itself."""
         return False
+
+    def problems(self, geography: GeographyPart) -> list[Problem]:
+        """What is wrong with the keys about records in two files, although each value by itself is right."""
+        given = {name: getattr(self, name) for name in TWO_FILES if getattr(self, name) not in (None, {}, "persons")}
+        if self.households is None:
+            return [Problem.of(("data", name), "two-files/alone", name=name) for name in given]
+        if self.join is None:
+            return [Problem.of(("data", "households"), "two-files/join")]
+        problems = []
+        if (self.counts == "households") != (len(self.householder) == 1) or len(self.householder) > 1:
+            problems.append(Problem.of(("data", "householder"), "two-files/householder", given=len(self.householder)))
+        if self.counts == "households" and set(self.household_columns) - {self.join}:
+            problems.append(Problem.of(("data", "household_columns"), "two-files/columns"))
+        twice = sorted(set(self.columns) & set(self.household_columns) - {self.join})
+        if twice and self.counts == "persons":
+            problems.append(Problem.of(("data", "household_columns", twice[0]), "two-files/twice", name=twice[0]))
+        columns = {each.column for each in (*geography.levels, *geography.areas)}
+        if self.join in columns | {geography.block}:
+            problems.append(Problem.of(("data", "join"), "two-files/area", name=self.join))
+        return problems
 
 
 class LevelPart(Part):
@@ -378,7 +429,7 @@ class Spec(Part):
             problems.append(
                 Problem.of(("privacy", "budget"), "budget-too-large", found=str(self.privacy.budget), largest=largest)
             )
-        problems += self.output.problems(geography)
+        problems += self.output.problems(geography) + self.data.problems(geography)
         return problems + self._names(named) + self._texts()
 
     def _names(self, levels: list[tuple[KeyPath, str]]) -> list[Problem]:
@@ -402,6 +453,7 @@ class Spec(Part):
         paths: dict[KeyPath, str | None] = {
             **{("data", key): name for key, name in self.data.record_files.items()},
             ("data", "blocks"): self.data.blocks,
+            ("data", "households"): self.data.households,
             ("data", "schema"): getattr(self.data, "schema_", None),
             ("privacy", "ledger"): self.privacy.ledger,
             ("output", "folder"): self.output.folder,
@@ -409,11 +461,11 @@ class Spec(Part):
         for path, text in paths.items():
             if text is not None and not is_path(text):
                 problems.append(Problem.of(path, "bad-path/file", found=repr(text), at=path[-1]))
-        for key in ("delimiter", "block_delimiter"):
+        for key in ("delimiter", "block_delimiter", "household_delimiter"):
             delimiter = getattr(self.data, key)
             if delimiter is not None and delimiter in '\r\n\0"':
                 problems.append(Problem.of(("data", key), "delimiter", found=repr(delimiter)))
-        for key in ("encoding", "block_encoding"):
+        for key in ("encoding", "block_encoding", "household_encoding"):
             encoding = getattr(self.data, key)
             if encoding is not None and not is_encoding(encoding):
                 problems.append(Problem.of(("data", key), "encoding/utf", found=repr(encoding), encoding=encoding))
@@ -446,8 +498,9 @@ class LoadedSpec(Loaded[Spec]):
         return self.resolve(self.spec.output.folder or self.spec.release.name)
 
     def with_data(self, **paths: str) -> LoadedSpec:
-        """The same spec with other files in ``[data]``."""
-        data = self.spec.data.model_copy(update=paths)
+        """The same spec with other files in ``[data]``; other records are one file."""
+        alone = {"households": None} if "records" in paths else {}
+        data = self.spec.data.model_copy(update={**alone, **paths})
         return replace(self, value=self.spec.model_copy(update={"data": data}))
 
 
@@ -519,7 +572,7 @@ BLOCKS = "blocks"
 
 def find_sources(loaded: LoadedSpec) -> tuple[dict[str, Source], list[Finding]]:
     """All files of a spec, as far as they are there, and what is wrong with the others."""
-    keys = (*loaded.spec.data.record_files, BLOCKS)
+    keys = ("records", *(key for key in loaded.spec.data.more_records if getattr(loaded.spec.data, key)), BLOCKS)
     sources_or_findings = {key: find_source(loaded, key) for key in keys}
     sources = {key: source for key, source in sources_or_findings.items() if isinstance(source, Source)}
     return sources, [finding for finding in sources_or_findings.values() if isinstance(finding, Finding)]
@@ -550,28 +603,37 @@ _OTHER_PROGRAMS = {
 """What to do with files of other programs."""
 
 
-def _are_the_records(loaded: LoadedSpec, path: Path) -> bool:
-    """Whether the block table is the file of the records, by this name or by another; two sheets are two files."""
+def _are_confidential(loaded: LoadedSpec, path: Path) -> bool:
+    """Whether the block table is a file of records, by this name or by another; two sheets are two files."""
     data = loaded.spec.data
     if data.one_row_for_each_block:
         return False
-    files = [loaded.resolve(name) for name in data.record_files.values() if name]
-    return any(file.is_file() and file.samefile(path) and data.sheet == data.block_sheet for file in files)
+    sheets = {"records": data.sheet, "households": data.household_sheet}
+    files = [(loaded.resolve(name), sheets.get(key, data.sheet)) for key, name in data.record_files.items() if name]
+    return any(file.is_file() and file.samefile(path) and sheet == data.block_sheet for file, sheet in files)
+
+
+def _file(loaded: LoadedSpec, key: str, name: str) -> tuple[Path, Format] | Finding:
+    """A file that ``[data]`` names, and its format."""
+    path = loaded.resolve(name)
+    if not path.is_file():
+        return Finding.of("no-such-file/correct", where=loaded.place("data", key), found=name)
+    format_ = format_of(path)
+    if format_ is None:
+        remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
+        return Finding.of("unknown-format/name", where=loaded.place("data", key), suffix=path.suffix, remedy=remedy)
+    return path, format_
 
 
 def find_source(loaded: LoadedSpec, key: str) -> Source | Finding:
     """A file of records or the block table of a spec, or what is wrong with its name."""
     data = loaded.spec.data
     name = data.blocks if key == BLOCKS else data.record_files[key]
-    path = loaded.resolve(name)
-    if not path.is_file():
-        remedy = "correct the path; it is relative to the folder of the spec"
-        return Finding.of("no-such-file/correct", where=loaded.place("data", key), found=name)
-    format_ = format_of(path)
-    if format_ is None:
-        remedy = _OTHER_PROGRAMS.get(path.suffix.lower(), "give the file the ending of what it is, or convert it")
-        return Finding.of("unknown-format/name", where=loaded.place("data", key), suffix=path.suffix, remedy=remedy)
-    if key == BLOCKS and _are_the_records(loaded, path):
+    file = _file(loaded, key, name)
+    if isinstance(file, Finding):
+        return file
+    path, format_ = file
+    if key == BLOCKS and _are_confidential(loaded, path):
         return Finding.of("records-as-frame", where=loaded.place("data", "blocks"), found=name)
     geography = loaded.spec.geography
     aliases = tuple(
@@ -583,7 +645,7 @@ def find_source(loaded: LoadedSpec, key: str) -> Source | Finding:
     if key in data.more_records and (first := loaded.resolve(data.records)).is_file() and first.samefile(path):
         return Finding.of("records-twice", where=loaded.place("data", key), found=name)
     if key != BLOCKS:
-        return Source(
+        records = Source(
             path,
             format_,
             data.columns,
@@ -592,6 +654,7 @@ def find_source(loaded: LoadedSpec, key: str) -> Source | Finding:
             sheet=data.sheet,
             spellings=spellings,
         )
+        return records if key != "records" or data.households is None else _with_households(loaded, records)
     places = [level.column for level in geography.levels] + [area.column for area in geography.areas]
     return Source(
         path,
@@ -602,3 +665,30 @@ def find_source(loaded: LoadedSpec, key: str) -> Source | Finding:
         sheet=data.block_sheet,
         spellings={name: Spelling(geography.trim) for name in places if name} | spellings,
     )
+
+
+def _with_households(loaded: LoadedSpec, persons: Source) -> Source | Finding:
+    """Persons with the columns of their household, or households with those of their householder."""
+    data = loaded.spec.data
+    assert data.households is not None
+    file = _file(loaded, "households", data.households)
+    if isinstance(file, Finding):
+        return file
+    path, format_ = file
+    if path.samefile(persons.path) and data.sheet == data.household_sheet:
+        return Finding.of("records-twice", where=loaded.place("data", "households"), found=data.households)
+    households = Source(
+        path,
+        format_,
+        {**data.columns, **data.household_columns},
+        data.household_delimiter or data.delimiter,
+        encoding=data.household_encoding or data.encoding,
+        sheet=data.household_sheet,
+        spellings=persons.spellings,
+    )
+    assert data.join is not None  # else the spec has a problem
+    if data.counts == "households":
+        (householder,) = data.householder.items()
+        return replace(households, joined=Join(persons, data.join, householder))
+    named = tuple((ours, theirs) for ours, theirs in data.household_columns.items() if ours != data.join)
+    return replace(persons, joined=Join(households, data.join, named=named))

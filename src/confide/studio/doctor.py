@@ -56,6 +56,7 @@ class DoctorView:
     household: str = ""
     place: str = ""
     column: str = ""
+    households: str = ""
 
     def at(self, path: str = "/doctor", **changes: str) -> str:
         """The address of this view, with changes."""
@@ -132,9 +133,10 @@ def asked(
     household: Annotated[str, Query(max_length=400, description="The column that identifies households.")] = "",
     place: Annotated[str, Query(max_length=400, description="The column of the smallest areas.")] = "",
     column: Annotated[str, Query(max_length=400, description="The column to look at.")] = "",
+    households: Annotated[str, Query(max_length=400, description="A second file, with a row a household.")] = "",
 ) -> DoctorView:
     """An address as a view of the doctor."""
-    return DoctorView(file, areas, household, place, column)
+    return DoctorView(file, areas, household, place, column, households)
 
 
 Asked = Annotated[DoctorView, Depends(asked)]
@@ -143,14 +145,15 @@ _reading = Lock()
 
 def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, str] | None = None) -> OpenedOffice:
     """The office's files of an address: read again once one of them has changed, or other codes merged."""
-    records, areas = folder.table(view.file), folder.table(view.areas) if view.areas else None
-    key = ("doctor", view.file, view.areas, view.household, view.place)
+    records, areas, homes = (folder.table(name) if name else None for name in (view.file, view.areas, view.households))
+    assert records is not None
+    key = ("doctor", view.file, view.areas, view.household, view.place, view.households)
     with _reading:
         known: OpenedOffice | None = folder.desk.get(key)
-        stamp = tuple(_stamp(path) for path in (records, areas) if path is not None)
+        stamp = tuple(_stamp(path) for path in (records, areas, homes) if path is not None)
         codes = (known.merged if known else {}) if merged is None else dict(merged)
         if known is None or known.stamp != stamp or known.merged != codes:
-            read = _read(records, areas, view, codes, stamp)
+            read = _read(records, areas, homes, view, codes, stamp)
             edited: dict[str, proposals.ColumnProposal] = folder.desk.setdefault(("edited", view.file, stamp[0]), {})
             read.edited = edited
             known = folder.desk[key] = read
@@ -159,19 +162,29 @@ def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, s
 
 
 def _read(
-    records: Path, areas: Path | None, view: DoctorView, merged: dict[str, str], stamp: tuple[int, ...]
+    records: Path,
+    areas: Path | None,
+    homes: Path | None,
+    view: DoctorView,
+    merged: dict[str, str],
+    stamp: tuple[int, ...],
 ) -> OpenedOffice:
     household, place = view.household or None, view.place or None
     with tempfile.TemporaryDirectory(prefix="confide-doctor-") as scratch, LocalEngine(Path(scratch)) as engine:
-        look = proposals.look_at_file(records, engine)
-        values = {name: look.values(engine, name) for name in look.columns}
         places, findings, tree = None, tuple[Finding, ...](), None
         try:
-            office = drafting.look_at_office(records, areas, "tables", merged=merged, household=household, place=place)
+            look, _, household = proposals.look_at_people(records, homes, household, engine)
+        except ConfideError as error:  # two files that do not fit: the persons are shown as they are
+            look, homes, findings = proposals.look_at_file(records, engine), None, tuple(error.findings)
+        values = {name: look.values(engine, name) for name in look.columns}
+        try:
+            office = drafting.look_at_office(
+                records, areas, "tables", merged=merged, household=household, households=homes, place=place
+            )
             places = office.places
         except ConfideError as error:
-            findings = tuple(error.findings)
-            office = drafting.look_at_office(records, None, None, household=household)
+            findings += tuple(each for each in error.findings if each not in findings)
+            office = drafting.look_at_office(records, None, None, household=household, households=homes)
         try:
             tree = proposals.area_tree(
                 look, None if areas is None else proposals.look_at_file(areas, engine), places, engine, place
@@ -349,6 +362,7 @@ def _write(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> s
         geography=folder.table(view.areas) if view.areas else None,
         merged=office.merged,
         household=view.household or None,
+        households=folder.table(view.households) if view.households else None,
         place=None if view.areas else view.place or None,
         ledger_file=ledger,
         schema=schema,
@@ -403,12 +417,21 @@ def _ledgers(files: Iterable[FoundFile]) -> list[tuple[str, str]]:
 def commands(view: DoctorView, office: OpenedOffice, mechanism: str = "tables") -> list[str]:
     """What does the same at a terminal; changes of the schema are made in its file there."""
     new = ["confide", "new", mechanism, "office", "--from", view.file, "--schema", schema_name(view)]
-    for option, value in (("--geography", view.areas), ("--place", view.place), ("--household", view.household)):
+    given = {
+        "--households": view.households,
+        "--geography": view.areas,
+        "--place": view.place,
+        "--household": view.household,
+    }
+    for option, value in given.items():
         new += [option, value] if value else []
     for old, now in office.merged.items():
         new += ["--merged", f"{old}={now}"]
     return [
-        shlex.join(["confide", "new", "schema", view.file, "--out", schema_name(view)]),
+        shlex.join(
+            ["confide", "new", "schema", view.file, "--out", schema_name(view)]
+            + (["--households", view.households] if view.households else [])
+        ),
         "confide ledger open office/data-set.ledger --data-set NAME --budget BUDGET",
         shlex.join([*new, "--ledger-file", "office/data-set.ledger"]),
         "confide check office/spec.toml",

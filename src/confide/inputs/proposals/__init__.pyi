@@ -4,6 +4,7 @@ from confide.inputs.proposals.column_proposal import look_at_file as look_at_fil
 from confide.inputs.proposals.column_proposal import propose_column as propose_column
 from confide.inputs.proposals.office import OfficeFiles as OfficeFiles
 from confide.inputs.proposals.office import area_tree as area_tree
+from confide.inputs.proposals.office import look_at_people as look_at_people
 from confide.inputs.proposals.office import propose_office as propose_office
 from confide.inputs.proposals.office import propose_schema as propose_schema
 from confide.inputs.proposals.office import read_column as read_column

@@ -240,6 +240,8 @@ class FileLook:
         """What was guessed, for a terminal: nothing of what the rows hold."""
         source = self.source
         said = f"{source.file}: {len(self.columns)} columns"
+        if source.joined is not None:
+            said += f" with those of {source.joined.other.file}, joined by {source.joined.key!r}"
         if source.format == "csv":
             names = DELIMITERS.get(source.delimiter, repr(source.delimiter))
             return f"{said}, separated by {names}, encoding {source.encoding}"

@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 
 from confide.documents import load_schema, parse_schema
-from confide.engines import LocalEngine
+from confide.engines import Join, LocalEngine
 from confide.errors import ConfideError, Finding, InputError, Place
 from confide.inputs import records as input_records
 from confide.inputs.frame import codes_meant
@@ -36,6 +36,8 @@ class OfficeFiles:
     household: str | None = None
     schema: str | None = None
     """The text of a schema that was given in place of the proposal."""
+    households: column_proposal.FileLook | None = None
+    """The second file, where persons and households are in two; the records then have its columns as well."""
 
     @property
     def attributes(self) -> list[column_proposal.ColumnProposal]:
@@ -81,8 +83,12 @@ class OfficeFiles:
         return column_proposal.layout_keys(self.areas, "block_")
 
     def layout(self) -> dict[str, str]:
-        """Keys of ``[data]`` on how both files are read."""
+        """Keys of ``[data]`` on how the files are read."""
         keys = column_proposal.layout_keys(self.records)
+        if self.households is not None:
+            usual = {"household_delimiter": ",", "household_encoding": "utf-8"}
+            own = column_proposal.layout_keys(self.households, "household_")
+            keys |= {key: value for key, value in usual.items() if key.removeprefix("household_") in keys} | own
         if self.areas is None or self.places is None or self.places.table is not None:
             other = {"block_delimiter": ",", "block_encoding": "utf-8"}
             return keys | {key: value for key, value in other.items() if key.removeprefix("block_") in keys}
@@ -276,6 +282,7 @@ def propose_office(
     *,
     merged: Mapping[str, str] | None = None,
     household: str | None = None,
+    households: Path | None = None,
     place: str | None = None,
     schema: Path | None = None,
     with_places: bool = True,
@@ -289,6 +296,7 @@ def propose_office(
         engine: Reads both.
         merged: Old codes of places, and the code that each has now.
         household: The column that says who lives together; by default one that is called so.
+        households: A second file, one row for each household, which has that column too.
         place: Without ``areas``: the column with the code of the smallest place; by default it is guessed.
         schema: A schema file that somebody has looked at: its attributes are taken in place of a proposal.
         with_places: Whether a geography is wanted; otherwise the schema alone is proposed.
@@ -296,17 +304,10 @@ def propose_office(
     Returns:
         The proposal.
     """
-    look = column_proposal.look_at_file(records, engine)
-    if not look.values(engine, look.columns[0]):
-        raise InputError("no-records/file", where=Place(file=look.source.file))
-    if household is not None and household not in look.columns:
-        raise InputError(
-            "missing-column/records", where=Place(file=look.source.file, column=household), columns=len(look.columns)
-        )
-    household = household or next((name for name in look.columns if input_records.identifies_households(name)), None)
+    look, home, household = look_at_people(records, households, household, engine)
     without = {} if household is None else {household: "it identifies households"}
     if not with_places:
-        return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household)
+        return OfficeFiles(look, None, tuple(propose_schema(look, engine, without)), None, household, households=home)
     area_look = None if areas is None else column_proposal.look_at_file(areas, engine)
     if area_look is None:
         places = propose_record_places(look, engine, merged, place)
@@ -317,7 +318,7 @@ def propose_office(
     without |= dict.fromkeys(places.left_out, "it follows from the area") | {places.block: "it is the area"}
     if schema is not None:
         text, columns = _given_schema(schema, look)
-        return OfficeFiles(look, area_look, columns, places, household, text)
+        return OfficeFiles(look, area_look, columns, places, household, text, home)
     columns = tuple(propose_schema(look, engine, without))
     if all(column.left_out for column in columns):
         raise InputError(
@@ -325,4 +326,37 @@ def propose_office(
             where=Place(file=look.source.file),
             found="; ".join(f"{column.name}: {column.left_out}" for column in columns),
         )
-    return OfficeFiles(look, area_look, columns, places, household)
+    return OfficeFiles(look, area_look, columns, places, household, households=home)
+
+
+def look_at_people(
+    records: Path, households: Path | None, household: str | None, engine: LocalEngine
+) -> tuple[column_proposal.FileLook, column_proposal.FileLook | None, str | None]:
+    """The file of persons, each with the columns of its household where these are in a second file; that file; and the
+    column that identifies households.
+
+    Args:
+        records: One row for each person.
+        households: One row for each household.
+        household: The column that says who lives together; by default one that is called so, in both files.
+        engine: Reads both.
+    """
+    look = column_proposal.look_at_file(records, engine)
+    if not look.values(engine, look.columns[0]):
+        raise InputError("no-records/file", where=Place(file=look.source.file))
+    if household is not None and household not in look.columns:
+        raise InputError(
+            "missing-column/records", where=Place(file=look.source.file, column=household), columns=len(look.columns)
+        )
+    homes = None if households is None else column_proposal.look_at_file(households, engine)
+    named = [name for name in look.columns if homes is None or name in homes.columns]
+    key = household or next((name for name in named if input_records.identifies_households(name)), None)
+    if homes is None:
+        return look, None, key
+    if key is None or key not in homes.columns:
+        raise InputError(
+            "join-unknown", where=Place(file=homes.source.file, column=key), columns=len(homes.columns), named=key
+        )
+    source = replace(look.source, joined=Join(homes.source, key))
+    kinds = engine.kinds(source)
+    return column_proposal.FileLook(source, tuple(kinds), kinds), homes, key

@@ -236,7 +236,7 @@ def _coded(problem: CellKeyProblem, workspace: Workspace, engine: Engine, progre
     if problem.given:
         require_records(workspace, given_fingerprint(problem.given), "the cells are not those of the release")
         return None
-    fingerprint = records_fingerprint(problem.source.path)
+    fingerprint = records_fingerprint(problem.source)
     require_records(workspace, fingerprint, "the records are not those of the release")
     with progress.stage("Counting records", 1) as advance:
         coded = code_records(problem, engine, workspace)
@@ -259,7 +259,7 @@ def residuals(problem: CellKeyProblem, job: Job, noise: NoiseSource | None) -> I
         place = Place(path="data")
         raise RunError("no-noise/magnitudes", where=place, magnitude=problem.magnitude)
     workspace, engine = job.workspace, job.engine
-    require_records(workspace, records_fingerprint(problem.source.path), "the records are not those of the release")
+    require_records(workspace, records_fingerprint(problem.source), "the records are not those of the release")
     coded = code_records(problem, engine, workspace)
     yield _record_keys(problem, pq.read_table(coded, columns=[KEY]).column(0).to_numpy())
     laws: dict[tuple[int, int], tuple[int, OutcomeLaw]] = {}

@@ -321,7 +321,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         return Plan.without_loss(self.name, problem.facts())
 
     def fingerprint(self, problem: CellKeyProblem) -> str:
-        return given_fingerprint(problem.given) if problem.given else records_fingerprint(problem.source.path)
+        return given_fingerprint(problem.given) if problem.given else records_fingerprint(problem.source)
 
     def bytes_needed(self, problem: CellKeyProblem, plan: Plan) -> int:
         if problem.given:

@@ -70,7 +70,7 @@ class SafeTab(Mechanism[SafeTabProblem]):
         return groups * BYTES_PER_GROUP + int(problem.regions.blocks.num_rows) * BYTES_PER_BLOCK
 
     def fingerprint(self, problem: SafeTabProblem) -> str:
-        return records_fingerprint(problem.records.path)
+        return records_fingerprint(problem.records)
 
     def check(self, problem: SafeTabProblem, job: Job) -> list[Finding]:
         return check_persons_of(problem, job)

@@ -170,7 +170,7 @@ def fingerprint_of(problem: SuppressionProblem) -> str:
     """SHA-256 of the records, or of the tables that stand in their place."""
     if isinstance(problem, GivenTablesProblem):
         return problem.fingerprint()
-    return records_fingerprint(problem.records.path)
+    return records_fingerprint(problem.records)
 
 
 def recall(workspace: Workspace) -> tuple[Integers, Flags]:

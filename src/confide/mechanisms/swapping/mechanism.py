@@ -76,7 +76,7 @@ from confide.report.certificate import STATEMENT
 def check_people(problem: SwappingProblem, job: Job) -> list[Finding]:
     """Every problem of the records: codes, blocks, households without an id or in two blocks."""
     engine, records, block = job.engine, problem.records, problem.spec.geography.block
-    household = problem.spec.data.household
+    household = problem.spec.data.household_number
     findings = missing_columns(engine, records, [household], confidential=True)
     if findings:
         return findings + check_columns(engine, records, problem.attributes, block)
@@ -123,7 +123,8 @@ def _floor(problem: SwappingProblem, job: Job) -> list[Finding]:
 
 
 def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
-    records, column = problem.records, problem.records.theirs(problem.spec.data.household)
+    household = problem.spec.data.household_number
+    records, column = problem.records, problem.records.theirs(household)
     read = column_expressions(engine, records, problem.attributes, problem.spec.geography.block)
     inside, name = _inside(problem, read), identifier(column)
     text = f"CAST({name} AS VARCHAR)"
@@ -131,14 +132,14 @@ def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
     lacking = f"{inside} AND coalesce({text}, '') = ''"
     rows = engine.first_rows(records, lacking, ROWS_NAMED)
     if rows:
-        findings.append(bad_record("no-household/record-id-first", problem.records, problem.spec.data.household, rows))
+        findings.append(bad_record("no-household/record-id-first", problem.records, household, rows))
     torn = (
         f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
         f"HAVING count(DISTINCT {read[problem.spec.geography.block]}) > 1)"
     )
     rows = [] if findings else engine.first_rows(records, torn, ROWS_NAMED, records=records)
     if rows:
-        findings.append(bad_record("household-in-two-blocks/first", problem.records, problem.spec.data.household, rows))
+        findings.append(bad_record("household-in-two-blocks/first", problem.records, household, rows))
     for carried in () if findings else problem.settings.carry:
         differs = (
             f"{inside} AND {text} IN (SELECT {text} FROM records WHERE {inside} GROUP BY 1 "
@@ -146,9 +147,7 @@ def _households(problem: SwappingProblem, engine: Engine) -> list[Finding]:
         )
         rows = engine.first_rows(records, differs, ROWS_NAMED, records=records)
         if rows:
-            findings.append(
-                bad_record("carried-differs/first", problem.records, problem.spec.data.household, rows, carried=carried)
-            )
+            findings.append(bad_record("carried-differs/first", problem.records, household, rows, carried=carried))
     return findings
 
 
@@ -156,7 +155,7 @@ def read_people(problem: SwappingProblem, engine: Engine) -> People:
     """Everybody, in whole numbers: of each attribute the position of its level."""
     records, block = problem.records, problem.spec.geography.block
     read = column_expressions(engine, records, problem.attributes, block)
-    column = f"CAST({identifier(records.theirs(problem.spec.data.household))} AS VARCHAR)"
+    column = f"CAST({identifier(records.theirs(problem.spec.data.household_number))} AS VARCHAR)"
     # By position: an attribute may have any name, also one that we would give.
     attributes = "".join(
         f", {number} AS attribute_{position}"
@@ -239,7 +238,7 @@ def in_households(problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
     ids[members] = household
     column = pa.array([None if number < 0 else f"H{number + 1}" for number in ids.tolist()], pa.string())
     theirs = problem.records.theirs
-    return people.table(theirs).append_column(theirs(problem.spec.data.household), column)
+    return people.table(theirs).append_column(theirs(problem.spec.data.household_number), column)
 
 
 class SwappingRehearsal(MadeUpRecords[SwappingProblem]):
@@ -293,7 +292,7 @@ class Swapping(Mechanism[SwappingProblem]):
         return problem.fingerprint()
 
     def bytes_needed(self, problem: SwappingProblem, plan: Plan) -> int:  # noqa: ARG002
-        return BYTES_PER_RECORD_BYTE * problem.records.path.stat().st_size
+        return BYTES_PER_RECORD_BYTE * sum(file.stat().st_size for file in problem.records.files)
 
     def check(self, problem: SwappingProblem, job: Job) -> list[Finding]:
         return check_people(problem, job)

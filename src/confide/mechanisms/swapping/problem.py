@@ -323,7 +323,7 @@ class SwappingProblem(tabular.TabularProblem):
 
     def fingerprint(self) -> str:
         """SHA-256 of the records and of what may be a secret: it is kept with the run and never published."""
-        digest = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records.path)))
+        digest = hashlib.sha256(b"confide/swapping/run/v1" + bytes.fromhex(records_fingerprint(self.records)))
         return hashlib.sha256(digest.digest() + self.settings.fingerprint).hexdigest()
 
     def facts(self) -> Mapping[str, Any]:

@@ -50,12 +50,19 @@ class SwappingData(spec.DataPart):
     schema_: spec.FilePath = Field(
         alias="schema", description="The schema of the records: a shipped name, or a TOML file."
     )
-    household: str = Field("household_id", description="The column with the id of the household.")
+    household: str = Field(
+        "household_id", description="The column with the id of the household; of records in two files `join` says it."
+    )
     in_households: dict[str, int | str] = Field(
         default_factory=dict,
         description="Attribute = code of records that live in households; others never move. Default: all do.",
     )
     age: str = Field("age", description="The attribute with the age in years, for profiles with adults.")
+
+    @property
+    def household_number(self) -> str:
+        """The column that says who lives together."""
+        return self.join if self.join is not None and "household" not in self.model_fields_set else self.household
 
 
 class SwappingPart(spec.Part):

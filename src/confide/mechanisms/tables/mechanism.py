@@ -460,7 +460,7 @@ class Tables(Mechanism[TablesProblem]):
         return plan.counts * BYTES_PER_COUNT
 
     def fingerprint(self, problem: TablesProblem) -> str:
-        return records_fingerprint(problem.records.path)
+        return records_fingerprint(problem.records)
 
     def check(self, problem: TablesProblem, job: Job) -> list[Finding]:
         frame = _write_frame(problem, job.workspace.scratch)

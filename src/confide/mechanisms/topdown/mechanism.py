@@ -93,7 +93,7 @@ class TopDown(Mechanism[TopDownProblem]):
         return len(problem.spine.rows) * BYTES_PER_BLOCK + measured
 
     def fingerprint(self, problem: TopDownProblem) -> str:
-        return records_fingerprint(problem.records.path)
+        return records_fingerprint(problem.records)
 
     def check(self, problem: TopDownProblem, job: Job) -> list[Finding]:
         """Records that do not fit the schema or the frame, and constraints that cannot all be kept."""
