@@ -304,7 +304,7 @@ def _attribute(name: str, values: Sequence[Any]) -> Attribute:
     if isinstance(values, str) or not all(isinstance(value, int | str | np.integer) for value in values):
         raise ParameterError("bad-domain", found=type(values).__name__, name=name)
     if name in ("count", "margin"):
-        raise ParameterError("reserved-name/counts", found=name, name=name)
+        raise ParameterError("reserved-name/counts", name=name)
     codes = [value if isinstance(value, str) else int(value) for value in values]
     return Attribute(name, name, tuple(Level(code, str(code)) for code in codes))
 

@@ -189,7 +189,7 @@ class OpenedTable:
         plain = {"".join(c if c.isalnum() else "_" for c in each): each for each in names}
         if name in names or name in plain:
             return name if name in names else plain[name]
-        raise ParameterError("no-column/correct", found=name, name=self.name, other_name=name, names=", ".join(names))
+        raise ParameterError("no-column/correct", name=self.name, other_name=name, names=", ".join(names))
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {self.title}; {self._rows.num_rows:,} rows>"
@@ -204,7 +204,7 @@ class OpenedTables(Mapping[str, OpenedTable]):
 
     def __getitem__(self, name: str) -> OpenedTable:
         if name not in self._tables:
-            raise ParameterError("no-table/release", found=name, name=name, tables=", ".join(self._tables))
+            raise ParameterError("no-table/release", name=name, tables=", ".join(self._tables))
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:

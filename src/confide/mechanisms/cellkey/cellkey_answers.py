@@ -296,7 +296,6 @@ def understand(
         Finding.of(
             "unknown-level/spec",
             where=Place(path="levels"),
-            found=level,
             level=level,
             known=", ".join(known) if known else None,
         )
@@ -382,6 +381,4 @@ def _group(variable: Recode, value: str) -> int:
                 return place
     labels = [repr(label) for label in variable.labels[:MOST_VALUES]]
     others = len(variable.labels) - len(labels)
-    raise ParameterError(
-        "unknown-value", found=value, variable=variable.name, value=value, labels=", ".join(labels), others=others
-    )
+    raise ParameterError("unknown-value", variable=variable.name, value=value, labels=", ".join(labels), others=others)

@@ -449,9 +449,7 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
     """What the settings ask of the geography, and it has not."""
     names = [level.name for level in spine.levels]
     findings = [
-        Finding.of(
-            "swapping-levels/level", where=Place(path="swapping.levels"), found=name, name=name, names=", ".join(names)
-        )
+        Finding.of("swapping-levels/level", where=Place(path="swapping.levels"), name=name, names=", ".join(names))
         for name in settings.levels
         if name not in names
     ]
@@ -476,7 +474,6 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
                 Finding.of(
                     "swapping-within/level",
                     where=Place(path="swapping.within"),
-                    found=settings.within,
                     within=settings.within,
                     names=", ".join(names[:-1]),
                 )
@@ -486,7 +483,6 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
                 Finding.of(
                     "swapping-within/leave",
                     where=Place(path="swapping.within"),
-                    found=settings.within,
                     level=settings.levels[0],
                     within=settings.within,
                 )

@@ -140,7 +140,6 @@ class NoisePart(spec.Part):
                 spec.Problem.of(
                     ("noise", "law"),
                     "law-of-definition",
-                    found=law,
                     law=law,
                     definition=definition,
                     law_expected=" or ".join(LAWS[definition]),
@@ -175,7 +174,6 @@ class TablesSpec(spec.Spec):
             spec.Problem.of(
                 ("tables", position, "level_weights", level),
                 "unknown-level/table",
-                found=repr(level),
                 level=level,
                 levels=", ".join(table.levels),
             )
@@ -395,7 +393,7 @@ def _query(part: TablePart, schema: Schema) -> Query:
     query = schema.ordered_query(part.variables)
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
-        raise ConfideError("incomplete-recode/add-group-rest", found=incomplete[0], name=incomplete[0])
+        raise ConfideError("incomplete-recode/add-group-rest", name=incomplete[0])
     tabular.check_column_names(
         (variable.attribute for variable in query.variables), (tabular.LEVEL, tabular.AREA, tabular.COUNT, NOISE_MARGIN)
     )

@@ -390,7 +390,6 @@ def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[boards.RowNa
                     raise bad_target(
                         "bad-target/level",
                         text,
-                        found=kind,
                         kind=kind,
                         levels=", ".join(levels),
                         remedy=nearest(kind, levels),
@@ -401,7 +400,7 @@ def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[boards.RowNa
                     if words.statistic in (MARGIN, table.name) and kind in [level.name for level in table.levels]
                 ]
                 if not rows:
-                    raise bad_target("bad-target/published", text, found=kind, statistic=words.statistic, kind=kind)
+                    raise bad_target("bad-target/published", text, statistic=words.statistic, kind=kind)
                 for row in rows:
                     if row not in result or _loss(problem, words) > _loss(problem, result[row]):
                         result[row] = words
