@@ -27,14 +27,10 @@ from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
+from confide.releases import MANIFEST, FigureNoise, SealedRelease
 from confide.releases.companions.explanations import ExplorePage, explore_page
-from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
-from confide.releases.folder import (
-    MANIFEST,
-    PUBLIC_FILE,
-    SealedRelease,
-    require_package,
-)
+from confide.releases.figure_noise import NoiseOfSum, bounds_of_sum
+from confide.releases.folder import PUBLIC_FILE, require_package
 from confide.releases.tabular import Codebook, DescribedTable, read_file
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"

@@ -15,8 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
-from confide.engines import Engine, LocalEngine, Source, format_of
-from confide.engines.protocol import private_folder, whole_file, write_text
+from confide.engines import Engine, LocalEngine, Source, format_of, private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
 from confide.mechanisms.cellkey import keys

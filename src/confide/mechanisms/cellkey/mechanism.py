@@ -21,8 +21,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines import Engine, private_folder, write_parquet
 from confide.errors import Finding
 from confide.exact import exact_text
 from confide.inputs.records import records_fingerprint

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier
+from confide.engines import Engine, Source, identifier
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (

@@ -22,8 +22,7 @@ from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, Flags, LinkedTables, TableDimensions
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping, read_variable
-from confide.releases import tabular
-from confide.releases.spec import LoadedSpec
+from confide.releases import LoadedSpec, tabular
 from confide.releases.tabular import area_names, noting
 from confide.schema import Attribute, Recode, Schema
 

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine
-from confide.engines.protocol import identifier, literal, private_folder, write_parquet, write_text
+from confide.engines import Engine, identifier, literal, private_folder, write_parquet, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.made_up import MadeUpPeople, RecordForm

@@ -31,10 +31,8 @@ from confide.mechanisms.swapping.spec import (
 )
 from confide.messages import Messages, messages
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
-from confide.releases import tabular
+from confide.releases import LoadedSpec, rehearsal_banner, tabular
 from confide.releases.companions.programs import LABELLED, absent
-from confide.releases.folder import rehearsal_banner
-from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import noting
 from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema

@@ -56,9 +56,8 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
-from confide.releases import spec, tabular
+from confide.releases import Plan, PlannedMeasurement, spec, tabular
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
-from confide.releases.plan import Plan, PlannedMeasurement
 from confide.report.certificate import render
 from confide.schema import Query, Schema, query_name
 

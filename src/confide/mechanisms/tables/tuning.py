@@ -31,9 +31,8 @@ from confide.mechanisms.tables.programme import LAWS, MeasuredTable, TablesProbl
 from confide.noise import ReleaseNoise
 from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards, load_spec
 from confide.releases.draft import relocated_values, toml_text
-from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import Query
 from confide.utility.target_words import CHANCE, TargetWords, bad_target, meant, nearest, split_target
 

@@ -19,21 +19,17 @@ import pyarrow.parquet as pq
 
 from confide.answers import OK, WRONG, AnswerPart, AuditPower, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import Advance, GroupFunction, private_folder
+from confide.engines import Advance, Engine, GroupFunction, Source, private_folder
 from confide.errors import ConfideError, Place, RunError
 from confide.inputs.made_up import nobody
 from confide.lab.risk.privacy_audit.trials import TrialAudit
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
+from confide.releases import Job, LoadedSpec, Mechanism, NoiseSource, Plan, Progress, Residuals, Silent, Workspace
 from confide.releases.abilities import AUDIT
-from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.noise_audit import NoiseAudit, audit
-from confide.releases.plan import Plan
-from confide.releases.replay import Residuals
-from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.workspace import Progress, Silent, Workspace
+from confide.releases.spec import find_sources
 
 MOST_DRAWS = 50_000
 """So many draws of a measurement are held against its law, from one trial."""
