@@ -285,9 +285,6 @@ class CellKeyExplained(Explanation):
         )
 
 
-# The mechanism ``cellkey``, from top to bottom: tables whose counts are perturbed by the keys of their members.
-
-
 BYTES_PER_CELL = 60
 MOST_CELLS_FORESEEN = 1 << 27
 """Of so many cells at most the disk must hold all: where areas are many, most of their cells are empty."""

@@ -258,9 +258,6 @@ class SuppressionRehearsal(MadeUpRecords[SuppressionProblem]):
         return with_magnitudes(problem, people)
 
 
-# True figures of every cell, out of the records, and the problem that they pose. Confidential.
-
-
 BLOCK, NUMBER = "block code", "n"
 EVERYBODY = "everybody"
 OF_ATTRIBUTE = "attribute "

@@ -248,9 +248,6 @@ def _nests(coarse: Integers, fine: Integers) -> bool:
     return bool((of_fine[fine] == coarse).all())
 
 
-# The tables of a release by cell suppression, and everything else that decides it but the records.
-
-
 MOST_CELLS = 500_000
 """More cells in all tables together would take the solver days: somebody crossed what should not be crossed."""
 

@@ -288,9 +288,6 @@ def _hash(texts: Sequence[Sequence[str]], parts: Sequence[Integers]) -> str:
     return digest.hexdigest()
 
 
-# The swap itself, from people and settings to who exchanged places with whom: a pure function of these and a key.
-
-
 # The enhanced variant: households of all kinds alike, paired by a key that may have noise.
 #
 # 1. Of N households N · rate, rounded at random, are taken, every set of so many being as likely.

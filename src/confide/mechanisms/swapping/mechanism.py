@@ -253,9 +253,6 @@ class SwappingRehearsal(MadeUpRecords[SwappingProblem]):
         return in_households(problem, people)
 
 
-# The mechanism ``swapping``, from top to bottom: tables and records of which some households exchanged their places.
-
-
 BYTES_PER_RECORD_BYTE = 25
 """A generous guess of what a run takes on the disk for each byte of the records: these may be compressed."""
 

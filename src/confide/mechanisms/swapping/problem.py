@@ -289,9 +289,6 @@ def _shown_settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str,
     return shown
 
 
-# What a release of swapped data is asked for: people, settings and tables; and what of it stands in the plan.
-
-
 @dataclass(frozen=True, eq=False)
 class SwappingProblem(tabular.TabularProblem):
     """Everything that decides the release but the records and the key."""

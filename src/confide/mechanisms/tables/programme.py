@@ -319,9 +319,6 @@ def draft_tables_from(office: OfficeFiles, folder: Path, values: Mapping[str, st
     return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
 
 
-# The programme: which cross-tabulations are measured where, and with which part of the budget.
-
-
 PART_CELLS = 1 << 19
 """About how many counts one group of units has: small enough to spread over processes, large enough not to matter."""
 
