@@ -10,12 +10,12 @@ from typing import Any
 
 from confide.answers import AnswerPart, TypedAnswer
 from confide.confidential import Confidential
-from confide.engines import LocalEngine
-from confide.engines.protocol import write_text
+from confide.engines import LocalEngine, write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
+from confide.releases import in_plural, no_room_is_an_error
 from confide.releases.abilities import DRAFT, DRAFT_FROM
 from confide.releases.draft import (
     AREAS,
@@ -30,8 +30,6 @@ from confide.releases.draft import (
     write_spec,
 )
 from confide.releases.ledger import read_witness
-from confide.releases.plan import in_plural
-from confide.releases.workspace import no_room_is_an_error
 
 
 @dataclass(frozen=True)

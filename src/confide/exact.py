@@ -53,7 +53,7 @@ def exact(value: Exact, name: str = "number") -> Fraction:
     if isinstance(value, float):
         if not isfinite(value):
             raise ParameterError("not-a-number/finite", found=repr(value), name=name)
-        raise ParameterError("float-refused", found=repr(value), name=name, value=value)
+        raise ParameterError("float-refused", name=name, value=value)
     raise ParameterError("not-a-number/value", found=type(value).__name__, name=name)
 
 

@@ -34,9 +34,8 @@ from confide.mechanisms.swapping import SwapSettings, load_settings, swap_record
 from confide.noise import ReleaseKey, check_width, perturb
 from confide.noise.ptables import PTable, count_settings, generate
 from confide.privacy import ZCDP, Definition, Loss, Neighbours, PrivacyUnit, PureDP, calibrate
+from confide.releases import NoiseSource, Plan, PlannedMeasurement
 from confide.releases.ledger import Account, Ledger
-from confide.releases.mechanism import NoiseSource
-from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.tabular import masked
 from confide.schema import Attribute, Level, Query, Schema
 from confide.schema.schema import as_read
@@ -304,7 +303,7 @@ def _attribute(name: str, values: Sequence[Any]) -> Attribute:
     if isinstance(values, str) or not all(isinstance(value, int | str | np.integer) for value in values):
         raise ParameterError("bad-domain", found=type(values).__name__, name=name)
     if name in ("count", "margin"):
-        raise ParameterError("reserved-name/counts", found=name, name=name)
+        raise ParameterError("reserved-name/counts", name=name)
     codes = [value if isinstance(value, str) else int(value) for value in values]
     return Attribute(name, name, tuple(Level(code, str(code)) for code in codes))
 

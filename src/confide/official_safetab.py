@@ -27,10 +27,9 @@ from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
+from confide.releases import Progress, RunResult, Silent, no_room_is_an_error
 from confide.releases.draft import LEDGER, SPEC
 from confide.releases.ledger import Ledger
-from confide.releases.run import RunResult
-from confide.releases.workspace import Progress, Silent, no_room_is_an_error
 
 RELEASE_NAME = "safetab"
 KEPT = "-confidential"

@@ -27,14 +27,10 @@ from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
 from confide.mechanisms import MECHANISMS
+from confide.releases import MANIFEST, FigureNoise, SealedRelease
 from confide.releases.companions.explanations import ExplorePage, explore_page
-from confide.releases.figure_noise import FigureNoise, NoiseOfSum, bounds_of_sum
-from confide.releases.folder import (
-    MANIFEST,
-    PUBLIC_FILE,
-    SealedRelease,
-    require_package,
-)
+from confide.releases.figure_noise import NoiseOfSum, bounds_of_sum
+from confide.releases.folder import PUBLIC_FILE, require_package
 from confide.releases.tabular import Codebook, DescribedTable, read_file
 
 SELECTED = "figures were published because they were large enough, so the noise is not alike on both sides"
@@ -189,7 +185,7 @@ class OpenedTable:
         plain = {"".join(c if c.isalnum() else "_" for c in each): each for each in names}
         if name in names or name in plain:
             return name if name in names else plain[name]
-        raise ParameterError("no-column/correct", found=name, name=self.name, other_name=name, names=", ".join(names))
+        raise ParameterError("no-column/correct", name=self.name, other_name=name, names=", ".join(names))
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {self.title}; {self._rows.num_rows:,} rows>"
@@ -204,7 +200,7 @@ class OpenedTables(Mapping[str, OpenedTable]):
 
     def __getitem__(self, name: str) -> OpenedTable:
         if name not in self._tables:
-            raise ParameterError("no-table/release", found=name, name=name, tables=", ".join(self._tables))
+            raise ParameterError("no-table/release", name=name, tables=", ".join(self._tables))
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -20,8 +20,7 @@ import numpy as np
 
 from confide import api
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
-from confide.engines import Advance, Engine, LocalEngine, Source
-from confide.engines.protocol import private_folder, write_parquet, write_text
+from confide.engines import Advance, Engine, LocalEngine, Source, private_folder, write_parquet, write_text
 from confide.errors import ParameterError, Place, RunError
 from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
 from confide.inputs.table_files import read_margins

@@ -20,10 +20,8 @@ from confide.mechanisms.suppression.given import tables as given_tables
 from confide.mechanisms.suppression.given.cells import REASONS
 from confide.mechanisms.suppression.given.tables import describe_given
 from confide.mechanisms.suppression.suppress import Method, Zeros
+from confide.releases import Progress, RunResult, Silent, Verification, Workspace
 from confide.releases.draft import SPEC
-from confide.releases.run import RunResult
-from confide.releases.verify import Verification
-from confide.releases.workspace import Progress, Silent, Workspace
 
 DESCRIPTION = "tables.toml"
 

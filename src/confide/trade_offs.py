@@ -27,11 +27,10 @@ from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, exact_text, probability
 from confide.lazy_names import SHIELDS, named
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards
 from confide.releases.abilities import BOARD, TARGETS
 from confide.releases.draft import toml_text
 from confide.releases.loss_account import YARDSTICKS
-from confide.releases.spec import LoadedSpec
 
 # What the choices on a board protect from, by the kind of claim that they make.
 #

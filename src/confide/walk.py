@@ -33,9 +33,8 @@ from typing import Any
 
 from confide import api
 from confide.cli.main import app
-from confide.releases.folder import ReleaseWriter
+from confide.releases import LoadedSpec, ReleaseWriter
 from confide.releases.ledger import Ledger
-from confide.releases.spec import LoadedSpec
 
 HOUSE = Path(__file__).parent
 TRIAL_KEY = "0f" * 32

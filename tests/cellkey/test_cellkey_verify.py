@@ -160,18 +160,6 @@ def test_a_margin_that_was_not_asked_for_is_found(copy: Callable[[str], Path]) -
     assert failed(release) == [WORK + "columns and labels"]
 
 
-def test_a_file_too_many_and_a_file_too_few_are_found(release: Path) -> None:
-    shutil.copy(release / "tables/work.csv", release / "tables/true.csv")
-    correct(release, lambda manifest: manifest["files"].append({"path": "tables/true.csv", "bytes": 1, "sha256": ""}))
-    assert failed(release) == ["pages as the manifest has them", "no other files"]
-    for path in ("tables/true.csv", "tables/work.csv"):
-        (release / path).unlink()
-        correct(release, lambda manifest, path=path: manifest.update(
-            files=[file for file in manifest["files"] if file["path"] != path]
-        ))  # fmt: skip
-    assert failed(release) == ["pages as the manifest has them", "every table in every format"]
-
-
 def test_no_table_at_all_is_found(release: Path) -> None:
     for path in release.rglob("*"):
         if path.is_file() and path.name not in ("statement.html", "manifest.json"):

@@ -21,7 +21,6 @@ import confide
 from confide import api, drafting
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.mechanisms.suppression.mechanism import Suppression
 from confide.mechanisms.suppression.problem import contributions_of, dominance, threshold
 from confide.mechanisms.suppression.programme import of_attribute
 
@@ -387,12 +386,6 @@ def test_bad_records_are_findings_without_their_values(made: Path, tmp_path: Pat
     assert [finding.code for finding in findings] == ["bad-record"]
     assert findings[0].where.row == 18
     assert "canary" not in str(findings[0])
-
-
-def test_it_has_no_key_to_replay(made: Path) -> None:
-    with pytest.raises(ConfideError):
-        api.replay(made / "town")
-    assert Suppression.name in api.MECHANISMS
 
 
 def test_recodes_make_one_tree() -> None:

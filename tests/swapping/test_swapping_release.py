@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -133,11 +130,6 @@ def test_whoever_lives_in_no_household_stays(release: Path) -> None:
 # --- the same bytes ------------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_records_does_not_change_a_byte(release: Path, tmp_path: Path) -> None:
-    order = np.random.default_rng(1).permutation(town().num_rows)
-    assert tree(release_of(tmp_path, town().take(order))) == tree(release)
-
-
 @pytest.mark.process
 def test_neither_do_processes_or_a_csv(release: Path, tmp_path: Path) -> None:
     spec = write_project(tmp_path)
@@ -162,37 +154,6 @@ def test_another_key_gives_another_release_and_a_system_key_no_stamp(release: Pa
     assert key.read_text().startswith("system ")
     assert key.stat().st_mode & 0o077 == 0
     assert confide.verify(system).ok
-
-
-CHILD = """
-import os, sys
-from confide import api, drafting
-from confide.mechanisms.swapping import mechanism as pipeline
-real, place = getattr(pipeline, sys.argv[2]), sys.argv[2]
-def die(*arguments, **named):
-    if sys.argv[3] == "after":
-        real(*arguments, **named)
-    os._exit(9)
-setattr(pipeline, place, die)
-api.run(sys.argv[1], processes=1, insecure_key=sys.argv[4])
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("place", "when"),
-    [
-        pytest.param("swap_people", "before", marks=pytest.mark.slow),
-        ("write_parquet", "after"),
-        pytest.param("table_schema", "before", marks=pytest.mark.slow),
-    ],
-)
-def test_killed_and_run_again_it_gives_the_same_bytes(release: Path, tmp_path: Path, place: str, when: str) -> None:
-    spec = write_project(tmp_path)
-    ended = subprocess.run([sys.executable, "-c", CHILD, str(spec), place, when, KEY], check=False, capture_output=True)
-    assert ended.returncode == 9
-    assert not (tmp_path / "town/release").exists()
-    assert tree(confide.run(spec, processes=1, insecure_key=KEY).release) == tree(release)
 
 
 def test_killed_without_a_chosen_key_it_goes_on_with_the_key_it_had(

@@ -18,8 +18,7 @@ from rich.table import Table
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.messages import word
-from confide.report import charts
-from confide.report.charts import Chart
+from confide.report import Chart, charts
 
 if TYPE_CHECKING:
     from confide.engines import Advance

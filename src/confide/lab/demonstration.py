@@ -35,12 +35,10 @@ from confide.mechanisms.topdown.spec import PRODUCTS, topdown_spec, with_tree_ev
 from confide.mechanisms.topdown.strategy import OWN
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise.ptables import DECIMAL
+from confide.releases import Job, NoiseSource, Progress, RunResult, Silent, Verification, Workspace
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
-from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.replay import begun
-from confide.releases.run import RunResult
-from confide.releases.verify import Verification
-from confide.releases.workspace import Progress, Silent, Workspace, recall_key
+from confide.releases.workspace import recall_key
 from confide.report import charts
 from confide.report.dossier import Evaluated, headline
 

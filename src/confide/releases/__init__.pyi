@@ -1,7 +1,11 @@
 from confide.releases.abilities import MadeUpRecords as MadeUpRecords
+from confide.releases.figure_noise import Draw as Draw
+from confide.releases.figure_noise import FigureNoise as FigureNoise
+from confide.releases.folder import MANIFEST as MANIFEST
 from confide.releases.folder import ReleasedFile as ReleasedFile
 from confide.releases.folder import ReleaseWriter as ReleaseWriter
 from confide.releases.folder import SealedRelease as SealedRelease
+from confide.releases.folder import rehearsal_banner as rehearsal_banner
 from confide.releases.mechanism import Check as Check
 from confide.releases.mechanism import Job as Job
 from confide.releases.mechanism import Mechanism as Mechanism
@@ -9,7 +13,11 @@ from confide.releases.mechanism import NoiseSource as NoiseSource
 from confide.releases.plan import Explanation as Explanation
 from confide.releases.plan import Plan as Plan
 from confide.releases.plan import PlannedMeasurement as PlannedMeasurement
+from confide.releases.plan import in_plural as in_plural
+from confide.releases.replay import OutcomeLaw as OutcomeLaw
 from confide.releases.replay import Residuals as Residuals
+from confide.releases.replay import require_records as require_records
+from confide.releases.run import RunResult as RunResult
 from confide.releases.spec import ExactNumber as ExactNumber
 from confide.releases.spec import KeyPath as KeyPath
 from confide.releases.spec import LoadedSpec as LoadedSpec
@@ -17,7 +25,11 @@ from confide.releases.spec import Name as Name
 from confide.releases.spec import Part as Part
 from confide.releases.spec import Problem as Problem
 from confide.releases.spec import Spec as Spec
+from confide.releases.spec import load_spec as load_spec
+from confide.releases.verify import Verification as Verification
+from confide.releases.workspace import STAMP as STAMP
 from confide.releases.workspace import Progress as Progress
 from confide.releases.workspace import RunIdentity as RunIdentity
 from confide.releases.workspace import Silent as Silent
 from confide.releases.workspace import Workspace as Workspace
+from confide.releases.workspace import no_room_is_an_error as no_room_is_an_error

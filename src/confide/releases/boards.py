@@ -257,7 +257,7 @@ class Board(TypedAnswer):
         beside = [each.name for each in (*self.settings, *self.dials)]
         names = [*beside, *(each.name for each in self.entries() if each.name not in beside)]
         if name in names:  # it was to be set exactly, and moves others
-            return ParameterError("no-entry/choice", found=name, value=", ".join([*self.choices()][:12]), name=name)
+            return ParameterError("no-entry/choice", value=", ".join([*self.choices()][:12]), name=name)
         return ParameterError("no-entry/board", found=name[:80], names=", ".join(names[:12]), more=len(names) > 12)
 
     def require_rows(self, names: Iterable[str]) -> None:

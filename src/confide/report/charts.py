@@ -155,9 +155,7 @@ def names() -> list[str]:
 def load(name: str) -> dict[str, Any]:
     """The file of a chart, as it stands, with its gaps."""
     if name not in names():
-        raise ParameterError(
-            "no-chart", where=Place(file=f"{name}{SUFFIX}"), found=name, expected=_close(name, names()), name=name
-        )
+        raise ParameterError("no-chart", where=Place(file=f"{name}{SUFFIX}"), expected=_close(name, names()), name=name)
     content: dict[str, Any] = json.loads((FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
     return content
 
@@ -175,7 +173,6 @@ def _check_names(name: str, values: Row, allowed: list[str]) -> None:
             raise ParameterError(
                 "chart-param/dataset",
                 where=Place(file=f"{name}{SUFFIX}"),
-                found=value,
                 value=value,
                 expected=_close(value, allowed),
                 name=name,
@@ -525,7 +522,6 @@ def require_levels(geometry: Mapping[str, Path], levels: Iterable[str]) -> None:
         raise ParameterError(
             "geometry-level/geography",
             where=Place(path="--geometry"),
-            found=unknown[0],
             unknown=unknown[0],
             known=", ".join(known) if known else None,
             known_remedy=known,

@@ -13,12 +13,10 @@ from typing import Any, TypeVar
 
 from confide.answers import AnswerPart, ShownTable
 from confide.confidential import Confidential
-from confide.engines import Engine
-from confide.engines.protocol import private_folder, write_text
+from confide.engines import Engine, private_folder, write_text
 from confide.errors import Finding, ParameterError, Place
+from confide.releases import STAMP, Plan, Progress, Workspace
 from confide.releases.folder import REHEARSAL
-from confide.releases.plan import Plan
-from confide.releases.workspace import STAMP, Progress, Workspace
 from confide.report.certificate import risk_pictures
 
 BANNER = "CONFIDENTIAL: uses the truth; must not leave the office"

@@ -152,7 +152,6 @@ def check_name(name: str, thing: str, *, reserved: Collection[str] = (TOTAL, DET
     characters = " ".join(SEPARATORS)
     raise SpecError(
         "reserved-name/control",
-        found=repr(name),
         thing=thing,
         name=name,
         problem=problem,
@@ -268,7 +267,7 @@ class Attribute:
             raise SpecError("schema-attribute/mixes", name=self.name, text=text)
         repeated = [code for code, times in Counter(level.code for level in self.levels).items() if times > 1]
         if repeated:
-            raise SpecError("schema-attribute/code", found=repr(repeated[0]), name=self.name, repeated=repeated[0])
+            raise SpecError("schema-attribute/code", name=self.name, repeated=repeated[0])
         seen = Counter(as_read(str(level.code)) for level in self.levels)
         alike = [level.code for level in self.levels if seen[as_read(str(level.code))] > 1]
         if alike:
@@ -522,7 +521,7 @@ class Schema:
             return self.variables[name]
         except KeyError:
             raise SpecError(
-                "unknown-variable/schema", found=name, id=self.id, name=name, variables=", ".join(self.variables)
+                "unknown-variable/schema", id=self.id, name=name, variables=", ".join(self.variables)
             ) from None
 
     def query(self, text: str) -> Query:
@@ -540,7 +539,7 @@ class Schema:
         variables = [self.variable(name.strip()) for name in text.split("*")]
         place = {attribute.name: number for number, attribute in enumerate(self.attributes)}
         if len({variable.attribute.name for variable in variables}) < len(variables):
-            raise SpecError("repeated-attribute", found=text, text=text)
+            raise SpecError("repeated-attribute", text=text)
         return Query(tuple(sorted(variables, key=lambda variable: place[variable.attribute.name])))
 
     def ordered_query(self, names: Sequence[str]) -> Query:

@@ -19,10 +19,8 @@ from pydantic import BaseModel, Field
 
 from confide import api
 from confide.errors import ConfideError, ParameterError, Place
-from confide.releases.folder import MANIFEST
+from confide.releases import MANIFEST, LoadedSpec, Workspace
 from confide.releases.ledger import OTHER_RECORDS, Account, Entry, Ledger
-from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import Workspace
 from confide.studio.door import DOCUMENT_POLICY
 from confide.studio.explorer import Folder
 from confide.studio.jobs import Jobs, JobState, require_data_set, require_name, require_unchanged

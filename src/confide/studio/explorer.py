@@ -17,8 +17,7 @@ from confide import api
 from confide.engines.protocol import write_text
 from confide.errors import ConfideError, InputError, ParameterError, Place
 from confide.opened import Estimate, OpenedTable, Release
-from confide.releases.spec import Spec
-from confide.releases.verify import Verification
+from confide.releases import Spec, Verification
 from confide.report import charts
 from confide.report.charts import read_features
 from confide.studio import table_view as figures

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confide.engines import Advance
-from confide.engines.protocol import private_folder, write_text
+from confide.engines import Advance, private_folder, write_text
 from confide.errors import ConfideError, Finding, Place, RunError
 from confide.lazy_names import STUDIO_JOBS, named
 from confide.releases.check import Checked

@@ -27,8 +27,7 @@ from confide.mechanisms.cellkey.keyed_records import scaled
 from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_cells, read_table
 from confide.mechanisms.cellkey.programme import PerturbedTables, describe
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
-from confide.releases import tabular
-from confide.releases.folder import SealedRelease
+from confide.releases import SealedRelease, tabular
 
 FINEST = Fraction(1, WEIGHT_UNIT)
 MANY = 1 << 40

@@ -12,9 +12,7 @@ from confide.errors import ParameterError, Place
 from confide.lab.comparison.attacking import ALL, EXPOSED, UNIVERSES
 from confide.lab.comparison.common_tables import CommonTables, characteristics, listed_words
 from confide.lab.comparison.programme_file import BLOCK, ProgrammeGeographyPart, plural
-from confide.report import charts
-from confide.report.certificate import render
-from confide.report.dossier import BANNER
+from confide.report import BANNER, charts, render
 
 MADE_UP = "MADE-UP PEOPLE: nothing on this page is about anybody"
 POPULATION = "population"

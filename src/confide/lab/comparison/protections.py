@@ -18,8 +18,7 @@ from typing import Any
 
 from confide.documents import FOLDER as SHIPPED
 from confide.documents import schema_text, shipped
-from confide.engines import LocalEngine, Source
-from confide.engines.protocol import private_folder, write_text
+from confide.engines import LocalEngine, Source, private_folder, write_text
 from confide.errors import Finding, Place, SpecError
 from confide.exact import exact
 from confide.lab.attacks.reconstruction import read_release
@@ -35,10 +34,9 @@ from confide.mechanisms.swapping.spec import settings_values
 from confide.noise import DiscreteGaussian, ReleaseKey
 from confide.noise.ptables import DECIMAL, count_settings, generate
 from confide.privacy.conversion import cks_epsilon
+from confide.releases import Progress, load_spec
 from confide.releases.ledger import Ledger
 from confide.releases.run import DEFAULT_MEMORY, choose_engine, run
-from confide.releases.spec import load_spec
-from confide.releases.workspace import Progress
 
 SPEC, LEDGER, RUN, STRATEGY = "spec.toml", "comparison.ledger", "run", "strategy.toml"
 KEYED, KEY_COLUMN = "keyed.parquet", "record_key"

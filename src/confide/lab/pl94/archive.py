@@ -115,7 +115,7 @@ class Archive:
                 continue
             state, part, year = match.groups()
             if year != YEAR:
-                raise self.findings.fail("pl94.layout/year", info.filename, found=year, year=year)
+                raise self.findings.fail("pl94.layout/year", info.filename, year=year)
             states.add(state.lower())
             candidates.setdefault(part.lower(), []).append(info)
         for part, title in PARTS.items():

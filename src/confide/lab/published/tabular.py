@@ -33,8 +33,7 @@ from confide.mechanisms.suppression.structure import ROOT
 from confide.mechanisms.suppression.variables import Variable, strata
 from confide.noise import ReleaseNoise
 from confide.noise.ptables import count_settings, generate
-from confide.releases import tabular
-from confide.releases.folder import SealedRelease
+from confide.releases import SealedRelease, tabular
 from confide.releases.tabular import Table
 from confide.schema import TOTAL, Attribute, Group, Level, Recode, Schema
 

@@ -22,8 +22,7 @@ from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.noise.max_entropy import symmetric_row, uniform_variance
 from confide.noise.ptables import count_settings
 from confide.noise.ptables.design import feasible
-from confide.releases import boards
-from confide.releases.spec import LoadedSpec, Spec
+from confide.releases import LoadedSpec, Spec, boards
 
 COVERAGE = 0.95
 LARGEST_BOUND, LARGEST_VARIANCE = 15, 50

@@ -15,8 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
-from confide.engines import Engine, LocalEngine, Source, format_of
-from confide.engines.protocol import private_folder, whole_file, write_text
+from confide.engines import Engine, LocalEngine, Source, format_of, private_folder, whole_file, write_text
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
 from confide.mechanisms.cellkey import keys
@@ -296,7 +295,6 @@ def understand(
         Finding.of(
             "unknown-level/spec",
             where=Place(path="levels"),
-            found=level,
             level=level,
             known=", ".join(known) if known else None,
         )
@@ -382,6 +380,4 @@ def _group(variable: Recode, value: str) -> int:
                 return place
     labels = [repr(label) for label in variable.labels[:MOST_VALUES]]
     others = len(variable.labels) - len(labels)
-    raise ParameterError(
-        "unknown-value", found=value, variable=variable.name, value=value, labels=", ".join(labels), others=others
-    )
+    raise ParameterError("unknown-value", variable=variable.name, value=value, labels=", ".join(labels), others=others)

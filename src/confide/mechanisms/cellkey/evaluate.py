@@ -26,9 +26,7 @@ from confide.mechanisms.cellkey.keyed_records import KEY
 from confide.mechanisms.cellkey.keys import expected_errors
 from confide.mechanisms.cellkey.output import code_records, released_tables
 from confide.mechanisms.cellkey.programme import CellKeyProblem
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.replay import OutcomeLaw, Residuals, require_records
-from confide.releases.workspace import Progress, Workspace
+from confide.releases import Job, NoiseSource, OutcomeLaw, Progress, Residuals, Workspace, require_records
 from confide.report import charts
 from confide.report.certificate import LoneFigures, render
 from confide.report.charts import AreaSums, area_maps, require_levels

@@ -35,8 +35,7 @@ import pyarrow.parquet as pq
 from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines import Engine, Source, format_of
-from confide.engines.protocol import identifier, write_text
+from confide.engines import Engine, Source, format_of, identifier, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact, exact
 from confide.inputs.frame import missing_columns

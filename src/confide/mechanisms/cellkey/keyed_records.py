@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine
-from confide.engines.protocol import identifier, private_folder, write_parquet
+from confide.engines import Engine, identifier, private_folder, write_parquet
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.exact import exact_text

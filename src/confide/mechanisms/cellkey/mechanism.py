@@ -21,8 +21,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines import Engine, private_folder, write_parquet
 from confide.errors import Finding
 from confide.exact import exact_text
 from confide.inputs.records import records_fingerprint
@@ -284,9 +283,6 @@ class CellKeyExplained(Explanation):
             f"{in_plural(size['distinct'], 'distinct cross-classification')} with {size['distinct_cells']:,} cells"
             + (f"; at least {least:,} true counts fit each published one" if least else "")
         )
-
-
-# The mechanism ``cellkey``, from top to bottom: tables whose counts are perturbed by the keys of their members.
 
 
 BYTES_PER_CELL = 60

@@ -21,18 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
-from confide.engines import Engine
-from confide.engines.protocol import private_folder
+from confide.engines import Engine, private_folder
 from confide.geography import Geolevel
 from confide.mechanisms.cellkey.given import GivenTable, read_given, sdmx_names
 from confide.mechanisms.cellkey.keyed_records import PerturbedFigures, count_cells, value_scale, write_coded
 from confide.mechanisms.cellkey.keys import CellSums
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, counted_name
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
-from confide.releases import tabular
-from confide.releases.folder import ReleaseWriter
-from confide.releases.mechanism import Check
-from confide.releases.workspace import Workspace
+from confide.releases import Check, ReleaseWriter, Workspace, tabular
 from confide.schema import Query
 
 WEIGHTED, WEIGHTED_OBSERVATION, VALUE = "weighted", "OBS_VALUE_WEIGHTED", "value"

@@ -35,8 +35,7 @@ from confide.mechanisms.cellkey.spec import (
 )
 from confide.noise import ReleaseKey
 from confide.noise.ptables import PTable, count_settings, generate, modify, read_table
-from confide.releases import tabular
-from confide.releases.spec import LoadedSpec
+from confide.releases import LoadedSpec, tabular
 from confide.releases.tabular import noting
 from confide.schema import NO_GROUP, Query, Schema
 

@@ -23,9 +23,7 @@ from confide.exact import exact_text
 from confide.mechanisms.cellkey.output import WEIGHTED, columns_of, read_table, verify_given
 from confide.mechanisms.cellkey.programme import PerturbedTables, counted_name, describe
 from confide.mechanisms.cellkey.spec import WEIGHT_UNIT
-from confide.releases import tabular
-from confide.releases.folder import SealedRelease
-from confide.releases.mechanism import Check
+from confide.releases import Check, SealedRelease, tabular
 from confide.releases.tabular import Margin, Table, TableRows, projected
 
 

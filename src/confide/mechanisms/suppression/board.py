@@ -22,8 +22,7 @@ from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.suppression.programme import SuppressionProblem
 from confide.mechanisms.suppression.spec import SuppressionSpec
-from confide.releases import boards
-from confide.releases.spec import LoadedSpec, Spec
+from confide.releases import LoadedSpec, Spec, boards
 
 THRESHOLD, ZEROS, LOWER, SINGLETONS, PERSONS, HIDDEN = "threshold", "zeros", "lower", "singletons", "persons", "hidden"
 P, Q, RANGE, DOMINANCE_N, DOMINANCE_K = "p", "q", "range", "dominance.n", "dominance.k"

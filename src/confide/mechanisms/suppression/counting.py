@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import identifier
+from confide.engines import Engine, Source, identifier
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (
@@ -257,9 +256,6 @@ class SuppressionRehearsal(MadeUpRecords[SuppressionProblem]):
 
     def made_up_people(self, problem: SuppressionProblem, people: MadeUpPeople) -> pa.Table:
         return with_magnitudes(problem, people)
-
-
-# True figures of every cell, out of the records, and the problem that they pose. Confidential.
 
 
 BLOCK, NUMBER = "block code", "n"

@@ -29,9 +29,8 @@ from confide.mechanisms.suppression.programme import HierarchicalTable, Suppress
 from confide.mechanisms.suppression.spec import in_unit
 from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.variables import Variable
-from confide.releases.replay import require_records
+from confide.releases import Progress, Workspace, require_records
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
-from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, render
 from confide.report.charts import AreaMeasure, AreaSums, area_maps

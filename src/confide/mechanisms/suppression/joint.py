@@ -267,9 +267,6 @@ def _depth(tree: Dimension, code: str) -> int:
     return depth
 
 
-# Linked tables count the same people: all of them are margins of one joint table without negative counts.
-
-
 MOST_JOINT_CELLS = 250_000
 """All joint tables together have at most so many cells; ..."""
 

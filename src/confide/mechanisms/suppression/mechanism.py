@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines import Engine, private_folder, write_parquet
 from confide.errors import ConfideError, Finding
 from confide.inputs.argus import write_jj
 from confide.inputs.records import blocks_table, records_fingerprint

@@ -28,11 +28,7 @@ from confide.mechanisms.suppression.spec import figure_type, published_figures, 
 from confide.mechanisms.suppression.structure import ROOT, Flags, Structure
 from confide.mechanisms.suppression.variables import Variable
 from confide.messages import Messages, messages
-from confide.releases import tabular
-from confide.releases.figure_noise import Draw
-from confide.releases.folder import SealedRelease, rehearsal_banner
-from confide.releases.mechanism import Check
-from confide.releases.plan import Explanation, Plan, in_plural
+from confide.releases import Check, Draw, Explanation, Plan, SealedRelease, in_plural, rehearsal_banner, tabular
 from confide.releases.tabular import PUBLISHED, SUPPRESSED, asked
 from confide.report.certificate import messages_of, render
 

@@ -209,9 +209,6 @@ def contributors_of_largest(largest: Integers, number: Integers, base: Integers)
     return contributors_of(cell, np.arange(len(cell), dtype=np.int64), amount, amount, base)
 
 
-# What is to be solved: cells with their values, those that must be protected, and what it costs to suppress others.
-
-
 # Primary rules: which cells would disclose something, and how far an attacker must be kept from their values.
 #
 # ========  ==========================================================================================================

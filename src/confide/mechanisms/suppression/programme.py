@@ -22,8 +22,7 @@ from confide.mechanisms.suppression.joint import joint_facts, linked_people
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import NOT_HERE, ROOT, Dimension, Flags, LinkedTables, TableDimensions
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping, read_variable
-from confide.releases import tabular
-from confide.releases.spec import LoadedSpec
+from confide.releases import LoadedSpec, tabular
 from confide.releases.tabular import area_names, noting
 from confide.schema import Attribute, Recode, Schema
 
@@ -58,7 +57,7 @@ def of_attribute(recodes: Sequence[Recode], tables: Sequence[Sequence[str]] = ()
     name = ordered[0].attribute.name
     for recode in ordered:
         if (recode.assignment < 0).any():
-            raise SpecError("incomplete-recode/labels", found=recode.name, recode=recode.name)
+            raise SpecError("incomplete-recode/labels", recode=recode.name)
     groupings: list[Grouping] = [(r.name, r.labels, r.assignment) for r in ordered]
     bottoms = _bottoms(groupings, tables)
     known = [each[0] for each in groupings]
@@ -144,7 +143,7 @@ def _variable(name: str, groupings: Sequence[Grouping], *, prefixed: bool, areas
         trees.append(VariableGrouping(grouping, tuple(labels), of_group))
     if len(set(codes)) < len(codes):
         twice = next(code for code, times in Counter(codes).items() if times > 1)
-        raise SpecError("repeated-label/two", found=twice, name=name, twice=twice)
+        raise SpecError("repeated-label/two", name=name, twice=twice)
     chains = _chains([group for _, _, group in groupings])
     if len(chains) > 1:  # a group of one recode can lie in a group of another: what has more members comes first
         order_of_codes = sorted(members, key=lambda who: -len(who))
@@ -247,9 +246,6 @@ def _nests(coarse: Integers, fine: Integers) -> bool:
     of_fine = np.empty(int(fine.max()) + 1, np.int64)
     of_fine[fine] = coarse
     return bool((of_fine[fine] == coarse).all())
-
-
-# The tables of a release by cell suppression, and everything else that decides it but the records.
 
 
 MOST_CELLS = 500_000

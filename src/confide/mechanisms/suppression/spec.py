@@ -124,7 +124,7 @@ class SuppressionSpec(Spec):
         problems = super().problems() + self._rules() + self._source()
         problems += level_problems(self.tables, self.geography, nested=True)
         problems += [
-            Problem.of(("tables", position, "variables"), "repeated-variable", found=twice, name=twice)
+            Problem.of(("tables", position, "variables"), "repeated-variable", name=twice)
             for position, table in enumerate(self.tables)
             for twice in dict.fromkeys(name for name in table.variables if table.variables.count(name) > 1)
         ]

@@ -64,11 +64,11 @@ class Dimension:
     def __post_init__(self) -> None:
         named = not self.called or len(self.called) == len(self.hierarchies)
         if not self.codes or not named or not all(self._is_tree(way) for way in self.hierarchies):
-            raise ParameterError("hierarchy/codes", found=self.name, name=self.name)
+            raise ParameterError("hierarchy/codes", name=self.name)
         if not all(any(way[at] != NOT_HERE for way in self.hierarchies) for at in range(len(self.codes))):
-            raise ParameterError("hierarchy/used-code", found=self.name, name=self.name)
+            raise ParameterError("hierarchy/used-code", name=self.name)
         if len(set(self.codes)) < len(self.codes):
-            raise ParameterError("hierarchy/differ", found=self.name, name=self.name)
+            raise ParameterError("hierarchy/differ", name=self.name)
 
     def _is_tree(self, parent: tuple[int, ...]) -> bool:
         """Whether the codes that are here hang together from the total down."""
@@ -152,7 +152,7 @@ def tree(name: str, parts: Mapping[str, Sequence[str]], total: str = "_T") -> Di
     codes, parent = [total], [-1]
     for at in range(1 + sum(len(each) for each in parts.values())):
         if at >= len(codes):
-            raise ParameterError("hierarchy/part", found=name, name=name, total=total)
+            raise ParameterError("hierarchy/part", name=name, total=total)
         for code in parts.get(codes[at], ()):
             codes.append(code)
             parent.append(at)
@@ -337,7 +337,7 @@ def link(tables: Sequence[TableDimensions]) -> LinkedTables:
             if any(len(other) == len(parts) and np.array_equal(np.sort(other), np.sort(parts)) for _, other in ways):
                 continue
             if any(other == hierarchy for other, _ in ways):
-                raise ParameterError("hierarchy/two", found=table.dimensions[0].name, name=table.dimensions[0].name)
+                raise ParameterError("hierarchy/two", name=table.dimensions[0].name)
             ways.append((hierarchy, parts))
     return LinkedTables(tuple(tables), _assembled(len(distinct), rows), tuple(numbers), listed)
 

@@ -21,8 +21,7 @@ from confide.mechanisms.swapping.core import check_levels, exact_levels
 from confide.mechanisms.swapping.problem import SwappingProblem, in_words, kept_in_words
 from confide.mechanisms.swapping.spec import SwapSettings, settings_problems
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
-from confide.releases import boards
-from confide.releases.spec import LoadedSpec
+from confide.releases import LoadedSpec, boards
 
 RATE, STAY, K, WITHIN, STRATUM, EPSILON = "rate", "stay", "k_anonymity", "within", "largest_stratum", "epsilon"
 TARGETED, PERMUTATION = "targeted", "permutation"

@@ -288,9 +288,6 @@ def _hash(texts: Sequence[Sequence[str]], parts: Sequence[Integers]) -> str:
     return digest.hexdigest()
 
 
-# The swap itself, from people and settings to who exchanged places with whom: a pure function of these and a key.
-
-
 # The enhanced variant: households of all kinds alike, paired by a key that may have noise.
 #
 # 1. Of N households N · rate, rounded at random, are taken, every set of so many being as likely.
@@ -449,9 +446,7 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
     """What the settings ask of the geography, and it has not."""
     names = [level.name for level in spine.levels]
     findings = [
-        Finding.of(
-            "swapping-levels/level", where=Place(path="swapping.levels"), found=name, name=name, names=", ".join(names)
-        )
+        Finding.of("swapping-levels/level", where=Place(path="swapping.levels"), name=name, names=", ".join(names))
         for name in settings.levels
         if name not in names
     ]
@@ -476,7 +471,6 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
                 Finding.of(
                     "swapping-within/level",
                     where=Place(path="swapping.within"),
-                    found=settings.within,
                     within=settings.within,
                     names=", ".join(names[:-1]),
                 )
@@ -486,7 +480,6 @@ def check_levels(spine: Spine, settings: SwapSettings) -> list[Finding]:
                 Finding.of(
                     "swapping-within/leave",
                     where=Place(path="swapping.within"),
-                    found=settings.within,
                     level=settings.levels[0],
                     within=settings.within,
                 )

@@ -38,10 +38,8 @@ from confide.mechanisms.swapping.output import FIGURES, AreaCounts, count_table
 from confide.mechanisms.swapping.problem import SwappingProblem
 from confide.mechanisms.swapping.spec import ADULTS, SIZE, SwapSettings
 from confide.mechanisms.swapping.swap import HOUSEHOLDS, People, Streams, Swap, choices, exponentials, risk_levels
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.replay import OutcomeLaw, Residuals, require_records
+from confide.releases import Job, NoiseSource, OutcomeLaw, Progress, Residuals, Workspace, require_records
 from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
-from confide.releases.workspace import Progress, Workspace
 from confide.report import charts
 from confide.report.certificate import LoneFigures, render
 from confide.report.charts import AreaSums, area_maps, require_levels

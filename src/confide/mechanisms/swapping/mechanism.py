@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine
-from confide.engines.protocol import identifier, literal, private_folder, write_parquet, write_text
+from confide.engines import Engine, identifier, literal, private_folder, write_parquet, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.made_up import MadeUpPeople, RecordForm
@@ -251,9 +250,6 @@ class SwappingRehearsal(MadeUpRecords[SwappingProblem]):
 
     def made_up_people(self, problem: SwappingProblem, people: MadeUpPeople) -> pa.Table:
         return in_households(problem, people)
-
-
-# The mechanism ``swapping``, from top to bottom: tables and records of which some households exchanged their places.
 
 
 BYTES_PER_RECORD_BYTE = 25

@@ -24,11 +24,8 @@ from confide.mechanisms.swapping.core import BLOCK, PublishedHouseholds
 from confide.mechanisms.swapping.problem import INVARIANTS, SwappingProblem, no_budget, sizes, stated_guarantee
 from confide.mechanisms.swapping.spec import HOUSEHOLD, swap_settings
 from confide.mechanisms.swapping.swap import People, combined
-from confide.releases import tabular
+from confide.releases import Check, Explanation, Plan, ReleaseWriter, SealedRelease, in_plural, tabular
 from confide.releases.companions.programs import LABELLED, labelled_check, write_labelled
-from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.mechanism import Check
-from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.tabular import asked
 
 # Counts of people by area and cell, without zeros: exact, of the records as they are or as they were swapped.

@@ -31,10 +31,8 @@ from confide.mechanisms.swapping.spec import (
 )
 from confide.messages import Messages, messages
 from confide.privacy.conversion import exchange_epsilon, exchange_odds
-from confide.releases import tabular
+from confide.releases import LoadedSpec, rehearsal_banner, tabular
 from confide.releases.companions.programs import LABELLED, absent
-from confide.releases.folder import rehearsal_banner
-from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import noting
 from confide.report.certificate import messages_of, render
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
@@ -291,9 +289,6 @@ def _shown_settings(settings: Mapping[str, Any], m: Messages) -> list[tuple[str,
     return shown
 
 
-# What a release of swapped data is asked for: people, settings and tables; and what of it stands in the plan.
-
-
 @dataclass(frozen=True, eq=False)
 class SwappingProblem(tabular.TabularProblem):
     """Everything that decides the release but the records and the key."""
@@ -451,9 +446,7 @@ def _settings(loaded: LoadedSpec, spec: SwappingSpec) -> SwapSettings:
     foreign = [name for name in foreign_to(values["variant"]) if name in values]
     if foreign:
         where = loaded.place("swapping", foreign[0])
-        raise SpecError(
-            "swapping-variant/belongs", where=where, found=foreign[0], foreign=foreign[0], variant=values["variant"]
-        )
+        raise SpecError("swapping-variant/belongs", where=where, foreign=foreign[0], variant=values["variant"])
     if values["variant"] == "permutation" and part.publish_rate is False:
         where = loaded.place("swapping", "publish_rate")
         raise SpecError("swapping-publish_rate", where=where)
@@ -475,7 +468,7 @@ def _query(schema: Schema, variables: Sequence[str], columns: Sequence[str]) -> 
     tabular.check_column_names((variable.attribute for variable in query.variables), columns)
     for variable in query.variables:
         if (variable.assignment == NO_GROUP).any():
-            raise ConfideError("incomplete-recode/puts-level-into", found=variable.name, name=variable.name)
+            raise ConfideError("incomplete-recode/puts-level-into", name=variable.name)
     return query
 
 
@@ -488,21 +481,17 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
         where = loaded.place("swapping", among)
         try:
             if (schema.variable(name).assignment == NO_GROUP).any():
-                findings += tabular.placed(ConfideError("incomplete-recode/households", found=name, name=name), where)
+                findings += tabular.placed(ConfideError("incomplete-recode/households", name=name), where)
         except ConfideError as error:
             findings += tabular.placed(error, where)
     for name in settings.carry:
         if name not in by_name:
             where = loaded.place("swapping", "carry")
-            findings.append(
-                Finding.of("unknown-attribute/schema", where=where, found=name, name=name, by_name=", ".join(by_name))
-            )
+            findings.append(Finding.of("unknown-attribute/schema", where=where, name=name, by_name=", ".join(by_name)))
     for name, code in spec.data.in_households.items():
         where = loaded.place("data", "in_households")
         if name not in by_name:
-            findings.append(
-                Finding.of("unknown-attribute/schema", where=where, found=name, name=name, by_name=", ".join(by_name))
-            )
+            findings.append(Finding.of("unknown-attribute/schema", where=where, name=name, by_name=", ".join(by_name)))
         elif code not in by_name[name].index:
             codes = by_name[name].describe_codes()
             findings.append(Finding.of("unknown-code/correct", where=where, found=repr(code), name=name, codes=codes))
@@ -511,5 +500,5 @@ def _people(loaded: LoadedSpec, spec: SwappingSpec, schema: Schema, settings: Sw
         if age is None or not age.is_integer:
             among = "match" if settings.variant == "permutation" else "profiles"
             where = loaded.place("swapping", among)
-            findings.append(Finding.of("no-age", where=where, found=spec.data.age, age=spec.data.age))
+            findings.append(Finding.of("no-age", where=where, age=spec.data.age))
     return findings

@@ -189,7 +189,7 @@ class SwappingSpec(spec.Spec):
         problems = []
         for path, name in named:
             if name in ours:
-                problems.append(spec.Problem.of(path, "reserved-name/published", found=repr(name), name=name))
+                problems.append(spec.Problem.of(path, "reserved-name/published", name=name))
             ours.append(name)
         return problems
 
@@ -449,7 +449,7 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
         if not settings.risk:
             yield Finding.of("swapping-risk/variable", where=Place(path="swapping.risk"))
         for name in (name for name in settings.risk if name in (SIZE, ADULTS)):
-            yield Finding.of("swapping-risk/something", where=Place(path="swapping.risk"), found=name, name=name)
+            yield Finding.of("swapping-risk/something", where=Place(path="swapping.risk"), name=name)
     if settings.variant == "permutation" and not 2 <= settings.largest_stratum <= MOST_IN_STRATUM:
         yield Finding.of(
             "swapping-largest_stratum",
@@ -458,7 +458,7 @@ def settings_problems(settings: SwapSettings) -> Iterable[Finding]:
         )
     carried = {name.split(":")[0] for name in settings.variables} & set(settings.carry)
     if carried:
-        yield Finding.of("swapping-carry", where=Place(path="swapping.carry"), found=min(carried), carried=min(carried))
+        yield Finding.of("swapping-carry", where=Place(path="swapping.carry"), carried=min(carried))
 
 
 def _plain(value: Any) -> Any:

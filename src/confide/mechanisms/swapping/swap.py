@@ -158,9 +158,6 @@ def arrange(
     return People(spine, household, block, sorted_codes, digest.digest()), order, distinct
 
 
-# A swap: which households exchanged their places, what became of everybody's block, and what stayed as it was.
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Swap:
     """For each household its partner, or itself; and what the curator wants to know of how it went.

@@ -18,11 +18,8 @@ from confide.inputs.made_up import MeasuredCells, RecordForm
 from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
-from confide.releases.abilities import MadeUpRecords
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan
-from confide.releases.replay import Residuals, no_truth, require_sealed
-from confide.releases.workspace import Workspace
+from confide.releases import Job, MadeUpRecords, NoiseSource, Plan, Residuals, Workspace
+from confide.releases.replay import no_truth, require_sealed
 from confide.report import charts
 from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
 from confide.report.charts import AreaMeasure, AreaSums, area_maps, require_levels

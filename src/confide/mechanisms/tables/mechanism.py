@@ -357,9 +357,6 @@ class TablesExplained(Explanation):
         return MeasuredNoise.of(manifest)
 
 
-# The mechanism ``tables``, from top to bottom: a static programme of cross-tabulations with independent noise.
-
-
 # Truth plus noise: the one function of the mechanism in which true counts and noise meet.
 
 

@@ -56,9 +56,8 @@ from confide.privacy import (
     partition_marginal,
     price,
 )
-from confide.releases import spec, tabular
+from confide.releases import Plan, PlannedMeasurement, spec, tabular
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
-from confide.releases.plan import Plan, PlannedMeasurement
 from confide.report.certificate import render
 from confide.schema import Query, Schema, query_name
 
@@ -140,7 +139,6 @@ class NoisePart(spec.Part):
                 spec.Problem.of(
                     ("noise", "law"),
                     "law-of-definition",
-                    found=law,
                     law=law,
                     definition=definition,
                     law_expected=" or ".join(LAWS[definition]),
@@ -175,7 +173,6 @@ class TablesSpec(spec.Spec):
             spec.Problem.of(
                 ("tables", position, "level_weights", level),
                 "unknown-level/table",
-                found=repr(level),
                 level=level,
                 levels=", ".join(table.levels),
             )
@@ -322,9 +319,6 @@ def draft_tables_from(office: OfficeFiles, folder: Path, values: Mapping[str, st
     return Draft(text, Fraction(BUDGET), files=office_files(office), secret=True)
 
 
-# The programme: which cross-tabulations are measured where, and with which part of the budget.
-
-
 PART_CELLS = 1 << 19
 """About how many counts one group of units has: small enough to spread over processes, large enough not to matter."""
 
@@ -395,7 +389,7 @@ def _query(part: TablePart, schema: Schema) -> Query:
     query = schema.ordered_query(part.variables)
     incomplete = [variable.name for variable in query.variables if (variable.assignment < 0).any()]
     if incomplete:
-        raise ConfideError("incomplete-recode/add-group-rest", found=incomplete[0], name=incomplete[0])
+        raise ConfideError("incomplete-recode/add-group-rest", name=incomplete[0])
     tabular.check_column_names(
         (variable.attribute for variable in query.variables), (tabular.LEVEL, tabular.AREA, tabular.COUNT, NOISE_MARGIN)
     )

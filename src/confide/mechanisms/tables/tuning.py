@@ -31,9 +31,8 @@ from confide.mechanisms.tables.programme import LAWS, MeasuredTable, TablesProbl
 from confide.noise import ReleaseNoise
 from confide.noise.fitting import NoiseKind, of_margin
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, calibrate, event_of_noise, price
-from confide.releases import boards
+from confide.releases import LoadedSpec, boards, load_spec
 from confide.releases.draft import relocated_values, toml_text
-from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import Query
 from confide.utility.target_words import CHANCE, TargetWords, bad_target, meant, nearest, split_target
 
@@ -390,7 +389,6 @@ def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[boards.RowNa
                     raise bad_target(
                         "bad-target/level",
                         text,
-                        found=kind,
                         kind=kind,
                         levels=", ".join(levels),
                         remedy=nearest(kind, levels),
@@ -401,7 +399,7 @@ def _wanted(targets: Sequence[str], problem: TablesProblem) -> dict[boards.RowNa
                     if words.statistic in (MARGIN, table.name) and kind in [level.name for level in table.levels]
                 ]
                 if not rows:
-                    raise bad_target("bad-target/published", text, found=kind, statistic=words.statistic, kind=kind)
+                    raise bad_target("bad-target/published", text, statistic=words.statistic, kind=kind)
                 for row in rows:
                     if row not in result or _loss(problem, words) > _loss(problem, result[row]):
                         result[row] = words

@@ -53,7 +53,6 @@ def geometry_findings(
                 Finding.of(
                     "geometry-level/table",
                     where=where,
-                    found=level,
                     level=level,
                     levels=", ".join(codebook.levels) if codebook is not None else None,
                 )

@@ -356,7 +356,7 @@ def level_problems(tables: Iterable[Any], geography: GeographyPart, *, nested: b
             if level not in known:
                 yield Problem.of(path, key, found=repr(level), level=level, known=", ".join(known))
             elif level in table.levels[:place]:
-                yield Problem.of(path, "repeated-level/stands-twice", found=level, level=level)
+                yield Problem.of(path, "repeated-level/stands-twice", level=level)
 
 
 @dataclass(frozen=True, eq=False)

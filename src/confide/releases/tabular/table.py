@@ -75,7 +75,7 @@ class CodedVariable:
 
     def __post_init__(self) -> None:
         if TOTAL_CODE in self.codes:
-            raise ConfideError("reserved-code/marks", found=TOTAL_CODE, total_code=TOTAL_CODE, name=self.name)
+            raise ConfideError("reserved-code/marks", total_code=TOTAL_CODE, name=self.name)
 
     @property
     def size(self) -> int:
@@ -522,7 +522,6 @@ def check_column_names(attributes: Iterable[Attribute], columns: Iterable[str]) 
         if attribute.name.lower() in reserved:
             raise ConfideError(
                 "reserved-name/attribute",
-                found=attribute.name,
                 attribute=attribute.name,
                 reserved=", ".join(sorted(reserved)),
             )

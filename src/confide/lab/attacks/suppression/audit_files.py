@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,7 +37,7 @@ from confide.mechanisms.suppression.problem import SOLVABLE, step_of
 from confide.mechanisms.suppression.programme import described, unit_of
 from confide.mechanisms.suppression.structure import ROOT, Flags, LinkedTables, Structure, TableDimensions, flat, link
 from confide.mechanisms.suppression.variables import Variable
-from confide.releases.folder import MANIFEST, read_manifest, release_of
+from confide.releases.folder import MANIFEST, SealedRelease, release_of
 from confide.releases.tabular import UnlikePlanError, table_files
 
 LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
@@ -349,26 +348,20 @@ def _empty(path: Path, problem: JJProblem) -> list[Finding]:
     return findings
 
 
-# A release of ours as a suppressed table to be audited, from its files alone.
+# A release of ours, from its files alone, or files with or without a description.
 
 
-# A release of ours, or files with or without a description.
-
-
-def suspect_of_release(folder: Path, manifest: dict[str, Any]) -> Suspect:
+def suspect_of_release(release: SealedRelease) -> Suspect:
     """The tables of a release and what its plan says that everybody knows."""
-    question = manifest["plan"]["question"]
+    folder, question = release.folder, release.facts
     if "suppression" not in question:
-        raise ReleaseError(
-            "not-suppressed/release-cells", where=Place(file=str(folder)), mechanism=manifest["mechanism"]
-        )
-    programme = described(question)
-    files = {file["path"] for file in manifest["files"]}
+        mechanism = release.manifest["mechanism"]
+        raise ReleaseError("not-suppressed/release-cells", where=Place(file=str(folder)), mechanism=mechanism)
+    programme, magnitude = described(question), question["value"] is not None
     read = []
     for table in programme.tables:
-        format_, path = next(iter(table_files(table.name, files).items()), ("", ""))
+        format_, path = next(iter(table_files(table.name, release.files).items()), ("", ""))
         try:
-            magnitude = question["value"] is not None
             read.append(read_table(folder / path, format_, table, magnitude=magnitude, unit=unit_of(question)))
         except (UnlikePlanError, OSError) as error:
             raise ReleaseError(
@@ -433,7 +426,7 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
     if (tables / MANIFEST).is_file():
         if truth is not None:
             raise ParameterError("no-truth/release", where=Place(path="--truth"))
-        suspect = suspect_of_release(tables, read_manifest(tables))
+        suspect = suspect_of_release(SealedRelease.of(tables))
         _note_doubts(suspect, note)
         return AuditSubject(suspect)
     if tables.suffix.lower() == ".jj" and tables.is_file():

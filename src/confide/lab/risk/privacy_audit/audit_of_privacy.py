@@ -30,11 +30,9 @@ from confide.lab.risk.privacy_audit.bench import (
 from confide.lab.risk.privacy_audit.canary_run import CanaryRun
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.noise import ReleaseNoise
+from confide.releases import LoadedSpec, Mechanism, Progress, Silent, load_spec
 from confide.releases.check import throwaway_workspace
-from confide.releases.mechanism import Mechanism
 from confide.releases.noise_audit import NoiseAudit
-from confide.releases.spec import LoadedSpec, load_spec
-from confide.releases.workspace import Progress, Silent
 
 MOST_TWINS = 1_000_000
 WITHIN = 3

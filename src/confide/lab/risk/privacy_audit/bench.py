@@ -19,21 +19,17 @@ import pyarrow.parquet as pq
 
 from confide.answers import OK, WRONG, AnswerPart, AuditPower, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import Advance, GroupFunction, private_folder
+from confide.engines import Advance, Engine, GroupFunction, Source, private_folder
 from confide.errors import ConfideError, Place, RunError
 from confide.inputs.made_up import nobody
 from confide.lab.risk.privacy_audit.trials import TrialAudit
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition
+from confide.releases import Job, LoadedSpec, Mechanism, NoiseSource, Plan, Progress, Residuals, Silent, Workspace
 from confide.releases.abilities import AUDIT
-from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.noise_audit import NoiseAudit, audit
-from confide.releases.plan import Plan
-from confide.releases.replay import Residuals
-from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.workspace import Progress, Silent, Workspace
+from confide.releases.spec import find_sources
 
 MOST_DRAWS = 50_000
 """So many draws of a measurement are held against its law, from one trial."""
@@ -281,21 +277,44 @@ MOST_DESCRIBED = 25
 """So many measurements with narrower noise are described."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class OutsideAudit(TypedAnswer):
-    """What both audits have: the draws of a made-up run held against their laws, the power, and the verdict."""
+    """What both audits have: bounds of the loss beside what is stated, the draws of a made-up run held against their
+    laws, the power, and the verdict."""
 
-    draws: NoiseAudit
-    power_of: Callable[[], AuditPower]
+    mechanism: str
+    definition: Definition
+    neighbours: str
+    delta: Fraction
+    touched: int
+    """How many noisy counts the change of one record touches, as far as they can be seen."""
+    stated: Mapping[str, float]
+    """``rho`` (zCDP) and ``epsilon`` (at ``delta``, except for pure differential privacy)."""
+    at_least: Mapping[str, float]
+    """The same of the noise that was seen, at 95 %, in the form of the stated noise."""
+    whatever_the_noise: Mapping[str, float]
+    """The same without a word about the form of the noise."""
+    narrower_by: float
+    """The noise is at least so many times narrower than the plan states; above 1 something is wrong."""
+    draws: NoiseAudit = field(repr=False, compare=False)
+    """The draws of made-up runs, held against their laws and against each other."""
+    power_of: Callable[[], AuditPower] = field(repr=False, compare=False)
 
     @property
     @abstractmethod
     def in_words(self) -> tuple[str, ...]:
         """What was found, in sentences."""
 
-    @property
     @abstractmethod
+    def tried(self) -> dict[str, Any]:
+        """What was done, in plain values."""
+
+    @property
     def exceeded(self) -> bool:
         """Whether the release gives away more than it states, or its draws are not as planned."""
+        bounds = self.at_least, self.whatever_the_noise
+        above = any(bound[name] > self.stated[name] for bound in bounds for name in self.stated)
+        return above or self.narrower_by > 1 or not self.draws.as_planned
 
     @cached_property
     def power(self) -> AuditPower:
@@ -318,16 +337,35 @@ class OutsideAudit(TypedAnswer):
             return f"The draws are not as planned ({wrong}): do not release anything with this code."
         return bound if self.exceeded or self.ok else f"No verdict. {self.power.words}"
 
-    def _added(self) -> dict[str, Any]:
-        """What is in the plain values of both."""
-        return {
-            "verdict": self.verdict,
-            "power": self.power.as_dict(),
-            "draws": {
-                "seen": self.draws.draws,
-                "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in self.draws.checks],
-            },
+    def as_dict(self) -> dict[str, Any]:
+        head = {
+            "ok": self.ok,
+            "mechanism": self.mechanism,
+            "definition": self.definition.value,
+            "neighbours": self.neighbours,
+            "delta": str(self.delta),
+            "confidence": str(CONFIDENCE),
         }
+        loss = [
+            {"of": name, "stated": self.stated[name], "at_least": self.at_least[name]}
+            | {"whatever_the_noise": self.whatever_the_noise[name]}
+            for name in self.stated
+        ]
+        found = {"touched_counts": self.touched, "loss": loss, "narrower_by": self.narrower_by}
+        return (
+            head
+            | self.tried()
+            | found
+            | {
+                "in_words": list(self.in_words),
+                "verdict": self.verdict,
+                "power": self.power.as_dict(),
+                "draws": {
+                    "seen": self.draws.draws,
+                    "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in self.draws.checks],
+                },
+            }
+        )
 
     def described(self) -> Iterator[AnswerPart]:
         plain = self.as_dict()
@@ -344,31 +382,14 @@ class OutsideAudit(TypedAnswer):
             yield Said(sentence, tone=tone) if verdict else sentence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivacyAudit(OutsideAudit):
     """A lower bound of what a release gives away, seen from outside, beside what its plan states."""
 
-    mechanism: str
-    definition: Definition
-    neighbours: str
-    delta: Fraction
     runs: int
     twins: int
     batches: int
-    touched: int
-    """How many noisy counts the change of one record touches, as far as they can be seen."""
-    stated: Mapping[str, float]
-    """``rho`` (zCDP) and ``epsilon`` (at ``delta``, except for pure differential privacy)."""
-    at_least: Mapping[str, float]
-    """The same of the noise that was seen, at 95 %, in the form of the stated noise."""
-    whatever_the_noise: Mapping[str, float]
-    """The same without a word about the form of the noise."""
-    narrower_by: float
-    """The noise of a batch is at least so many times narrower than the plan states; above 1 something is wrong."""
     measurements: tuple[MeasurementBound, ...]
-    draws: NoiseAudit = field(repr=False, compare=False)
-    """The draws of two of the runs, held against their laws and against each other."""
-    power_of: Callable[[], AuditPower] = field(repr=False, compare=False)
 
     @property
     def too_narrow(self) -> tuple[MeasurementBound, ...]:
@@ -378,12 +399,7 @@ class PrivacyAudit(OutsideAudit):
     @property
     def exceeded(self) -> bool:
         """Whether the release gives away more than it states, or one of its measurements does."""
-        above = any(bound[name] > self.stated[name] for bound in self._bounds for name in self.stated)
-        return above or self.narrower_by > 1 or bool(self.too_narrow) or not self.draws.as_planned
-
-    @property
-    def _bounds(self) -> tuple[Mapping[str, float], ...]:
-        return self.at_least, self.whatever_the_noise
+        return super().exceeded or bool(self.too_narrow)
 
     @property
     def in_words(self) -> tuple[str, ...]:
@@ -407,70 +423,25 @@ class PrivacyAudit(OutsideAudit):
             "guarantee rests on its proof.",
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "mechanism": self.mechanism,
-            "definition": self.definition.value,
-            "neighbours": self.neighbours,
-            "delta": str(self.delta),
-            "confidence": str(CONFIDENCE),
-            "runs": self.runs,
-            "twins": self.twins,
-            "batches": self.batches,
-            "touched_counts": self.touched,
-            "loss": [
-                {
-                    "of": name,
-                    "stated": stated,
-                    "at_least": self.at_least[name],
-                    "whatever_the_noise": self.whatever_the_noise[name],
-                }
-                for name, stated in self.stated.items()
-            ],
-            "narrower_by": self.narrower_by,
-            "measurements": [
-                {"level": part.level, "query": part.query, "twins": part.twins, "narrower_by": part.narrower_by}
-                for part in self.measurements
-            ],
-            "in_words": list(self.in_words),
-        } | self._added()
+    def tried(self) -> dict[str, Any]:
+        judged = [
+            {"level": part.level, "query": part.query, "twins": part.twins, "narrower_by": part.narrower_by}
+            for part in self.measurements
+        ]
+        return {"runs": self.runs, "twins": self.twins, "batches": self.batches, "measurements": judged}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CanaryAudit(OutsideAudit):
     """A lower bound of what a release gives away, from one run with canaries, beside what its plan states."""
 
-    mechanism: str
-    definition: Definition
-    neighbours: str
-    delta: Fraction
     canaries: int
     """How many had a coin: those that have a count to themselves."""
     guesses: int
     """How many coins were guessed, of the two numbers that are tried: the one that shows more."""
     correct: int
-    touched: int
-    """How many noisy counts the change of one record touches."""
     own: float
-    """How many of them no other canary touches, on average: from these coins are guessed."""
-    stated: Mapping[str, float]
-    at_least: Mapping[str, float]
-    """Of the noise that was seen, at 95 %, in the form of the stated noise."""
-    whatever_the_noise: Mapping[str, float]
-    """The same without a word about the form of the noise."""
-    narrower_by: float
-    """The noise is at least so many times narrower than the plan states; above 1 something is wrong."""
-    draws: NoiseAudit = field(repr=False, compare=False)
-    """The draws of the run, held against their laws and against each other."""
-    power_of: Callable[[], AuditPower] = field(repr=False, compare=False)
-
-    @property
-    def exceeded(self) -> bool:
-        """Whether the release gives away more than it states, or its draws are not as planned."""
-        bounds = self.at_least, self.whatever_the_noise
-        above = any(bound[name] > self.stated[name] for bound in bounds for name in self.stated)
-        return above or self.narrower_by > 1 or not self.draws.as_planned
+    """How many of the touched counts no other canary touches, on average: from these coins are guessed."""
 
     @property
     def in_words(self) -> tuple[str, ...]:
@@ -493,28 +464,6 @@ class CanaryAudit(OutsideAudit):
             "far below the true loss. It shows gross mistakes only; audit with many runs where they can be afforded.",
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "mechanism": self.mechanism,
-            "definition": self.definition.value,
-            "neighbours": self.neighbours,
-            "delta": str(self.delta),
-            "confidence": str(CONFIDENCE),
-            "canaries": self.canaries,
-            "guesses": self.guesses,
-            "correct": self.correct,
-            "touched_counts": self.touched,
-            "own_counts": self.own,
-            "loss": [
-                {
-                    "of": name,
-                    "stated": stated,
-                    "at_least": self.at_least[name],
-                    "whatever_the_noise": self.whatever_the_noise[name],
-                }
-                for name, stated in self.stated.items()
-            ],
-            "narrower_by": self.narrower_by,
-            "in_words": list(self.in_words),
-        } | self._added()
+    def tried(self) -> dict[str, Any]:
+        guessed = {"canaries": self.canaries, "guesses": self.guesses, "correct": self.correct}
+        return guessed | {"own_counts": self.own}

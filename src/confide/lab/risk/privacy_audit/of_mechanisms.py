@@ -35,8 +35,7 @@ from confide.mechanisms.topdown.measure import Children, TrueCounts, measure_ful
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, counts_file
 from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
 from confide.privacy import Neighbours
-from confide.releases.mechanism import Job, NoiseSource
-from confide.releases.plan import Plan
+from confide.releases import Job, NoiseSource, Plan
 from confide.releases.tabular import COUNT
 
 

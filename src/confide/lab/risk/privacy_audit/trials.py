@@ -19,9 +19,8 @@ from confide.errors import Place, RunError
 from confide.inputs.made_up import MeasuredCells, RecordForm
 from confide.noise import DiscreteGaussian, ReleaseNoise
 from confide.privacy import Neighbours
+from confide.releases import Job, Mechanism, NoiseSource, Plan
 from confide.releases.abilities import REHEARSAL
-from confide.releases.mechanism import Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
 from confide.schema import identity
 
 P = TypeVar("P")

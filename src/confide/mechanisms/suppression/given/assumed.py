@@ -252,7 +252,6 @@ def _completed_table(
         Finding.of(
             "unused-column",
             where=Place(file=path.name, column=name),
-            found=repr(name),
             along=next((each for each, column in of_variables.items() if _one_to_one(rows[column], rows[name])), None),
             with_along=next(
                 (each for each, column in of_variables.items() if _one_to_one(rows[column], rows[name])), None

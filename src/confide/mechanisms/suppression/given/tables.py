@@ -230,7 +230,7 @@ def _names(given: TableInput, rows: tuple[CellCodes, ...]) -> list[Finding]:
         place = Place(file=given.file.name, path=f"variables.{name}")
         remedy = f'call it otherwise, and say where it is: [[tables]] columns = {{ OTHER = "{name}" }}'
         if name.lower() in OWN_COLUMNS or folded.setdefault(name.lower(), name) != name:
-            findings.append(Finding.of("reserved-name/whatever", where=place, found=name, name=name))
+            findings.append(Finding.of("reserved-name/whatever", where=place, name=name))
         try:
             check_name(name, "the variable")
         except ConfideError as error:
