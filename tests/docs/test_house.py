@@ -181,6 +181,30 @@ def test_there_are_few_modules_and_none_is_long() -> None:
     assert [str(path) for path, number in lines.items() if number > 600] == []
 
 
+TWO_WAY_DOORS = {frozenset(("engines", "inputs")), frozenset(("releases", "report"))}
+"""Rooms that import each other; there may only become fewer."""
+
+
+def room_of(parts: tuple[str, ...] | list[str]) -> str | None:
+    """The room of a module: a folder of the house, or of its mechanisms or its laboratory."""
+    inside = [part for place, part in enumerate(parts) if HOUSE.joinpath(*parts[: place + 1]).is_dir()]
+    return "/".join(inside[: 2 if inside[0] in ("mechanisms", "lab") else 1]) if inside else None
+
+
+def test_no_door_between_rooms_opens_in_both_directions() -> None:
+    doors = set()
+    for place, module in trees().items():
+        own = room_of(Path(place).parts)
+        for node in ast.walk(module):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("confide"):
+                names = [
+                    str(node.module).split(".")[1:],
+                    *([*str(node.module).split(".")[1:], a.name] for a in node.names),
+                ]
+                doors |= {(own, room) for name in names if (room := room_of(name)) and own and room != own}
+    assert {frozenset(door) for door in doors if door[::-1] in doors} == TWO_WAY_DOORS
+
+
 def _importable(module: str, name: str) -> bool:
     package = importlib.import_module(module)
     return hasattr(package, name) or importlib.util.find_spec(f"{module}.{name}") is not None
