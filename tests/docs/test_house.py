@@ -278,6 +278,34 @@ def test_the_walk_is_short(mechanism: str) -> None:
     assert not list(spec.parent.glob("*.ledger")), "a walk spends nothing and keeps nothing"
 
 
+WALK_OF_INFER = 39
+"""The most files that `confide infer` enters for a sealed release."""
+INFERRING = """
+import sys
+from pathlib import Path
+from confide import walk
+from confide.cli.main import app
+spec, folder = sys.argv[1], Path(sys.argv[2])
+with walk._instead(folder):
+    app(["run", spec, "--processes", "1", "--json", "--insecure-key", walk.TRIAL_KEY], standalone_mode=False)
+steps = walk._Steps()
+sys.setprofile(steps)
+app(["infer", str(folder / "run" / "release"), "--out", str(folder / "inferred")], standalone_mode=False)
+sys.setprofile(None)
+print(*walk.Walk(steps.visits).files, sep="\\n")
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_walk_of_infer_is_short(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INFERRING, str(EXAMPLES / "topdown" / "spec.toml"), str(tmp_path)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    files = [line for line in lines if re.fullmatch(r"[\w/]+\.py", line)]
+    assert "inference/inferring.py" in files
+    assert len(files) <= WALK_OF_INFER, files
+
+
 TRUSTED = (ROOT / "docs" / "walks" / "trusted-base.md").read_text(encoding="utf-8")
 ROWS = re.compile(r"^\| `(.+\.py)` \| (.*) \| (.+) \|$", re.MULTILINE)
 LISTED = {file: (said, needed) for file, said, needed in ROWS.findall(TRUSTED)}
