@@ -181,6 +181,30 @@ def test_there_are_few_modules_and_none_is_long() -> None:
     assert [str(path) for path, number in lines.items() if number > 600] == []
 
 
+TWO_WAY_DOORS = {frozenset(("engines", "inputs")), frozenset(("releases", "report"))}
+"""Rooms that import each other; there may only become fewer."""
+
+
+def room_of(parts: tuple[str, ...] | list[str]) -> str | None:
+    """The room of a module: a folder of the house, or of its mechanisms or its laboratory."""
+    inside = [part for place, part in enumerate(parts) if HOUSE.joinpath(*parts[: place + 1]).is_dir()]
+    return "/".join(inside[: 2 if inside[0] in ("mechanisms", "lab") else 1]) if inside else None
+
+
+def test_no_door_between_rooms_opens_in_both_directions() -> None:
+    doors = set()
+    for place, module in trees().items():
+        own = room_of(Path(place).parts)
+        for node in ast.walk(module):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("confide"):
+                names = [
+                    str(node.module).split(".")[1:],
+                    *([*str(node.module).split(".")[1:], a.name] for a in node.names),
+                ]
+                doors |= {(own, room) for name in names if (room := room_of(name)) and own and room != own}
+    assert {frozenset(door) for door in doors if door[::-1] in doors} == TWO_WAY_DOORS
+
+
 def _importable(module: str, name: str) -> bool:
     package = importlib.import_module(module)
     return hasattr(package, name) or importlib.util.find_spec(f"{module}.{name}") is not None
@@ -252,6 +276,34 @@ def test_the_walk_is_short(mechanism: str) -> None:
     files = [line for line in lines if line.endswith(".py")]
     assert len(files) <= WALKS[mechanism], lines[-1]
     assert not list(spec.parent.glob("*.ledger")), "a walk spends nothing and keeps nothing"
+
+
+WALK_OF_INFER = 39
+"""The most files that `confide infer` enters for a sealed release."""
+INFERRING = """
+import sys
+from pathlib import Path
+from confide import walk
+from confide.cli.main import app
+spec, folder = sys.argv[1], Path(sys.argv[2])
+with walk._instead(folder):
+    app(["run", spec, "--processes", "1", "--json", "--insecure-key", walk.TRIAL_KEY], standalone_mode=False)
+steps = walk._Steps()
+sys.setprofile(steps)
+app(["infer", str(folder / "run" / "release"), "--out", str(folder / "inferred")], standalone_mode=False)
+sys.setprofile(None)
+print(*walk.Walk(steps.visits).files, sep="\\n")
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_walk_of_infer_is_short(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INFERRING, str(EXAMPLES / "topdown" / "spec.toml"), str(tmp_path)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    files = [line for line in lines if re.fullmatch(r"[\w/]+\.py", line)]
+    assert "inference/inferring.py" in files
+    assert len(files) <= WALK_OF_INFER, files
 
 
 TRUSTED = (ROOT / "docs" / "walks" / "trusted-base.md").read_text(encoding="utf-8")

@@ -24,22 +24,15 @@ from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words
 from confide.inputs.records import check_areas, count_rows
 from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, PrivacyUnit
+from confide.releases import Job, Mechanism, Progress, RunIdentity, Workspace
 from confide.releases.companions.geoparquet import geometry_findings
 from confide.releases.companions.structure import same_in_sdmx
 from confide.releases.ledger import KEPT_IN, Account, Ledger, Sighting, read_witness
 from confide.releases.loss_account import StatedPrice
-from confide.releases.mechanism import Job, Mechanism
 from confide.releases.plan import Plan, Summary
 from confide.releases.public_input import stamped_input
 from confide.releases.spec import LoadedSpec, find_source, find_sources
-from confide.releases.workspace import (
-    Progress,
-    RunIdentity,
-    Workspace,
-    memory_forecast,
-    no_room_is_an_error,
-    recall_key,
-)
+from confide.releases.workspace import memory_forecast, no_room_is_an_error, recall_key
 
 KeyKind = Literal["system", "chosen"]
 """Where the key of a run comes from: the operating system, or somebody's choice for a trial."""

@@ -15,21 +15,13 @@ from confide.arrays import Integers
 from confide.engines.protocol import flush, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.noise import BoundedDistribution, NoiseDistribution
+from confide.releases import Job, LoadedSpec, Mechanism
 from confide.releases.check import check, ledger_path
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, read_manifest, sha256_of
 from confide.releases.ledger import Ledger
-from confide.releases.mechanism import Job, Mechanism
 from confide.releases.run import OpenEngine, produce, require_own_release
 from confide.releases.signature import Signer
-from confide.releases.spec import LoadedSpec
-from confide.releases.workspace import (
-    STAMP,
-    Progress,
-    RunIdentity,
-    Workspace,
-    no_room_is_an_error,
-    recall_key,
-)
+from confide.releases.workspace import STAMP, Progress, RunIdentity, Workspace, no_room_is_an_error, recall_key
 
 
 @dataclass(frozen=True)

@@ -25,33 +25,15 @@ from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import Engine, LocalEngine, SparkEngine
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, ParameterError, Place, RunError
 from confide.noise import ReleaseKey
+from confide.releases import Job, LoadedSpec, Mechanism, NoiseSource, RunIdentity, SealedRelease, Workspace
 from confide.releases.check import Checked, KeyKind, check, ledger_path, never_charged, records_files, unusable_folder
 from confide.releases.companions.explanations import companions, page_version
 from confide.releases.companions.geoparquet import publish_outlines
-from confide.releases.folder import (
-    MANIFEST,
-    ReleaseWriter,
-    SealedRelease,
-    file_problems,
-    make_manifest,
-    read_manifest,
-    sha256_of,
-)
+from confide.releases.folder import MANIFEST, ReleaseWriter, file_problems, make_manifest, read_manifest, sha256_of
 from confide.releases.ledger import Account, Ledger, Reservation, UnitName, leave_witness
-from confide.releases.mechanism import Job, Mechanism, NoiseSource
 from confide.releases.plan import Explanation, Plan
-from confide.releases.spec import LoadedSpec
 from confide.releases.verify import verify_staged
-from confide.releases.workspace import (
-    STAMP,
-    Progress,
-    RunIdentity,
-    Workspace,
-    keep_key,
-    new_run_id,
-    no_room_is_an_error,
-    recall_key,
-)
+from confide.releases.workspace import STAMP, Progress, keep_key, new_run_id, no_room_is_an_error, recall_key
 
 DEFAULT_MEMORY = "4GiB"
 """The most memory that an engine uses, unless somebody says otherwise."""

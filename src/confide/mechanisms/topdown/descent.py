@@ -35,15 +35,7 @@ from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
 from confide.mechanisms.topdown.from_below import LevelLaws, gather, with_limited_first
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure
-from confide.mechanisms.topdown.node import (
-    EstimationNode,
-    Limits,
-    NodeRules,
-    NodeTally,
-    UnitLaws,
-    estimate,
-    support_of,
-)
+from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, NodeTally, UnitLaws, estimate, support_of
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spine import TopDownLevel
 from confide.mechanisms.topdown.strategy import LevelStrategy

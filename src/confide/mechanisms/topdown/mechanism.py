@@ -29,13 +29,7 @@ from confide.estimation.node_problem import MeasuredQuery
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.topdown import descent, statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals
-from confide.mechanisms.topdown.measure import (
-    Children,
-    LevelQuery,
-    TrueCounts,
-    measure,
-    weighting_variance,
-)
+from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure, weighting_variance
 from confide.mechanisms.topdown.measurements import writing
 from confide.mechanisms.topdown.measurements.watchdog import require_near
 from confide.mechanisms.topdown.node import NodeRules
