@@ -163,3 +163,8 @@ def test_units_that_took_over_shares_query_by_query_have_the_noise_of_what_they_
             assert noise.mean_variance(asked, areas) == pytest.approx(float(stated[0].mean()), rel=CLOSE)
     assert furthest[0] < 0.02
     assert furthest[1] > 0.2
+    parts = {row: part / (1 + place) for place, (row, part) in enumerate(problem.strategy.parts.items())}
+    blocks = areas_there(spine)["block"]
+    moved, anew = noise.with_parts(parts), TopDownNoise(problem.with_parts(parts))
+    assert np.allclose(moved.variances({}, blocks), anew.variances({}, blocks), rtol=CLOSE)
+    assert not np.allclose(moved.variances({}, blocks), noise.variances({}, blocks), rtol=CLOSE)
