@@ -193,7 +193,7 @@ class DataPart(Part):
         twice = sorted(set(self.columns) & set(self.household_columns) - {self.join})
         if twice and self.counts == "persons":
             problems.append(Problem.of(("data", "household_columns", twice[0]), "two-files/twice", name=twice[0]))
-        columns = {each.column for each in (*geography.levels, *geography.areas)}
+        columns = {level.column for level in geography.levels} | {area.column for area in geography.areas}
         if self.join in columns | {geography.block}:
             problems.append(Problem.of(("data", "join"), "two-files/area", name=self.join))
         return problems
