@@ -351,11 +351,11 @@ class OutsideAudit(TypedAnswer):
             | {"whatever_the_noise": self.whatever_the_noise[name]}
             for name in self.stated
         ]
-        found = {"touched_counts": self.touched, "loss": loss, "narrower_by": self.narrower_by}
+        least = {"touched_counts": self.touched, "loss": loss, "narrower_by": self.narrower_by}
         return (
             head
             | self.tried()
-            | found
+            | least
             | {
                 "in_words": list(self.in_words),
                 "verdict": self.verdict,
