@@ -20,12 +20,10 @@ from confide.answers import AnswerPart, TypedAnswer
 from confide.engines import LocalEngine, Source
 from confide.exact import fraction_up
 from confide.lab.comparison.protections import toml_text
-from confide.lab.population import Population, simulate, write_official
-from confide.lab.population.eu import SCHEMA, write_eu
+from confide.lab.population import EuAreas, Population, simulate, write_eu, write_official
+from confide.lab.population.eu import SCHEMA
 from confide.lab.population.generate import US_STATE
-from confide.lab.population.settings import EuAreas
-from confide.lab.risk.bounded_noise.static_programme import load_programme
-from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion
+from confide.lab.risk.bounded_noise import ProtectedRegion, RegionQuestion, load_programme
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
 from confide.mechanisms.topdown.descent import descend, estimates_folder

@@ -31,8 +31,7 @@ from confide.lab.comparison.common_tables import CommonTable, CommonTables
 from confide.lab.comparison.compared_people import ComparedPopulation
 from confide.lab.comparison.figures import AreaFigures, Flags, Key
 from confide.lab.comparison.programme_file import BLOCK
-from confide.mechanisms.suppression.problem import threshold
-from confide.mechanisms.suppression.structure import Dimension, LinkedTables, TableDimensions, link
+from confide.mechanisms.suppression import Dimension, LinkedTables, TableDimensions, link, threshold
 from confide.mechanisms.suppression.suppress import pose, solve
 from confide.releases.workspace import Progress
 from confide.schema import TOTAL_CODE, Recode

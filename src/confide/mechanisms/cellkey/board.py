@@ -20,8 +20,7 @@ from confide.exact import exact, exact_text, grouped
 from confide.mechanisms.cellkey.programme import CellKeyProblem
 from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.noise.max_entropy import symmetric_row, uniform_variance
-from confide.noise.ptables import count_settings
-from confide.noise.ptables.design import feasible
+from confide.noise.ptables import count_settings, feasible
 from confide.releases import LoadedSpec, Spec, boards
 
 COVERAGE = 0.95

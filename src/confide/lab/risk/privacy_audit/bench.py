@@ -351,21 +351,13 @@ class OutsideAudit(TypedAnswer):
             | {"whatever_the_noise": self.whatever_the_noise[name]}
             for name in self.stated
         ]
+        draws = {
+            "seen": self.draws.draws,
+            "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in self.draws.checks],
+        }
         least = {"touched_counts": self.touched, "loss": loss, "narrower_by": self.narrower_by}
-        return (
-            head
-            | self.tried()
-            | least
-            | {
-                "in_words": list(self.in_words),
-                "verdict": self.verdict,
-                "power": self.power.as_dict(),
-                "draws": {
-                    "seen": self.draws.draws,
-                    "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in self.draws.checks],
-                },
-            }
-        )
+        judged = {"in_words": list(self.in_words), "verdict": self.verdict, "power": self.power.as_dict()}
+        return head | self.tried() | least | judged | {"draws": draws}
 
     def described(self) -> Iterator[AnswerPart]:
         plain = self.as_dict()
