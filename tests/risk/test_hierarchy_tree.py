@@ -18,8 +18,16 @@ from scipy.signal import fftconvolve
 
 from confide.errors import ConfideError, InputError, ParameterError, SpecError
 from confide.lab.risk.bayesian.counts import CountPrior, Flat, Geometric, ListedPrior, Point
-from confide.lab.risk.bayesian.tree import ALLOWED, Tree, TreeNode, is_concave, log_convolve, target_leaf
-from confide.lab.risk.bayesian.tree_file import load_tree, parse_tree
+from confide.lab.risk.bayesian.tree import (
+    ALLOWED,
+    Tree,
+    TreeNode,
+    is_concave,
+    load_tree,
+    log_convolve,
+    parse_tree,
+    target_leaf,
+)
 from confide.lab.risk.bayesian.two_level import TwoLevel
 
 RHO1 = Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097)

@@ -54,10 +54,10 @@ from confide.lab.risk.bayesian.sibling_detail import sibling_detail_accuracy as 
 from confide.lab.risk.bayesian.tree import Tree as Tree
 from confide.lab.risk.bayesian.tree import TreeNode as TreeNode
 from confide.lab.risk.bayesian.tree import TreePosterior as TreePosterior
+from confide.lab.risk.bayesian.tree import TreeQuestion as TreeQuestion
+from confide.lab.risk.bayesian.tree import load_tree as load_tree
+from confide.lab.risk.bayesian.tree import parse_tree as parse_tree
 from confide.lab.risk.bayesian.tree import target_leaf as target_leaf
-from confide.lab.risk.bayesian.tree_file import TreeQuestion as TreeQuestion
-from confide.lab.risk.bayesian.tree_file import load_tree as load_tree
-from confide.lab.risk.bayesian.tree_file import parse_tree as parse_tree
 from confide.lab.risk.bayesian.two_level import HalfRounding as HalfRounding
 from confide.lab.risk.bayesian.two_level import PostProcessedRisk as PostProcessedRisk
 from confide.lab.risk.bayesian.two_level import PostProcessing as PostProcessing

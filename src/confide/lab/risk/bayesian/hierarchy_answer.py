@@ -16,8 +16,7 @@ from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.exact import Exact, positive_within, probability
 from confide.lab.risk.bayesian import counts, decision_map
-from confide.lab.risk.bayesian.tree import TreePosterior
-from confide.lab.risk.bayesian.tree_file import load_tree
+from confide.lab.risk.bayesian.tree import TreePosterior, load_tree
 from confide.lab.risk.bayesian.two_level import HalfRounding, PostProcessing, TwoLevel, Variant
 from confide.report.charts import Chart, Pictures, chart
 
@@ -305,7 +304,7 @@ def hierarchy_of_tree(path: str | Path, nodes: Sequence[str] = ()) -> TreeAnswer
     """What all counts of a tree, described in a TOML or JSON file, say about one person.
 
     Args:
-        path: A whole tree of counts, in the form of :mod:`confide.lab.risk.bayesian.tree_file`.
+        path: A whole tree of counts, in the form of :mod:`confide.lab.risk.bayesian.tree`.
         nodes: Names of further nodes whose posterior laws are wanted.
 
     Returns:
