@@ -12,6 +12,7 @@ from confide.errors import ParameterError
 from confide.estimation import (
     CellVectors,
     GoodnessOfFit,
+    QueryFit,
     SectorQuery,
     Sectors,
     Study,
@@ -316,6 +317,17 @@ def test_a_wrong_variance_of_one_query_is_named(level: int, query: int, factor: 
     assert worst is not None
     assert (worst.level, worst.query) == (level, NAMES[query])
     assert (worst.ratio < 0.6) if factor > 1 else (worst.ratio > 1.5)
+
+
+@pytest.mark.parametrize("variance", [1e-12, 1e-4, 0.01, 0.1])
+def test_next_to_no_noise_fits_and_counts_of_others_do_not(variance: float) -> None:
+    """Noise that is mostly zero, and ±1 with the probability of its variance: how many are not zero is chance."""
+    rng = np.random.default_rng(3)
+    for number in (100, 10_000):
+        squares = rng.binomial(number, variance, 400) / variance
+        fits = [QueryFit(0, "q", number, each, number, variance) for each in squares]
+        assert not any(fit.suspicious for fit in fits)
+        assert QueryFit(0, "q", number, number / variance, number, variance).suspicious
 
 
 def test_swapped_shares_are_named() -> None:

@@ -257,6 +257,10 @@ def _product(matrix: Floats, vectors: NDArray[Any]) -> NDArray[Any]:
 
 SUSPICIOUS = 5.0
 """How many standard deviations from its expectation a sum of squares is taken for wrong."""
+MOSTLY_NONE = 0.5
+"""Noise with a smaller variance is mostly zero."""
+FEW, MANY = 30.0, 80.0
+"""Where so few noises that are not zero are expected, their number has no law like χ²; and so many are not chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +274,8 @@ class QueryFit:
     """Σ (y − S b)²/σ²."""
     expected: float
     """Its expectation: the degrees of freedom."""
+    variance: float = 1.0
+    """The mean variance of the noise."""
 
     @property
     def ratio(self) -> float:
@@ -281,16 +287,23 @@ class QueryFit:
         """How far off the ratio is, in standard deviations of a normal law, if the sum of squares has the law of χ².
 
         The cube root of χ²/n is nearly normal, with mean 1 − 2/(9n) and variance 2/(9n) (Wilson and Hilferty 1931). The
-        sum of squares has at most the variance of χ², so that the number is never too large.
+        sum of squares has at most the variance of χ², so that the number is never too large. Noise that is mostly zero
+        is an exception: it is ±1 with the probability σ², and n squares of it over σ² have the variance n/σ².
         """
         if self.expected <= 0:
             return 0.0
-        variance = 2 / (9 * self.expected)
+        variance = 2 / (9 * self.expected * min(1.0, self.variance / MOSTLY_NONE))
         return float((self.ratio ** (1 / 3) - (1 - variance)) / sqrt(variance))
 
     @property
     def suspicious(self) -> bool:
-        """Whether chance alone does not do this: one in a million fits is further off."""
+        """Whether chance alone does not do this: one in a million fits is further off.
+
+        Next to no noise is mostly none, and here and there one: then nothing is too near, and a sum of squares is too
+        far if it is more than so few make.
+        """
+        if self.variance < MOSTLY_NONE and self.expected * self.variance < FEW:
+            return self.squares * self.variance > MANY
         return self.expected >= 1 and abs(self.deviation) > SUSPICIOUS
 
 
@@ -310,8 +323,9 @@ class GoodnessOfFit:
             self.expect(level, {name: query})
         residual = query.arranged(values) - self._estimates.query(level, query, units)
         each = np.square(residual).sum(axis=tuple(range(2, residual.ndim))) / query.sizes
-        sums = self._sums.setdefault((level, name), [0.0, 0.0, 0.0])
+        sums = self._sums.setdefault((level, name), [0.0, 0.0, 0.0, 0.0])
         counted = prod(residual.shape[1:])
+        sums[3] += counted * float((1 / precision).sum())
         sums[0] += counted * len(units)
         sums[1] += float(precision @ each.sum(axis=1))
         sums[2] += counted * len(units) - float(precision @ self._variances[level, name][units])
@@ -339,7 +353,8 @@ class GoodnessOfFit:
     def fits(self) -> tuple[QueryFit, ...]:
         """One for each level and query, in this order."""
         return tuple(
-            QueryFit(level, name, int(sums[0]), sums[1], sums[2]) for (level, name), sums in sorted(self._sums.items())
+            QueryFit(level, name, int(sums[0]), sums[1], sums[2], sums[3] / max(sums[0], 1))
+            for (level, name), sums in sorted(self._sums.items())
         )
 
     @property
