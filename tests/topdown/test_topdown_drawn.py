@@ -104,7 +104,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, list[t
             descend(*arguments)
             lazily.append(len(recorder.calls))
 
-        patch.setattr("confide.mechanisms.topdown.mechanism.descend", noted)
+        patch.setattr(descent, "descend", noted)
         result = confide.run(folder / "spec.toml", processes=1, insecure_key=KEY)
     return result, recorder.calls, lazily[0]
 
