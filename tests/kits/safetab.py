@@ -24,7 +24,7 @@ from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import LevelSettings
 from confide.noise import NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
-from confide.official_safetab import Execution
+from confide.official_runs import Execution
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
 from confide.releases.mechanism import NoiseSource
 from tests.kits.safetab_codes import NAMES, TEXTS

@@ -42,6 +42,7 @@ class Commands(LazyGroup):
         Later("suppress", "confide.cli.verbs:suppress", MAKE),
         Later("cellkey", "confide.cli.main:cellkeys", MAKE),
         Later("safetab", "confide.cli.main:safetabs", MAKE),
+        Later("safetab-h", "confide.cli.main:safetab_hs", MAKE),
         Later("import", "confide.cli.main:imports", MAKE),
         Later("studio", "confide.cli.verbs:studio", LOOK, {"page": "confide.cli.verbs:page"}),
         Later("infer", "confide.cli.verbs:infer", LOOK, {"replicate": "confide.cli.verbs:replicate"}),
@@ -87,6 +88,11 @@ safetabs = listed(
     "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
     METHODS,
     "validate execute convert=convert_official tune",
+)
+safetab_hs = listed(
+    "Run SafeTab-H with the folders and arguments of the Census Bureau's program.",
+    METHODS,
+    "validate=validate_h execute=execute_h convert=convert_h",
 )
 cellkeys = listed(
     "The cell key method: give keys to records, answer tables on request, and make tables of noise.",

@@ -249,6 +249,33 @@ convert_official = Verb(
     reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
 )
 
+OFFICIAL_H = "confide.official_safetab_h"
+validate_h = Verb(
+    "Find every problem of an input of SafeTab-H at once. Nothing is written and nothing spent; exits 1 on findings.",
+    f"{OFFICIAL_H}:validate_h",
+    options=FOLDERS,
+)
+execute_h = Verb(
+    """Make the tables of an input of SafeTab-H. On invalid input nothing is written, and the exit code is 1.
+
+    OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
+    After a crash, run the same command again: it continues and costs nothing more.
+    """,
+    f"{OFFICIAL_H}:execute_h",
+    options={**FOLDERS, "out": "OUT"},
+)
+convert_h = Verb(
+    "Write a spec of ours for an input of SafeTab-H, from its config.json; with a ledger of its budget.",
+    f"{OFFICIAL_H}:convert_h",
+    options={
+        "parameters": Given("PARAMETERS", meaning="The folder with config.json."),
+        "data": Given("DATA", meaning="The folder with household-records, GRF-C and pop-group-totals."),
+        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
+        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
+    },
+    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
+)
+
 LevelKey = tuple[str, int]
 
 

@@ -25,15 +25,22 @@ from math import ceil, sqrt
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from confide.arrays import Integers
+from confide.arrays import Floats, Integers
 from confide.inputs.made_up import Canaries, MadeUpPeople, RecordForm, require_room
-from confide.mechanisms.safetab.codes import iterations_of
 from confide.mechanisms.safetab.evaluate import TrueGroups
+from confide.mechanisms.safetab.made_up import (
+    BLOCK,
+    GroupWeights,
+    best_codes,
+    block_columns,
+    block_costs,
+    blocks_apart,
+    coded_columns,
+    codes_within,
+)
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.output.reading import find
 from confide.mechanisms.safetab.problem import (
@@ -43,8 +50,7 @@ from confide.mechanisms.safetab.problem import (
     is_sparse,
     query_key,
 )
-from confide.mechanisms.safetab.records import CODE_COLUMNS, LAST_CENRACE, NULL, PERSON_COLUMNS
-from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
+from confide.mechanisms.safetab.records import LAST_CENRACE, PERSON_COLUMNS
 from confide.mechanisms.safetab.settings import CHOICE, GRIDS, OLDEST, SEXES, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_survivors, rank_to_place
 from confide.releases.abilities import SILENT, MadeUpRecords, TrialAudit, TrialCounts
@@ -261,10 +267,6 @@ class LevelDraws:
 
 # Made-up persons, in the official layout.
 
-SECOND_RACE = 0.1
-"""The share of people with a second race code."""
-BLOCK = "block"
-
 
 class SafeTabRehearsal(MadeUpRecords[SafeTabProblem]):
     """Persons of every age, sex and code, each alike."""
@@ -289,19 +291,7 @@ class SafeTabRehearsal(MadeUpRecords[SafeTabProblem]):
 
     def made_up_people(self, problem: SafeTabProblem, people: MadeUpPeople) -> pa.Table:
         """Every column of the layout, all of it text; some persons have a second race code."""
-        drawn = people.table(str)
-        columns = {name: drawn.column(name) for name in drawn.column_names if name != BLOCK}
-        start = 0
-        for name in BLOCK_COLUMNS:
-            columns[name] = pc.utf8_slice_codeunits(drawn.column(BLOCK), start, start + DIGITS[name])
-            start += DIGITS[name]
-        nothing = pa.array(np.full(people.number, NULL))
-        codes = pa.array([*problem.lists.codes, NULL], pa.string())
-        second = people.random.integers(len(problem.lists.codes), size=people.number)
-        second[people.random.random(people.number) >= SECOND_RACE] = len(problem.lists.codes)
-        columns["QRACE2"] = codes.take(pa.array(second))
-        for name in CODE_COLUMNS:
-            columns.setdefault(name, nothing)
+        columns = coded_columns(problem.lists.codes, people)
         theirs = problem.records.theirs
         return pa.table({theirs(name): columns[name] for name in PERSON_COLUMNS})
 
@@ -312,7 +302,8 @@ class SafeTabAudit(TrialAudit[SafeTabProblem]):
     def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
         """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
         first cell has all that are in the group. There are so many of them that no group is suppressed."""
-        person = BOY | _best_block(problem) | _best_codes(problem)
+        block = block_columns(problem.regions, int(_block_costs(problem).argmax()))
+        person = BOY | block | best_codes(problem.lists, problem.settings.max_race_codes, _weights(problem))
         base = _never_suppressed(problem)
         one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
         return one.take([0] * (base + twins)), one.take([0] * base)
@@ -320,7 +311,9 @@ class SafeTabAudit(TrialAudit[SafeTabProblem]):
     def made_up_canaries(self, problem: SafeTabProblem, number: int) -> Canaries:
         """The same boys in blocks of different areas, the first in the costliest one. So many are always there that no
         group of a canary is suppressed."""
-        blocks, codes = _blocks_apart(problem), _codes_within(problem)
+        largest = max(problem.levels, key=lambda level: level.areas).region_type
+        blocks = blocks_apart(problem.regions, largest, _block_costs(problem))
+        codes = codes_within(problem.lists, problem.settings.max_race_codes, _weights(problem))
         require_room(number, len(blocks), len(codes))
         people = []
         for k in range(number):
@@ -358,70 +351,14 @@ def _never_suppressed(problem: SafeTabProblem) -> int:
     return far + max(level.suppressed_up_to or 0 for level in problem.levels) + 1
 
 
-def _block_costs(problem: SafeTabProblem) -> npt.NDArray[np.float64]:
+def _block_costs(problem: SafeTabProblem) -> Floats:
     """For each block what the levels cost that it lies in an area of."""
-    cost = np.zeros(problem.regions.blocks.num_rows)
+    budgets: dict[str, float] = {}
     for level in problem.levels:
-        cost += float(level.settings.budget) * (problem.regions.numbers(level.settings.region_type) >= 0)
-    return cost
+        budgets[level.region_type] = budgets.get(level.region_type, 0.0) + float(level.settings.budget)
+    return block_costs(problem.regions, budgets)
 
 
-def _best_block(problem: SafeTabProblem) -> dict[str, str]:
-    """The block that lies in areas of the costliest levels, as columns of a person record."""
-    return _block_columns(problem, int(_block_costs(problem).argmax()))
-
-
-def _blocks_apart(problem: SafeTabProblem) -> list[dict[str, str]]:
-    """One block for each area of the level with most areas, from the block that lies in areas of the costliest levels
-    on."""
-    cost = _block_costs(problem)
-    level = max(problem.levels, key=lambda level: level.areas)
-    areas = problem.regions.numbers(level.settings.region_type)
-    order = np.argsort(-cost, kind="stable")
-    order = order[areas[order] >= 0]
-    _, first = np.unique(areas[order], return_index=True)
-    return [_block_columns(problem, int(block)) for block in order[np.sort(first)]]
-
-
-def _codes_within(problem: SafeTabProblem) -> list[dict[str, str]]:
-    """The race and ethnicity codes of the person who counts in many groups, and of those with another first code who
-    count in no more of any level."""
-    best, codes = _best_codes(problem), [str(code) for code in problem.lists.codes]
-    tried = pa.table({name: [best[name]] * (len(codes) + 1) for name in CODE_COLUMNS})
-    tried = tried.set_column(tried.column_names.index("QRACE1"), "QRACE1", pa.array([best["QRACE1"], *codes]))
-    counted = iterations_of(problem.lists, tried, problem.settings.max_race_codes)
-    pattern, iteration = (counted.column(name).to_numpy() for name in ("pattern", "iteration"))
-    of_level = (pattern[np.isin(iteration, level.iterations)] for level in problem.levels)
-    counts = np.stack([np.bincount(patterns, minlength=len(codes) + 1) for patterns in of_level])
-    within = np.flatnonzero((counts <= counts[:, :1]).all(axis=0) & counts.any(axis=0))[1:]
-    others = {codes[place - 1]: best | {"QRACE1": codes[place - 1]} for place in within.tolist()}
-    return list(({best["QRACE1"]: best} | others).values())
-
-
-def _block_columns(problem: SafeTabProblem, block: int) -> dict[str, str]:
-    code, columns = str(problem.regions.blocks.column("code")[block]), {}
-    for name in BLOCK_COLUMNS:
-        columns[name], code = code[: DIGITS[name]], code[DIGITS[name] :]
-    return columns
-
-
-def _best_codes(problem: SafeTabProblem) -> dict[str, str]:
-    """The race and ethnicity codes of a person who counts in many groups: one code after the other, each the best."""
-    codes = np.array(problem.lists.codes)
-    chosen = dict.fromkeys(CODE_COLUMNS, NULL) | {"QRACE1": str(codes[0]), "QSPAN": str(codes[0])}
-    best = -1.0
-    for column in ("QRACE1", "QSPAN", *CODE_COLUMNS[1 : problem.settings.max_race_codes]):
-        tried = pa.table({name: pa.array([value] * len(codes)) for name, value in chosen.items()})
-        tried = tried.set_column(tried.column_names.index(column), column, pa.array(codes.tolist()))
-        counted = iterations_of(problem.lists, tried, problem.settings.max_race_codes)
-        pattern, iteration = (counted.column(name).to_numpy() for name in ("pattern", "iteration"))
-        cost = np.zeros(len(codes))
-        for level in problem.levels:
-            here = pattern[np.isin(iteration, level.iterations)]
-            cost += float(level.settings.budget) / level.stability * np.bincount(here, minlength=len(codes))
-        if cost.max() <= best:
-            if column != "QSPAN":
-                break
-            continue
-        best, chosen[column] = float(cost.max()), str(codes[int(cost.argmax())])
-    return chosen
+def _weights(problem: SafeTabProblem) -> GroupWeights:
+    """For each level its iterations, and what a group of it costs."""
+    return [(level.iterations, float(level.settings.budget) / level.stability) for level in problem.levels]
