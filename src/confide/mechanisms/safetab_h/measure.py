@@ -18,7 +18,7 @@ import pyarrow as pa
 from confide.arrays import Integers
 from confide.mechanisms.safetab_h.problem import HouseholdGroups, query_key
 from confide.mechanisms.safetab_h.settings import FINEST, TABLES, HouseholdTable
-from confide.noise import NoiseStream, draw
+from confide.noise import NoiseStream, perturb
 from confide.releases.mechanism import NoiseSource
 from confide.releases.workspace import Workspace
 
@@ -80,8 +80,8 @@ class MeasureHouseholds:
                 continue
             counts = true.cells_of(begin, end, table)[at - begin]
             # Groups with one table follow each other in rank, so that their coordinates are a stretch of the stream.
-            noise = draw(tables.law, self.streams[table.name], int(tables.rank[at[0]]) * table.cells, counts.size)
-            yield _rows(at, table, counts.reshape(-1) + noise)
+            start = int(tables.rank[at[0]]) * table.cells
+            yield _rows(at, table, perturb(counts.reshape(-1), tables.law, self.streams[table.name], start))
 
 
 def measure_households(level: HouseholdGroups, noise: NoiseSource) -> MeasureHouseholds:
