@@ -43,6 +43,7 @@ class Commands(LazyGroup):
         Later("cellkey", "confide.cli.main:cellkeys", MAKE),
         Later("safetab", "confide.cli.main:safetabs", MAKE),
         Later("safetab-h", "confide.cli.main:safetab_hs", MAKE),
+        Later("phsafe", "confide.cli.main:phsafes", MAKE),
         Later("import", "confide.cli.main:imports", MAKE),
         Later("studio", "confide.cli.verbs:studio", LOOK, {"page": "confide.cli.verbs:page"}),
         Later("infer", "confide.cli.verbs:infer", LOOK, {"replicate": "confide.cli.verbs:replicate"}),
@@ -93,6 +94,11 @@ safetab_hs = listed(
     "Run SafeTab-H with the folders and arguments of the Census Bureau's program.",
     METHODS,
     "validate=validate_h execute=execute_h convert=convert_h",
+)
+phsafes = listed(
+    "Run PHSafe with the files and arguments of the Census Bureau's program.",
+    METHODS,
+    "validate=validate_households execute=execute_households convert=convert_households",
 )
 cellkeys = listed(
     "The cell key method: give keys to records, answer tables on request, and make tables of noise.",

@@ -275,6 +275,34 @@ convert_h = Verb(
     },
     reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
 )
+HOUSEHOLDS = "confide.official_phsafe"
+HOUSEHOLD_FILES: dict[str, Given | str] = {"config": "CONFIG", "data": "DATA", "memory": Given(default="4GiB")}
+validate_households = Verb(
+    "Find every problem of an input of PHSafe at once. Nothing is written and nothing spent; exits 1 on findings.",
+    f"{HOUSEHOLDS}:validate_households",
+    options=HOUSEHOLD_FILES,
+)
+execute_households = Verb(
+    """Make the tables of an input of PHSafe. On invalid input nothing is written, and the exit code is 1.
+
+    The arguments are in the order of the Census Bureau's program. OUT holds what may be published and nothing else.
+    Key, counts and ledger are kept beside it, in OUT-confidential. After a crash, run the same command again: it
+    continues and costs nothing more.
+    """,
+    f"{HOUSEHOLDS}:execute_households",
+    options={**HOUSEHOLD_FILES, "out": "OUT"},
+)
+convert_households = Verb(
+    "Write a spec of ours for an input of PHSafe, from its config.json; with a ledger of its budget.",
+    f"{HOUSEHOLDS}:convert_households",
+    options={
+        "config": Given("CONFIG", meaning="The configuration, config.json."),
+        "data": Given("DATA", meaning="The folder with persons, units and geo."),
+        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
+        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
+    },
+    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
+)
 
 LevelKey = tuple[str, int]
 

@@ -48,7 +48,7 @@ def any_of(conditions: Iterable[Condition]) -> str:
 
 
 @dataclass(frozen=True)
-class Iteration:
+class OriginGroup:
     """A group of race or origin."""
 
     code: str
@@ -57,7 +57,7 @@ class Iteration:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ShellCell:
     """A cell of a table: an interior one, which is measured, or a sum ``of`` interior cells."""
 
     code: int
@@ -72,7 +72,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactCounting:
     """What exact tables, of which no noise is made, do otherwise: see the data file."""
 
     where: Condition
@@ -92,13 +92,16 @@ class CountTable:
     units: Condition
     race_of: str
     iteration_levels: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ShellCell, ...]
+    variable: str = ""
+    """What its cells are called, where there are several."""
+    variable_title: str = ""
     derived_from: str = ""
     derived_cells: Mapping[int, tuple[int, ...]] | None = None
     """For each interior cell the cells of the other table that it is made of."""
     tau: int | None = None
     """How many persons of a household count, unless a spec says otherwise; none where units are counted."""
-    exact: Exact = Exact({})
+    exact: ExactCounting = ExactCounting({})
 
     @property
     def of_persons(self) -> bool:
@@ -111,12 +114,12 @@ class CountTable:
         return not self.derived_from
 
     @cached_property
-    def interior(self) -> tuple[Cell, ...]:
+    def interior(self) -> tuple[ShellCell, ...]:
         """The cells that are measured, and published in the layout of the Census Bureau."""
         return tuple(cell for cell in self.cells if not cell.of)
 
     @cached_property
-    def iterations(self) -> tuple[Iteration, ...]:
+    def iterations(self) -> tuple[OriginGroup, ...]:
         """The iterations of all its levels, in order."""
         return tuple(each for level in self.iteration_levels for each in iterations_of(level))
 
@@ -126,13 +129,24 @@ class CountTable:
         return len(self.iterations) > 1
 
     @property
+    def base(self) -> CountTable:
+        """The table whose measurements it shows."""
+        return table(self.derived_from) if self.derived_from else self
+
+    def measured_parts(self, cell: ShellCell) -> tuple[int, ...]:
+        """The measured cells, of the table that it is made of, that a cell is the sum of."""
+        if self.derived_cells is None:
+            return cell.parts
+        return tuple(part for each in cell.parts for part in self.derived_cells[each])
+
+    @property
     def cell_column(self) -> str:
         """What the column of its cells is called in the layout of the Census Bureau."""
         return f"{self.name.upper()}_DATA_CELL"
 
 
 @dataclass(frozen=True)
-class Average:
+class AverageTable:
     """A table of averages: people over households, or over families, cell by cell."""
 
     name: str
@@ -149,20 +163,20 @@ class Average:
 
 
 @lru_cache(maxsize=1)
-def _declared() -> tuple[tuple[CountTable, ...], tuple[Average, ...], dict[str, tuple[Iteration, ...]]]:
+def _declared() -> tuple[tuple[CountTable, ...], tuple[AverageTable, ...], dict[str, tuple[OriginGroup, ...]]]:
     values = load_shipped("phsafe", "tables")
     levels = {
-        level: tuple(Iteration(each["code"], each["label"], level) for each in listed)
+        level: tuple(OriginGroup(each["code"], each["label"], level) for each in listed)
         for level, listed in values["iterations"].items()
     }
     tables = tuple(_table(each) for each in values["tables"])
-    return tables, tuple(Average(**each) for each in values["averages"]), levels
+    return tables, tuple(AverageTable(**each) for each in values["averages"]), levels
 
 
 def _table(values: Mapping[str, Any]) -> CountTable:
     derived, exact = values.get("derived"), values.get("exact", {})
     cells = tuple(
-        Cell(each["code"], each["label"], tuple(each.get("where", ())), tuple(each.get("of", ())))
+        ShellCell(each["code"], each["label"], tuple(each.get("where", ())), tuple(each.get("of", ())))
         for each in values["cells"]
     )
     return CountTable(
@@ -174,10 +188,12 @@ def _table(values: Mapping[str, Any]) -> CountTable:
         race_of=values.get("race_of", "unit"),
         iteration_levels=tuple(values["iterations"]),
         cells=cells,
+        variable=values.get("variable", {}).get("name", ""),
+        variable_title=values.get("variable", {}).get("title", ""),
         derived_from=derived["from"] if derived else "",
         derived_cells={each["code"]: tuple(each["of"]) for each in derived["cells"]} if derived else None,
         tau=values.get("tau"),
-        exact=Exact(
+        exact=ExactCounting(
             exact.get("where", {}), tuple(exact.get("repeated", ())), exact.get("table", ""), exact.get("sums", "")
         ),
     )
@@ -198,11 +214,11 @@ def measured_tables() -> tuple[CountTable, ...]:
     return tuple(each for each in tables() if each.measured)
 
 
-def averages() -> tuple[Average, ...]:
+def averages() -> tuple[AverageTable, ...]:
     """The tables of averages."""
     return _declared()[1]
 
 
-def iterations_of(level: str) -> tuple[Iteration, ...]:
+def iterations_of(level: str) -> tuple[OriginGroup, ...]:
     """The iterations of an iteration level."""
     return _declared()[2][level]

@@ -175,17 +175,6 @@ def count_table(engine: Engine, counted: CountTable, tau: int | None, rows: Path
 # Counts as arrays: areas, iterations and cells.
 
 
-@dataclass(frozen=True)
-class AreaCounts:
-    """Counts by iteration level: an array of areas, iterations and cells for each."""
-
-    by_level: Mapping[str, Integers]
-
-    def of(self, level: str) -> Integers:
-        """Those of an iteration level."""
-        return self.by_level[level]
-
-
 def dense(counts: pa.Table, level: str, iteration_level: str, states: Sequence[str], cells: Sequence[int]) -> Integers:
     """The counts of a geographic level and an iteration level: areas, iterations, cells; zero where there are none."""
     codes = [each.code for each in iterations_of(iteration_level)]
