@@ -304,6 +304,15 @@ convert_households = Verb(
     reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
 )
 
+estimate_households = Verb(
+    """Estimate counts and averages from a release of PHSafe: no count below zero, no impossible average.
+
+    Made of nothing but the release: it costs nothing. The files are those of the Census Bureau's programs.
+    """,
+    "confide.mechanisms.phsafe.estimate:estimate_release",
+    options={"release": "RELEASE", "out": "--out DIR"},
+)
+
 LevelKey = tuple[str, int]
 
 
