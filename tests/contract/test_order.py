@@ -15,7 +15,7 @@ from tests.kits.random_specs.project import toml
 NOTHING_TO_PERMUTE = {
     *(
         (name, kind)
-        for name in ("topdown", "postprocess", "safetab", "safetab-h")
+        for name in ("topdown", "postprocess", "safetab", "safetab-h", "phsafe")
         for kind in ("words", "attributes", "levels")
     ),
     *((name, "tables") for name in ("topdown", "postprocess")),
@@ -23,7 +23,7 @@ NOTHING_TO_PERMUTE = {
     ("safetab-h", "columns"),
 }
 """What strategies of TopDown have of these is permuted in ``tests/topdown/test_query_order.py``; the columns of the
-files of SafeTab have an official order, and another one is refused."""
+files of SafeTab have an official order, and another one is refused. PHSafe has no schema and no spine."""
 OF_SOME = {"words", "tables", "attributes", "levels"}
 """What a mechanism of another package need not have; rows and columns have an order in every example."""
 

@@ -59,6 +59,7 @@ from confide.releases.tabular import (
 
 NOISE_MARGIN, VARIANCE = "noise_margin", "variance"
 AVERAGE, LOW, HIGH, INTERVAL = "average", "low", "high", "interval"
+UNITS_COUNT = "units"
 ITERATION = "iteration"
 BETWEEN, OUTSIDE, ANYTHING = "between", "outside", "anything"
 """What an interval of an average says: it is between the ends, outside of them, or nothing is known of it."""
@@ -300,10 +301,10 @@ class ReleaseLayout:
             figure_column(LOW, f"{ends}; empty where there is no such end", pa.float64(), gaps=True),
             figure_column(HIGH, "see low", pa.float64(), gaps=True),
             text_column(INTERVAL, said),
-            figure_column("people", "the numerator, with noise"),
-            figure_column("people_variance", "the variance of its noise", pa.float64()),
-            figure_column("units", "the denominator: households or families, with noise"),
-            figure_column("units_variance", "the variance of its noise", pa.float64()),
+            figure_column(COUNT, "the numerator: persons, with noise; may be negative"),
+            figure_column(VARIANCE, "the variance of its noise", pa.float64()),
+            figure_column(UNITS_COUNT, "the denominator: households or families, with noise; may be negative"),
+            figure_column(f"{UNITS_COUNT}_{VARIANCE}", "the variance of its noise", pa.float64()),
         ]
         levels = tuple(level for level in LEVELS if self.pairs(average, level))
         columns = CodedColumns(self.variables(above), areas=True)
@@ -337,7 +338,7 @@ class ReleaseLayout:
         self, people: Integers, units: Integers, people_variance: Floats, units_variance: Floats
     ) -> dict[str, pa.Array]:
         """Averages with Fieller's sets; numerator and denominator have noise of their own."""
-        quantile = NormalDist().inv_cdf((1 + float(self.interval_probability)) / 2)
+        quantile = -NormalDist().inv_cdf(float(1 - self.interval_probability) / 2)
         sets = ratio_sets(people, units, people_variance, units_variance, 0.0, quantile)
         anything = ~np.isfinite(sets.low) & ~np.isfinite(sets.high)
         words = np.where(sets.outside, OUTSIDE, np.where(anything, ANYTHING, BETWEEN))
@@ -347,10 +348,10 @@ class ReleaseLayout:
             LOW: masked(sets.low, ~np.isfinite(sets.low)),
             HIGH: masked(sets.high, ~np.isfinite(sets.high)),
             INTERVAL: pa.array(words.tolist(), pa.string()),
-            "people": pa.array(people, pa.int64()),
-            "people_variance": pa.array(people_variance, pa.float64()),
-            "units": pa.array(units, pa.int64()),
-            "units_variance": pa.array(units_variance, pa.float64()),
+            COUNT: pa.array(people, pa.int64()),
+            VARIANCE: pa.array(people_variance, pa.float64()),
+            UNITS_COUNT: pa.array(units, pa.int64()),
+            f"{UNITS_COUNT}_{VARIANCE}": pa.array(units_variance, pa.float64()),
         }
 
 

@@ -18,7 +18,7 @@ from confide.arrays import Integers
 from confide.mechanisms.phsafe.layout import EVERYBODY, ITERATION, Counts, ReleaseLayout, is_total
 from confide.mechanisms.phsafe.measure import read_measured
 from confide.mechanisms.phsafe.problem import PHSafeProblem
-from confide.mechanisms.phsafe.tables import CountTable, ShellCell, tables
+from confide.mechanisms.phsafe.tables import CountTable, ShellCell, averages, tables
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job
@@ -124,8 +124,10 @@ class HouseholdFigures:
     figure: str = COUNT
 
     def draws(self, name: str, row: Mapping[str, Any]) -> Sequence[Draw]:
-        """Those of the measured cells that a row is the sum of: a table made of another one has its draws."""
-        counted = next((each for each in tables() if each.name == name), None)
+        """Those of the measured cells that a row is the sum of: a table made of another one has its draws, and averages
+        those of their numerators, which are their counts."""
+        above = {each.name: each.numerator for each in averages()}
+        counted = next((each for each in tables() if each.name == above.get(name, name)), None)
         if counted is None:
             raise LookupError(name)
         code = row.get(ITERATION, TOTAL_CODE)

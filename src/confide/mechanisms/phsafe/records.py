@@ -282,6 +282,7 @@ def check_columns(engine: Engine, source: Source, columns: Sequence[str]) -> lis
                 row_list=", ".join(f"{position:,}" for position in extra[:ROWS_NAMED]),
                 positions=len(extra),
                 person_columns=len(columns),
+                severity="warning",
             )
         )
     for ours, name in zip(columns, names, strict=True):
@@ -313,7 +314,7 @@ def check_files(engine: Engine, files: HouseholdFiles, states: Sequence[str], kn
         except InputError as error:
             of_columns = list(error.findings)
         findings += of_columns
-        readable |= set() if of_columns else {name}
+        readable |= set() if any(finding.severity == "error" for finding in of_columns) else {name}
     together = readable == set(sources)
     try:
         if together:
