@@ -123,9 +123,8 @@ def _read(config: Path, data: Path, sensitivity: Sensitivity) -> OfficialInput:
 def _input(config: HouseholdConfig, data: Path) -> OfficialInput:
     text = partial(_text, config.settings)
     files = find_files(data)
-    return OfficialInput(
-        "PHSafe", RELEASE_NAME, files, config.settings, config.infinite, config.warnings, text, data.name
-    )
+    settings, infinite, warnings = config.settings, config.infinite, config.warnings
+    return OfficialInput("PHSafe", RELEASE_NAME, files, settings, infinite, warnings, text, data.name, "person")
 
 
 def _text(settings: PHSafeSettings, files: dict[str, str], ledger: str) -> str:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
-from confide.inputs.records import records_fingerprint
+from confide.inputs.records import fingerprint_of_files
 from confide.mechanisms.phsafe.records import COLUMNS, check_columns, check_files
 from confide.mechanisms.phsafe.settings import CountQuery, PHSafeSettings
 from confide.mechanisms.phsafe.spec import PHSafeSpec
 from confide.mechanisms.phsafe.tables import NATION, NATION_CODE, STATE, iterations_of
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, housing_units
-from confide.privacy import Neighbours, budget_of
+from confide.privacy import Neighbours, PrivacyUnit, budget_of
 from confide.releases.mechanism import Job
 from confide.releases.plan import Plan, PlannedMeasurement
-from confide.releases.spec import LoadedSpec, find_source
+from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import noting
 
 
@@ -54,15 +53,10 @@ class PHSafeProblem:
 
 def find_files(loaded: LoadedSpec) -> tuple[HouseholdFiles | None, list[Finding]]:
     """The three files of a spec, and what is wrong with their names."""
-    spec = loaded.spec
-    assert isinstance(spec, PHSafeSpec)
-    units = find_source(loaded.with_data(records=spec.data.units), "records")
-    if isinstance(units, Finding):
-        units = replace(units, where=loaded.place("data", "units"))
-    found = find_source(loaded, "records"), units, find_source(loaded, "blocks")
-    findings = [each for each in found if isinstance(each, Finding)]
-    sources = [each for each in found if isinstance(each, Source)]
-    return (None if findings else HouseholdFiles(*sources)), findings
+    sources, findings = find_sources(loaded)
+    if findings:
+        return None, findings
+    return HouseholdFiles(sources["records"], sources["units"], sources["blocks"]), []
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> PHSafeProblem:
@@ -98,11 +92,8 @@ def housed_states(engine: Engine, geo: Source, states: Sequence[str]) -> tuple[s
 
 
 def fingerprint(files: HouseholdFiles) -> str:
-    """SHA-256 of the three files, each by its own."""
-    digest = hashlib.sha256(b"confide/phsafe/v1")
-    for source in (files.persons, files.units, files.geo):
-        digest.update(bytes.fromhex(records_fingerprint(source.path)))
-    return digest.hexdigest()
+    """SHA-256 of the three files: the addresses too, as they decide which persons and units count."""
+    return fingerprint_of_files({"records": files.persons.path, "units": files.units.path, "blocks": files.geo.path})
 
 
 def check_files_of(problem: PHSafeProblem, job: Job) -> list[Finding]:
@@ -126,6 +117,7 @@ def plan_phsafe(name: str, problem: PHSafeProblem) -> Plan:
         measures=tuple(_measures(problem)),
         spine=(),
         question=_facts(problem),
+        unit=PrivacyUnit.PERSON,
         free=("noise_margin", "companions"),
     )
 

@@ -24,6 +24,8 @@ MeasuredName = Literal["PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom",
 class PHSafeData(spec.DataPart):
     """Where persons, units and addresses are, in the Census Bureau's layout."""
 
+    more_records = ("units",)
+
     records: spec.FilePath = Field(description="The confidential persons: CSV or Parquet.")
     units: spec.FilePath = Field(description="The confidential housing units and group quarters: CSV or Parquet.")
     blocks: spec.FilePath = Field(
@@ -191,4 +193,4 @@ def draft_phsafe(product: str | None, values: Mapping[str, str]) -> Draft:
     files = {key: f"{stem}.csv" for key, stem in FILES.items()}
     named = {"name": "households", "title": "People in households, and households"} | dict(values)
     text = spec_text(settings, files, **named, ledger=LEDGER, file=SPEC)
-    return Draft(text, settings.total, "add-remove")
+    return Draft(text, settings.total, "add-remove", unit="person")
