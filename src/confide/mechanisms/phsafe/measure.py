@@ -24,18 +24,19 @@ from confide.releases.tabular import COUNT
 from confide.releases.workspace import Workspace
 
 
-def counts_file(workspace: Workspace, table: str) -> Path:
-    """Where the true counts of a table are."""
-    return workspace.counts / f"{table}.parquet"
+def counts_file(workspace: Workspace, table: str, *, whole: bool = False) -> Path:
+    """Where the counts of a table are that noise is added to; ``whole``: those with everybody, of tables of persons."""
+    return workspace.counts / f"{table}{'.whole' if whole else ''}.parquet"
 
 
 def measured_file(workspace: Workspace, query: CountQuery) -> Path:
     """Where the measurements of a query are."""
-    return workspace.measured / query.level / f"{query.name}.parquet"
+    word = {"*": "all", "H,I": "H-I"}.get(query.iteration_level, query.iteration_level)
+    return workspace.measured / query.level / f"{query.table}.{word}.parquet"
 
 
 def count(problem: PHSafeProblem, job: Job) -> None:
-    """Joins the files and counts every table."""
+    """Joins the files and counts every table: truncated, and for the curator's own report with everybody."""
     wanted = {query.table: query.counted for query in problem.queries}
     missing = [each for name, each in wanted.items() if not counts_file(job.workspace, name).exists()]
     with job.progress.stage("Counting records", 2 + len(wanted)) as advance:
@@ -51,6 +52,8 @@ def count(problem: PHSafeProblem, job: Job) -> None:
         advance(1)
         for each in missing:
             rows = persons if each.of_persons else units
+            if each.of_persons:
+                count_table(job.engine, each, None, rows, counts_file(job.workspace, each.name, whole=True))
             into = counts_file(job.workspace, each.name)
             count_table(job.engine, each, problem.settings.tau.get(each.name), rows, into)
             advance(1)

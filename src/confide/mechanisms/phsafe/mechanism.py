@@ -36,6 +36,7 @@ class PHSafe(Mechanism[PHSafeProblem]):
     explain = PHSafeExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.phsafe.spec:draft_phsafe",
+        "evaluate": "confide.mechanisms.phsafe.evaluate:evaluate_phsafe",
         "residuals": "confide.mechanisms.phsafe.evaluate:residuals",
     }
 
