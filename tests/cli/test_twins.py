@@ -71,6 +71,7 @@ TWINS = {
     "phsafe validate": "confide.official_phsafe:validate_households",
     "phsafe execute": "confide.official_phsafe:execute_households",
     "phsafe convert": "confide.official_phsafe:convert_households",
+    "phsafe exact": "confide.official_phsafe:exact_households",
     "phsafe estimate": "confide.mechanisms.phsafe.estimate:estimate_release",
     "safetab validate": "confide.official_safetab:validate",
     "safetab execute": "confide.official_safetab:execute",

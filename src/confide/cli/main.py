@@ -98,7 +98,8 @@ safetab_hs = listed(
 phsafes = listed(
     "Run PHSafe with the files and arguments of the Census Bureau's program.",
     METHODS,
-    "validate=validate_households execute=execute_households convert=convert_households estimate=estimate_households",
+    "validate=validate_households execute=execute_households convert=convert_households estimate=estimate_households "
+    "exact=exact_households",
 )
 cellkeys = listed(
     "The cell key method: give keys to records, answer tables on request, and make tables of noise.",

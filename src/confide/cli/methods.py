@@ -304,6 +304,14 @@ convert_households = Verb(
     reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
 )
 
+exact_households = Verb(
+    """Make the tables of an input of PHSafe without noise, as the Bureau's non-private mode does. Confidential.
+
+    They are the truth, for the curator alone: nothing is charged, and only you can open the folder.
+    """,
+    f"{HOUSEHOLDS}:exact_households",
+    options={**HOUSEHOLD_FILES, "out": "OUT"},
+)
 estimate_households = Verb(
     """Estimate counts and averages from a release of PHSafe: no count below zero, no impossible average.
 
