@@ -22,7 +22,7 @@ GEO = [
 ]  # fmt: skip
 COUPLES = {"01": "1", "02": "2", "03": "3", "04": "4"}
 PARTNERS = {"1": "21", "2": "23", "3": "22", "4": "24"}
-FIRST_MAFID = 100_000_001
+FIRST_MAFID = 100_000_201
 ROW = dict[str, Any]
 
 

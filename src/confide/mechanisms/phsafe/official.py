@@ -177,5 +177,5 @@ def states_of(path: Path) -> tuple[str, ...]:
         listed = read(path, kind=CONFIG_KIND).values.get("state_filter")
     except InputError:
         listed = None
-    known = (*STATES, PUERTO_RICO)
-    return tuple(sorted({code for code in listed if code in known})) if isinstance(listed, list) and listed else STATES
+    found = {code for code in listed if isinstance(code, str)} if isinstance(listed, list) else set()
+    return (PUERTO_RICO,) if found == {PUERTO_RICO} else tuple(sorted(found & set(STATES))) or STATES
