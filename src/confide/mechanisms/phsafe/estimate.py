@@ -98,8 +98,8 @@ def estimate_release(release: Path, *, out: Path | None = None) -> HouseholdEsti
         partial = folder.with_name(f"{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        for name, columns, made in _files(layout, counts, "stamp" in sealed.manifest):
-            lines = [_line(row) for row in made]
+        for name, columns, estimates in _files(layout, counts, "stamp" in sealed.manifest):
+            lines = [_line(row) for row in estimates]
             write_text(partial / name, "\n".join([_line(columns), *lines]) + "\n", mode=0o644)
             rows[name] = len(lines)
         partial.replace(folder)
@@ -139,11 +139,11 @@ def estimated_counts(layout: ReleaseLayout, counted: CountTable, level: str, cou
         variance = query.variance(1)
         for at, place, group in _groups(layout, level, query):
             noisy = counts[query.key][at, place].astype(np.float64)
-            whole = np.array([round(mean) for mean in truncated(noisy, np.full(len(noisy), variance)).tolist()])
+            rounded = np.array([round(mean) for mean in truncated(noisy, np.full(len(noisy), variance)).tolist()])
             for cell, chosen in zip(counted.cells, sums, strict=True):
                 draws = int(chosen.sum())
                 posterior = posterior_of_sum(noisy[chosen].tolist(), [variance] * draws)
-                estimate = int(whole[chosen].sum())
+                estimate = int(rounded[chosen].sum())
                 ends = math.floor(posterior.low), math.ceil(posterior.high)
                 yield (
                     *group,
@@ -169,15 +169,15 @@ def estimated_averages(layout: ReleaseLayout, average: AverageTable, level: str,
             people = _values(on_top, counts[query.key][at, place], query)
             units = _values(under, counts[other.key][at, place], other)
             for number, cell in enumerate(above.cells):
-                one, whole = people[number], units[number]
-                noisy = one.value / whole.value if whole.value else math.nan
+                one, below_it = people[number], units[number]
+                noisy = one.value / below_it.value if below_it.value else math.nan
                 if average.name == BY_TENURE:
-                    alone = ratio_alone(one, whole, average.least)
-                    yield (*group, cell.code, *_noisy(whole), *_noisy(one), noisy, alone.mean, alone.low, alone.high)
+                    alone = ratio_alone(one, below_it, average.least)
+                    yield (*group, cell.code, *_noisy(below_it), *_noisy(one), noisy, alone.mean, alone.low, alone.high)
                     continue
-                ratio = _with_parts(people, number, whole, float(average.least))
+                ratio = _with_parts(people, number, below_it, float(average.least))
                 means = ratio.mean, ratio.numerator, ratio.denominator
-                yield (*group, cell.code, *_noisy(one), *_noisy(whole), noisy, *means, ratio.low, ratio.high)
+                yield (*group, cell.code, *_noisy(one), *_noisy(below_it), noisy, *means, ratio.low, ratio.high)
 
 
 def _with_parts(people: Sequence[NoisyValue], cell: int, units: NoisyValue, least: float) -> PosteriorRatio:

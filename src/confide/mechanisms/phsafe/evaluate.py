@@ -50,7 +50,7 @@ class QueryErrors:
     @classmethod
     def of(cls, problem: PHSafeProblem, workspace: Workspace, query: CountQuery) -> QueryErrors:
         """That of a sealed run."""
-        file = counts_file(workspace, query.table, whole=query.counted.of_persons)
+        file = counts_file(workspace, query.table, everybody=query.counted.of_persons)
         try:
             counts = pq.read_table(file)
         except FileNotFoundError:

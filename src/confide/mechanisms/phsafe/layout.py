@@ -217,11 +217,11 @@ class ReleaseLayout:
     def variables(self, counted: CountTable) -> tuple[CodedVariable, ...]:
         """The variables of a table for people: groups of race or origin, and its cells. Everybody and the sum of all
         cells are totals; of other groups that overlap, and of other sums, the column ``margin`` says so."""
-        found = []
+        variables = list[CodedVariable]()
         if counted.iterated:
             groups = [each for each in counted.iterations if each.code != EVERYBODY]
             parts = [each.level == "A-G" for each in groups]
-            found.append(
+            variables.append(
                 CodedVariable(
                     ITERATION,
                     tuple(each.code for each in groups),
@@ -233,7 +233,7 @@ class ReleaseLayout:
             )
         if counted.variable:
             cells = [cell for cell in counted.cells if not is_total(counted, cell)]
-            found.append(
+            variables.append(
                 CodedVariable(
                     counted.variable,
                     tuple(str(cell.code) for cell in cells),
@@ -243,7 +243,7 @@ class ReleaseLayout:
                     tuple(not cell.of for cell in cells),
                 )
             )
-        return tuple(found)
+        return tuple(variables)
 
     def described(self, counted: CountTable) -> DescribedTable:
         """A table of counts for people."""

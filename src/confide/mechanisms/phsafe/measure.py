@@ -24,9 +24,10 @@ from confide.releases.tabular import COUNT
 from confide.releases.workspace import Workspace
 
 
-def counts_file(workspace: Workspace, table: str, *, whole: bool = False) -> Path:
-    """Where the counts of a table are that noise is added to; ``whole``: those with everybody, of tables of persons."""
-    return workspace.counts / f"{table}{'.whole' if whole else ''}.parquet"
+def counts_file(workspace: Workspace, table: str, *, everybody: bool = False) -> Path:
+    """Where the counts of a table are that noise is added to; ``everybody``: those without
+    truncation, of tables of persons."""
+    return workspace.counts / f"{table}{'.everybody' if everybody else ''}.parquet"
 
 
 def measured_file(workspace: Workspace, query: CountQuery) -> Path:
@@ -53,7 +54,7 @@ def count(problem: PHSafeProblem, job: Job) -> None:
         for each in missing:
             rows = persons if each.of_persons else units
             if each.of_persons:
-                count_table(job.engine, each, None, rows, counts_file(job.workspace, each.name, whole=True))
+                count_table(job.engine, each, None, rows, counts_file(job.workspace, each.name, everybody=True))
             into = counts_file(job.workspace, each.name)
             count_table(job.engine, each, problem.settings.tau.get(each.name), rows, into)
             advance(1)

@@ -177,5 +177,5 @@ def states_of(path: Path) -> tuple[str, ...]:
         listed = read(path, kind=CONFIG_KIND).values.get("state_filter")
     except InputError:
         listed = None
-    found = {code for code in listed if isinstance(code, str)} if isinstance(listed, list) else set()
-    return (PUERTO_RICO,) if found == {PUERTO_RICO} else tuple(sorted(found & set(STATES))) or STATES
+    codes = {code for code in listed if isinstance(code, str)} if isinstance(listed, list) else set()
+    return (PUERTO_RICO,) if codes == {PUERTO_RICO} else tuple(sorted(codes & set(STATES))) or STATES

@@ -64,8 +64,8 @@ def publish(problem: PHSafeProblem, job: Job, release: ReleaseWriter) -> None:
             if "parquet" in output.formats:
                 release.part(place, schema, rows(), counted.title)
             advance(1)
-        for described, made in people_tables(layout, counts):
-            described.publish(release, made, output, None)
+        for described, rows in people_tables(layout, counts):
+            described.publish(release, rows, output, None)
             advance(1)
     publish_areas(release, [(level, layout.areas(level)) for level in _levels(layout)], None)
 
@@ -220,8 +220,8 @@ def verify(release: SealedRelease) -> Iterator[Check]:
             f"{counted.name}: the same in every format", copies[counted.name].same, copies[counted.name].formats
         )
         yield Check(f"{counted.name}: groups, cells and variances of the plan", same, f"{expected.num_rows:,} rows")
-    for described, made in people_tables(layout, counts):
-        yield from _as_made(release, described, made)
+    for described, remade in people_tables(layout, counts):
+        yield from _as_remade(release, described, remade)
     levels = {level: len(layout.areas(level)) for level in _levels(layout)}
     yield from cells_and_areas(release.folder, names, release.files, levels, None)
 
@@ -289,7 +289,7 @@ def _counts(layout: ReleaseLayout, rows: Mapping[str, pa.Table]) -> dict[tuple[s
     return counts
 
 
-def _as_made(release: SealedRelease, described: DescribedTable, made: Rows) -> Iterator[Check]:
+def _as_remade(release: SealedRelease, described: DescribedTable, remade: Rows) -> Iterator[Check]:
     """A table for people has the rows that the counts and the plan give, in every format."""
     columns, name = described.columns, described.name
     schema = columns.schema(described.figures)  # type: ignore[union-attr]
@@ -298,7 +298,7 @@ def _as_made(release: SealedRelease, described: DescribedTable, made: Rows) -> I
     if not copies.fits:
         return
     coded = in_dictionaries(schema)
-    batches = (pa.Table.from_batches([columns.coded(batch, None, coded)]) for batch in made())  # type: ignore[union-attr]
+    batches = (pa.Table.from_batches([columns.coded(batch, None, coded)]) for batch in remade())  # type: ignore[union-attr]
     expected, rows, wrong = RowsInOrder(batches, coded.empty_table()), 0, False
     for batch in copies.batches():
         rows += batch.num_rows
@@ -311,7 +311,7 @@ def _as_made(release: SealedRelease, described: DescribedTable, made: Rows) -> I
         problem = ""
         try:
             written = described.read(release.folder / paths[SDMX], SDMX)
-            wanted = pa.Table.from_batches(made()).select(written.column_names)
+            wanted = pa.Table.from_batches(remade()).select(written.column_names)
             same = written.cast(wanted.schema).combine_chunks().equals(wanted.combine_chunks())
             problem = "" if same else "other rows than the table has"
         except UnlikePlanError as error:

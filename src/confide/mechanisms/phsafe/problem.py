@@ -87,8 +87,8 @@ def housed_states(engine: Engine, geo: Source, states: Sequence[str]) -> tuple[s
     """The states with at least one housing unit, in order: known from the addresses, which no person changes."""
     _require(check_columns(engine, geo, COLUMNS["geo"]))
     text = f"SELECT DISTINCT state FROM ({housing_units(engine, geo, states)}) AS place ORDER BY 1"
-    found = engine.sql(text, geo=geo).reveal("states with housing units are public")
-    return tuple(str(state) for state in found.column("state").to_pylist())
+    listed = engine.sql(text, geo=geo).reveal("states with housing units are public")
+    return tuple(str(state) for state in listed.column("state").to_pylist())
 
 
 def fingerprint(files: HouseholdFiles) -> str:

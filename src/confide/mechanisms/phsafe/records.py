@@ -41,7 +41,7 @@ KNOWN_MAFID = "KNOWN_MAFID"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class HouseholdRule:
     """What must hold of every row of a file that is looked at. ``broken`` is SQL over our names of its columns and, for
     rules about several files, over what is known of its address."""
 
@@ -69,7 +69,7 @@ def _between(column: str, first: int, last: int) -> str:
 _MAFID = ("a number from 100000001 to 899999999", _between("MAFID", 100_000_001, 899_999_999))
 
 
-def _value_rules() -> Iterator[Rule]:
+def _value_rules() -> Iterator[HouseholdRule]:
     """The domain of every column by itself. Places are not used below the states: what is odd there is a warning."""
     codes: dict[tuple[str, str], tuple[str, list[str]]] = {
         ("persons", "RTYPE"): ("3 (in a housing unit) or 5 (in group quarters)", ["3", "5"]),
@@ -95,18 +95,18 @@ def _value_rules() -> Iterator[Rule]:
             unused: Severity = "warning" if file == "geo" and name not in GEO_COLUMNS else "error"
             what, (expected, allowed) = f"{name} is out of range", codes.get((file, name), ("", []))
             if name == "MAFID":
-                yield Rule(file, name, what, *_MAFID)
+                yield HouseholdRule(file, name, what, *_MAFID)
             elif name == "NPF":
-                yield Rule(file, name, what, "0, or 2 to 97", f"{_between(name, 0, 97)} OR NPF = 1")
+                yield HouseholdRule(file, name, what, "0, or 2 to 97", f"{_between(name, 0, 97)} OR NPF = 1")
             elif (file, name) in numbers:
                 first, last = numbers[file, name]
-                yield Rule(file, name, what, f"{first} to {last:,}", _between(name, first, last))
+                yield HouseholdRule(file, name, what, f"{first} to {last:,}", _between(name, first, last))
             elif allowed:
-                yield Rule(file, name, what, expected, _is(name, allowed), unused)
+                yield HouseholdRule(file, name, what, expected, _is(name, allowed), unused)
             else:
                 form = f"length({name}) = {DIGITS[name]} AND translate({name}, '0123456789', '') = ''"
                 what, expected = f"{name} has another form", f"{DIGITS[name]} digits"
-                yield Rule(file, name, what, expected, f"NOT coalesce({form}, FALSE)", unused)
+                yield HouseholdRule(file, name, what, expected, f"NOT coalesce({form}, FALSE)", unused)
 
 
 IN_UNIT = f"KNOWN_GEO = {literal(HOUSING_UNIT)}"
@@ -117,23 +117,23 @@ HOUSEHOLD = f"{IN_UNIT} AND RTYPE = '2' AND HHT <> '0'"
 CHILD = "RELSHIP IN ('25', '26', '27') AND QAGE < 18"
 
 
-def _shared_rules() -> Iterator[Rule]:
+def _shared_rules() -> Iterator[HouseholdRule]:
     """What must hold of the files together. In a housing unit every person must have a cell in every table."""
     absent = "MAFID IS NOT NULL AND coalesce({}, 0) = 0"
     of_units, of_places = "the MAFID of a row of the units", "the MAFID of a row of the geographic file"
     housed = "01 to 12 for a housing unit with people"
     couples = "(HHT2 IN ('01', '02') AND CPLT NOT IN ('1', '2')) OR (HHT2 IN ('03', '04') AND CPLT NOT IN ('3', '4'))"
-    yield Rule(
+    yield HouseholdRule(
         "persons", "MAFID", "a person has an address that the units lack", of_units, absent.format("KNOWN_UNITS")
     )
-    yield Rule(
+    yield HouseholdRule(
         "persons",
         "RELSHIP",
         "a child in a housing unit has a relationship of group quarters",
         "20 to 36 for RTYPE 3 under 18",
         f"{IN_UNIT} AND RTYPE = '3' AND QAGE < 18 AND RELSHIP IN ('37', '38')",
     )
-    yield Rule(
+    yield HouseholdRule(
         "persons",
         "RELSHIP",
         "an own child under 18 is in a household that has none",
@@ -141,34 +141,36 @@ def _shared_rules() -> Iterator[Rule]:
         f"{IN_UNIT} AND {CHILD} AND KNOWN_HHT2 NOT IN ('01', '03', '06', '10')",
     )
     what = "a unit has an address that the geographic file lacks"
-    yield Rule("units", "MAFID", what, of_places, absent.format("KNOWN_PLACES"))
-    yield Rule("units", "MAFID", "a MAFID is there more than once", "each unit once", "KNOWN_UNITS > 1")
-    yield Rule("units", "HHT2", "a unit with people has no household type", housed, f"{PEOPLE} AND HHT2 = '00'")
-    yield Rule(
+    yield HouseholdRule("units", "MAFID", what, of_places, absent.format("KNOWN_PLACES"))
+    yield HouseholdRule("units", "MAFID", "a MAFID is there more than once", "each unit once", "KNOWN_UNITS > 1")
+    yield HouseholdRule(
+        "units", "HHT2", "a unit with people has no household type", housed, f"{PEOPLE} AND HHT2 = '00'"
+    )
+    yield HouseholdRule(
         "units",
         "CPLT",
         "the couple of a unit with people does not fit its household type",
         "CPLT 1 or 2 with HHT2 01 or 02, and 3 or 4 with 03 or 04",
         f"{PEOPLE} AND ({couples})",
     )
-    yield Rule(
+    yield HouseholdRule(
         "units",
         "TEN",
         "a unit with people has no tenure",
         "1 to 4 for a housing unit with people",
         f"(({PEOPLE}) OR ({HOUSEHOLD})) AND TEN = '0'",
     )
-    yield Rule(
+    yield HouseholdRule(
         "units", "HHRACE", "a household has no race", "01 to 63 for a household", f"{HOUSEHOLD} AND HHRACE = '00'"
     )
-    yield Rule("geo", "MAFID", "a MAFID is there more than once", "each address once", "KNOWN_ROWS > 1")
-    yield Rule("geo", "MAFID", "an address is not among the units", of_units, absent.format("KNOWN_UNITS"))
+    yield HouseholdRule("geo", "MAFID", "a MAFID is there more than once", "each address once", "KNOWN_ROWS > 1")
+    yield HouseholdRule("geo", "MAFID", "an address is not among the units", of_units, absent.format("KNOWN_UNITS"))
 
 
-def _warning_rules() -> Iterator[Rule]:
+def _warning_rules() -> Iterator[HouseholdRule]:
     """What is odd, but can be tabulated."""
     single = "(HHT = '1') <> (HHT2 IN ('01', '02')) OR (HHT = '4') <> (HHT2 = '09') OR (HHT = '6') <> (HHT2 = '05')"
-    told = (
+    rules: tuple[tuple[str, str, str, str, str], ...] = (
         (
             "persons",
             "RTYPE",
@@ -219,7 +221,7 @@ def _warning_rules() -> Iterator[Rule]:
             f"{PEOPLE} AND ({single})",
         ),
     )
-    return (Rule(*each, severity="warning") for each in told)
+    return (HouseholdRule(*each, severity="warning") for each in rules)
 
 
 RULES = tuple(_value_rules())
@@ -361,7 +363,7 @@ def _within(name: str, states: Sequence[str], known: Path | None) -> str:
     return "TRUE" if known is None else "(coalesce(KNOWN_ROWS, 1) > 0 OR coalesce(KNOWN_PLACES, 0) = 0)"
 
 
-def _finding(rule: Rule, source: Source, number: int, rows: Sequence[int]) -> Finding:
+def _finding(rule: HouseholdRule, source: Source, number: int, rows: Sequence[int]) -> Finding:
     return Finding.of(
         "bad-record/first-rows",
         where=Place(file=source.file, row=rows[0] if rows else None, column=source.theirs(rule.column)),
