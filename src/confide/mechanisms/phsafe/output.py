@@ -64,8 +64,8 @@ def publish(problem: PHSafeProblem, job: Job, release: ReleaseWriter) -> None:
             if "parquet" in output.formats:
                 release.part(place, schema, rows(), counted.title)
             advance(1)
-        for described, rows in people_tables(layout, counts):
-            described.publish(release, rows, output, None)
+        for described, labelled in people_tables(layout, counts):
+            described.publish(release, labelled, output, None)
             advance(1)
     publish_areas(release, [(level, layout.areas(level)) for level in _levels(layout)], None)
 
