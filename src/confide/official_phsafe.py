@@ -17,7 +17,7 @@ from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import LocalEngine, Source, format_of
 from confide.engines.protocol import private_folder, write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
-from confide.mechanisms.phsafe.official import FILES, HouseholdConfig, find_files, read_config, states_of
+from confide.mechanisms.phsafe.official import FILES, PHSafeConfigRead, find_files, read_config, states_of
 from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
 from confide.mechanisms.phsafe.settings import PHSafeSettings, Sensitivity
 from confide.mechanisms.phsafe.spec import production_settings, spec_text
@@ -202,7 +202,7 @@ def _read(config: Path, data: Path, sensitivity: Sensitivity) -> OfficialInput:
         try:
             settings = replace(production_settings(), states=states_of(config))
             findings = check_official(
-                _input(HouseholdConfig(settings, False, ()), data), api.DEFAULT_MEMORY, None, None
+                _input(PHSafeConfigRead(settings, False, ()), data), api.DEFAULT_MEMORY, None, None
             )
         except InputError as other:
             findings = tuple(other.findings)
@@ -210,7 +210,7 @@ def _read(config: Path, data: Path, sensitivity: Sensitivity) -> OfficialInput:
     return _input(read, data)
 
 
-def _input(config: HouseholdConfig, data: Path) -> OfficialInput:
+def _input(config: PHSafeConfigRead, data: Path) -> OfficialInput:
     text = partial(_text, config.settings)
     files = find_files(data)
     settings, infinite, warnings = config.settings, config.infinite, config.warnings

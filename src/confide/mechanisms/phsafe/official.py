@@ -125,7 +125,7 @@ class PHSafeConfig(Part):
 
 
 @dataclass(frozen=True)
-class HouseholdConfig:
+class PHSafeConfigRead:
     """A ``config.json`` that was read."""
 
     settings: PHSafeSettings
@@ -134,7 +134,7 @@ class HouseholdConfig:
     warnings: tuple[Finding, ...]
 
 
-def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> HouseholdConfig:
+def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> PHSafeConfigRead:
     """The settings in a ``config.json``, which does not say the sensitivity. Raises an :class:`InputError` with all
     findings."""
     document = read(path, kind=CONFIG_KIND)
@@ -161,7 +161,7 @@ def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> HouseholdCon
     )
     if config.reader == "cef":
         every.append(Finding.of("config-reader/cef-households", where=document.place("reader"), severity="warning"))
-    return HouseholdConfig(settings, INFINITE in budgets.values(), tuple(every))
+    return PHSafeConfigRead(settings, INFINITE in budgets.values(), tuple(every))
 
 
 def _as_errors(findings: Any) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ counts in the Bureau's layout everything else is made anew and compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,23 +27,19 @@ from confide.releases.tabular import (
     AREA,
     COUNT,
     LEVEL,
-    SDMX,
     TOTAL_CODE,
     Codebook,
     DescribedTable,
-    RowsInOrder,
-    UnlikePlanError,
     asked,
     cells_and_areas,
     no_other_files,
     publish_areas,
-    table_files,
 )
 from confide.releases.tabular.checks import TableCopies
+from confide.releases.tabular.described import Rows
+from confide.releases.tabular.remade import remade
 from confide.releases.tabular.table import in_dictionaries, same_rows
 from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
-
-Rows = Callable[[], Iterator[pa.RecordBatch]]
 
 
 def publish(problem: PHSafeProblem, job: Job, release: ReleaseWriter) -> None:
@@ -220,8 +216,8 @@ def verify(release: SealedRelease) -> Iterator[Check]:
             f"{counted.name}: the same in every format", copies[counted.name].same, copies[counted.name].formats
         )
         yield Check(f"{counted.name}: groups, cells and variances of the plan", same, f"{expected.num_rows:,} rows")
-    for described, remade in people_tables(layout, counts):
-        yield from _as_remade(release, described, remade)
+    for described, labelled in people_tables(layout, counts):
+        yield from remade(release, described, labelled, None, "the counts and the plan")
     levels = {level: len(layout.areas(level)) for level in _levels(layout)}
     yield from cells_and_areas(release.folder, names, release.files, levels, None)
 
@@ -287,33 +283,3 @@ def _counts(layout: ReleaseLayout, rows: Mapping[str, pa.Table]) -> dict[tuple[s
                 counts[query.key] = block[:, place : place + len(query.iterations)]
                 place += len(query.iterations)
     return counts
-
-
-def _as_remade(release: SealedRelease, described: DescribedTable, remade: Rows) -> Iterator[Check]:
-    """A table for people has the rows that the counts and the plan give, in every format."""
-    columns, name = described.columns, described.name
-    schema = columns.schema(described.figures)  # type: ignore[union-attr]
-    copies = TableCopies.open(release, f"tables/{name}", schema)
-    yield Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
-    if not copies.fits:
-        return
-    coded = in_dictionaries(schema)
-    batches = (pa.Table.from_batches([columns.coded(batch, None, coded)]) for batch in remade())  # type: ignore[union-attr]
-    expected, rows, wrong = RowsInOrder(batches, coded.empty_table()), 0, False
-    for batch in copies.batches():
-        rows += batch.num_rows
-        wrong = wrong or not same_rows(expected.take(batch.num_rows), batch)
-    wrong = wrong or bool(expected.take(1).num_rows)
-    yield Check(f"{name}: the same in every format", copies.same, copies.formats)
-    yield Check(f"{name}: says what the counts and the plan say", not wrong, f"{rows:,} rows")
-    paths = table_files(name, release.files)
-    if SDMX in paths:
-        problem = ""
-        try:
-            written = described.read(release.folder / paths[SDMX], SDMX)
-            wanted = pa.Table.from_batches(remade()).select(written.column_names)
-            same = written.cast(wanted.schema).combine_chunks().equals(wanted.combine_chunks())
-            problem = "" if same else "other rows than the table has"
-        except UnlikePlanError as error:
-            problem = str(error)
-        yield Check(f"{name}: SDMX-CSV says the same", not problem, problem or f"{rows:,} rows")
