@@ -75,7 +75,7 @@ KINDS = {
     **{f"tables {definition}": Kind("tables", defined(definition)) for definition in ("zcdp", "pure", "approximate")},
     **{
         f"{name} {definition}": Kind(name, defined(definition))
-        for name in ("safetab", "safetab-h")
+        for name in ("safetab", "safetab-h", "phsafe")
         for definition in ("zcdp", "pure")
     },
     **{
@@ -86,7 +86,7 @@ KINDS = {
         for measurements in (False, True)
     },
 }
-FEW, MANY = {"tables": 3, "topdown": 5, "safetab": 2, "safetab-h": 2}, 25
+FEW, MANY = {"tables": 3, "topdown": 5, "safetab": 2, "safetab-h": 2, "phsafe": 2}, 25
 """Pairs of each kind, in ``make test`` and in ``make test-all``."""
 FIRST_SEED = 3
 """Of the odd projects of TopDown the one with this seed is the first with a strategy that ships."""

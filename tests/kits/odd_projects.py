@@ -14,6 +14,7 @@ from confide.engines import LocalEngine
 from confide.mechanisms import MECHANISMS, SPECS
 from confide.releases.abilities import AUDIT
 from confide.releases.spec import load_spec
+from tests.kits.odd_phsafe import odd_phsafe
 from tests.kits.odd_project import OddProject, neighbours_of
 from tests.kits.odd_topdown import odd_topdown
 
@@ -164,5 +165,11 @@ def odd_safetab_h(folder: Path, seed: int, versions: int = 2) -> OddProject:
     return OddProject(spec, folder / "data" / "household-records.txt", HOUSEHOLD_HEADER, people, others)
 
 
-ODD = {"tables": odd_tables, "topdown": odd_topdown, "safetab": odd_safetab, "safetab-h": odd_safetab_h}
+ODD = {
+    "tables": odd_tables,
+    "topdown": odd_topdown,
+    "safetab": odd_safetab,
+    "safetab-h": odd_safetab_h,
+    "phsafe": odd_phsafe,
+}
 """For each accounted mechanism, what makes an odd project from a seed."""

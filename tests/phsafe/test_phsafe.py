@@ -17,6 +17,7 @@ from tests.kits.phsafe_people import config_of, made_up_households, write_config
 
 from confide import api
 from confide.errors import ConfideError
+from confide.lab.attacks.reconstruction import read_source
 from confide.mechanisms.phsafe import tables
 from confide.mechanisms.phsafe.estimate import estimate_release
 from confide.mechanisms.phsafe.official import read_config
@@ -309,3 +310,16 @@ def test_the_program_without_noise_row_by_row_through_the_command(tmp_path: Path
         assert sorted(tuple(row[key] for key in order) for row in expected) == sorted(
             tuple(row[key] for key in order) for row in table_of(out, each.name)
         )
+
+
+def test_a_release_is_read_back_for_attacks(noisy: Path) -> None:
+    read = read_source(noisy / "release")
+    assert read.geography.levels == ("state", "nation")
+    assert {marginal.table for marginal in read.marginals} == {"PH1_num", "PH2", "PH7"}
+    released = keyed(table_of(noisy / "release", "PH7"))
+    (of_race,) = (each for each in read.marginals if each.table == "PH7" and each.depth == 0 and each.query.cells == 21)
+    names = [variable.attribute.name for variable in of_race.query.variables]
+    counts = of_race.counts(STATES.index("11")).reshape(of_race.query.shape)
+    black_renters = counts[(1, 2) if names[0] == "householder_race" else (2, 1)]
+    assert black_renters == released["11", "STATE", "B", 4]
+    assert of_race.variance == Fraction(25 / Fraction("0.33")).limit_denominator(10**9)

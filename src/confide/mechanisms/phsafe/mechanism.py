@@ -37,6 +37,7 @@ class PHSafe(Mechanism[PHSafeProblem]):
     can: ClassVar = {
         "draft": "confide.mechanisms.phsafe.spec:draft_phsafe",
         "evaluate": "confide.mechanisms.phsafe.evaluate:evaluate_phsafe",
+        "published": "confide.mechanisms.phsafe.published:read_published",
         "residuals": "confide.mechanisms.phsafe.evaluate:residuals",
     }
 
