@@ -16,8 +16,8 @@ from confide.arrays import Integers
 from confide.engines.protocol import private_folder, write_parquet
 from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.settings import CountQuery
-from confide.mechanisms.phsafe.tables import iterations_of
-from confide.mechanisms.phsafe.tabulate import count_table, dense, write_persons, write_units
+from confide.mechanisms.phsafe.tables import iterations_of, sql_of
+from confide.mechanisms.phsafe.tabulate import count_table, dense, taken, write_persons, write_units
 from confide.noise import perturb
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.tabular import COUNT
@@ -51,15 +51,21 @@ def count(problem: PHSafeProblem, job: Job) -> None:
         advance(1)
         write_persons(job.engine, problem.files, units, persons)
         advance(1)
+        kept = dict[tuple[str, int], Path]()
         for each in missing:
-            rows = persons if each.of_persons else units
-            if each.of_persons:
-                count_table(job.engine, each, None, rows, counts_file(job.workspace, each.name, everybody=True))
-            into = counts_file(job.workspace, each.name)
-            count_table(job.engine, each, problem.settings.tau.get(each.name), rows, into)
+            into, tau = counts_file(job.workspace, each.name), problem.settings.tau.get(each.name)
+            if not each.of_persons or tau is None:
+                count_table(job.engine, each, None, units, into)
+            else:
+                count_table(job.engine, each, None, persons, counts_file(job.workspace, each.name, everybody=True))
+                people = sql_of(each.universe), tau
+                if people not in kept:  # tables that take the same people share them
+                    kept[people] = folder / f"kept-{len(kept)}.parquet"
+                    job.engine.write(f"SELECT * FROM ({taken(each, tau)}) AS kept", kept[people], rows=persons)
+                count_table(job.engine, each, None, kept[people], into)
             advance(1)
-        units.unlink()
-        persons.unlink()
+        for file in (units, persons, *kept.values()):
+            file.unlink()
 
 
 def true_counts(problem: PHSafeProblem, workspace: Workspace, query: CountQuery) -> Integers:
