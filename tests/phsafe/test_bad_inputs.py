@@ -244,6 +244,35 @@ def test_files_and_columns_that_are_missing(people: Households, tmp_path: Path) 
     assert "units.csv" in str(found)
 
 
+LINES = {
+    "too few values": ("unreadable", lambda text: text + "3,100000999\n"),
+    "too many values": ("unreadable", lambda text: text + "3,100000999,3,1,01,25,9\n"),
+    "a quotation mark": ("unreadable", lambda text: text.replace("\n3,", '\n"3,', 1)),
+    "another delimiter": ("wrong-delimiter", lambda text: text.replace(",", "|")),
+    "two columns of one name": ("csv-header", lambda text: text.replace("CENHISP", "QAGE", 1)),
+    "no first line": ("missing-column", lambda text: text.partition("\n")[2]),
+    "nothing": ("csv-header", lambda _: ""),
+}
+
+
+@pytest.mark.parametrize("title", LINES)
+def test_a_file_that_is_no_table_is_named_alone(title: str, people: Households, tmp_path: Path) -> None:
+    people.write(tmp_path / "data")
+    code, change = LINES[title]
+    path = tmp_path / "data" / "persons.csv"
+    path.write_text(change(path.read_text()))
+    findings = refused(write_config(tmp_path, config_of()), tmp_path / "data", tmp_path / "out")
+    assert code in {finding.code for finding in findings}
+    assert {finding.where.file for finding in findings} == {"persons.csv"}
+    assert "100000999" not in "\n".join(map(str, findings))
+
+
+def test_a_budget_that_is_no_number_is_named_by_its_key(people: Households, tmp_path: Path) -> None:
+    people.write(tmp_path / "data")
+    findings = refused(write_config(tmp_path, config_of(float("nan"))), tmp_path / "data", tmp_path / "out")
+    assert "usa_* is not a number" in findings[0].what
+
+
 def test_states_without_housing_units_are_refused(people: Households, tmp_path: Path) -> None:
     people.write(tmp_path / "data")
     config = write_config(tmp_path, config_of(states=["56"]))

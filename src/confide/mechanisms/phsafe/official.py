@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationInfo, create_model
+from pydantic import BeforeValidator, ValidationInfo, create_model
 
 from confide.documents import Part, Problem, read
 from confide.errors import Finding, InputError, ParameterError, Place
@@ -82,9 +82,8 @@ def _states(value: Any) -> list[str]:
 
 
 def _model(name: str, kind: Any, keys: Any) -> Any:
-    """A model with exactly these keys, which need not be names."""
-    fields = {f"key_{at}": (kind, Field(alias=key)) for at, key in enumerate(keys)}
-    return create_model(name, __base__=Part, **fields)  # type: ignore[call-overload]
+    """A model with exactly these keys, which are no names of Python."""
+    return create_model(name, __base__=Part, **dict.fromkeys(keys, (kind, ...)))  # type: ignore[call-overload]
 
 
 BudgetsPart = create_model(  # type: ignore[call-overload]
@@ -114,8 +113,8 @@ class PHSafeConfig(Part):
         result = {}
         for each in measured_tables():
             part = getattr(self.privacy_budget, each.name)
-            for at, (level, iteration_level) in enumerate(budget_keys(each).values()):
-                result[each.name, level, iteration_level] = getattr(part, f"key_{at}")
+            for key, levels in budget_keys(each).items():
+                result[each.name, *levels] = getattr(part, key)
         return result
 
     def problems(self) -> Iterator[Problem]:

@@ -318,17 +318,19 @@ def check_files(engine: Engine, files: HouseholdFiles, states: Sequence[str], kn
         findings += of_columns
         readable |= set() if any(finding.severity == "error" for finding in of_columns) else {name}
     together = readable == set(sources)
+    unreadable: list[Finding] = []
     try:
         if together:
             write_known(engine, files, states, known)
     except InputError as error:
-        return [*findings, *error.findings]
+        together, unreadable = False, list(error.findings)
     for name in (name for name in sources if name in readable):
         try:
             findings += _check_rows(engine, name, sources[name], states, known if together else None)
         except InputError as error:
             findings += error.findings
-    return findings
+            unreadable = []  # it is this file that cannot be read
+    return [*findings, *unreadable]
 
 
 def _check_rows(
