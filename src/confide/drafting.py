@@ -139,7 +139,9 @@ def new(
         if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
             return NewSpec(folder / SPEC, None, said, compared)
         note = "opened by confide new for one release"
-        ledger = new_ledger(folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours)
+        ledger = new_ledger(
+            folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours, unit=draft.unit
+        )
         return NewSpec(folder / SPEC, ledger, said, compared)
 
 

@@ -229,6 +229,7 @@ def lay_out(name: str, folder: Path) -> Project:
             neighbours=privacy["neighbours"],
             budget=privacy["budget"],
             delta=privacy["delta"] if privacy["definition"] == "approximate" else 0,
+            unit=privacy.get("unit", "record"),
         )
     return project
 

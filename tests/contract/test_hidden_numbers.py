@@ -181,7 +181,11 @@ def plant(project: Project) -> None:
 def test_no_batch_and_no_file_of_a_release_has_more_than_its_rows(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if project.name not in ("postprocess", "safetab"):  # one has no records, one no column of which it does not know
+    if project.name not in (
+        "postprocess",
+        "safetab",
+        "safetab-h",
+    ):  # one has no records, one no column of which it does not know
         plant(project)
     problems: list[str] = []
     rows: list[int] = []

@@ -73,7 +73,11 @@ def estimated(evidence: str, *, measurements: bool) -> Callable[[Path, Values], 
 
 KINDS = {
     **{f"tables {definition}": Kind("tables", defined(definition)) for definition in ("zcdp", "pure", "approximate")},
-    **{f"safetab {definition}": Kind("safetab", defined(definition)) for definition in ("zcdp", "pure")},
+    **{
+        f"{name} {definition}": Kind(name, defined(definition))
+        for name in ("safetab", "safetab-h", "phsafe")
+        for definition in ("zcdp", "pure")
+    },
     **{
         f"topdown {evidence}{' with its measurements' * measurements}": Kind(
             "topdown", change=estimated(evidence, measurements=measurements)
@@ -82,7 +86,7 @@ KINDS = {
         for measurements in (False, True)
     },
 }
-FEW, MANY = {"tables": 3, "topdown": 5, "safetab": 2}, 25
+FEW, MANY = {"tables": 3, "topdown": 5, "safetab": 2, "safetab-h": 2, "phsafe": 2}, 25
 """Pairs of each kind, in ``make test`` and in ``make test-all``."""
 FIRST_SEED = 3
 """Of the odd projects of TopDown the one with this seed is the first with a strategy that ships."""

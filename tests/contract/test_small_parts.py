@@ -31,7 +31,7 @@ def test_parts_are_small_in_every_room() -> None:
     rooms = {place[1] for place in places}
     of_mechanisms = {place[2] for place in places if place[1] == "mechanisms"}
     assert rooms == {"engines", "estimation", "inputs", "mechanisms", "noise", "releases"}
-    assert of_mechanisms == {"cellkey", "safetab", "suppression", "swapping", "tables", "topdown"}
+    assert of_mechanisms == {"cellkey", "safetab", "safetab_h", "suppression", "swapping", "tables", "topdown"}
 
 
 def test_small_parts_give_the_same_bytes_and_noise_as_planned(sealed: Project, tmp_path: Path) -> None:

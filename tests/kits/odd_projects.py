@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from confide.engines import LocalEngine
-from confide.lab.risk.privacy_audit.of_mechanisms import SafeTabAudit
 from confide.mechanisms import MECHANISMS, SPECS
+from confide.releases.abilities import AUDIT
 from confide.releases.spec import load_spec
+from tests.kits.odd_phsafe import odd_phsafe
 from tests.kits.odd_project import OddProject, neighbours_of
 from tests.kits.odd_topdown import odd_topdown
 
@@ -134,13 +135,41 @@ def odd_safetab(folder: Path, seed: int, versions: int = 2) -> OddProject:
 
 
 def _in_most_groups(spec: Path, scratch: Path) -> str:
-    """A person who counts in as many groups of a spec as can be."""
+    """A record that counts in as many groups of a spec as can be."""
     with LocalEngine(scratch, processes=1, memory="1GiB") as engine:
-        mechanism = MECHANISMS["safetab"]
-        problem = mechanism.prepare(load_spec(spec, SPECS), engine)
-    _, without = SafeTabAudit(mechanism).made_up_records(problem, 1)
+        loaded = load_spec(spec, SPECS)
+        mechanism = MECHANISMS[loaded.spec.release.mechanism]
+        problem = mechanism.prepare(loaded, engine)
+    audit = AUDIT.of(mechanism)
+    assert audit is not None
+    _, without = audit(mechanism).made_up_records(problem, 1)
     return "|".join(without.slice(0, 1).to_pylist()[0].values())
 
 
-ODD = {"tables": odd_tables, "topdown": odd_topdown, "safetab": odd_safetab}
+def odd_safetab_h(folder: Path, seed: int, versions: int = 2) -> OddProject:
+    """Budgets and thresholds at random, both definitions, published totals of some groups, some of them negative."""
+    from confide.official_safetab_h import convert_h
+    from tests.kits.safetab_h import HOUSEHOLD_HEADER, household, household_config, random_totals, write_households
+
+    rng = random.Random(seed)
+    chosen = household_config(rng)
+    totals = random_totals(rng, chosen["run_pr"])
+
+    def somebody() -> str:
+        return household(rng)
+
+    people = [somebody() for _ in range(rng.randint(2, 25))]
+    spec = convert_h(*write_households(folder, chosen, people, totals), folder / "spec")
+    others = neighbours_of(rng, people, "add-remove", somebody, versions)
+    others[0] = [*people, _in_most_groups(spec, folder / "scratch")]
+    return OddProject(spec, folder / "data" / "household-records.txt", HOUSEHOLD_HEADER, people, others)
+
+
+ODD = {
+    "tables": odd_tables,
+    "topdown": odd_topdown,
+    "safetab": odd_safetab,
+    "safetab-h": odd_safetab_h,
+    "phsafe": odd_phsafe,
+}
 """For each accounted mechanism, what makes an odd project from a seed."""

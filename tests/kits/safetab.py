@@ -24,7 +24,7 @@ from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import LevelSettings
 from confide.noise import NoiseDistribution, NoiseStream, ReleaseKey, derive_stream
-from confide.official_safetab import Execution
+from confide.official_runs import Execution
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
 from confide.releases.mechanism import NoiseSource
 from tests.kits.safetab_codes import NAMES, TEXTS
@@ -174,7 +174,7 @@ AGE_CUTS = {
 }
 
 
-def _lines(path: Path) -> Iterator[dict[str, str]]:
+def lines_of(path: Path) -> Iterator[dict[str, str]]:
     header, *lines = path.read_text().split("\n")
     for line in lines:
         if line.strip():
@@ -182,7 +182,7 @@ def _lines(path: Path) -> Iterator[dict[str, str]]:
 
 
 @dataclass
-class _Lists:
+class TestedLists:
     """For each kind of iteration, which codes it has; and the flags of every iteration."""
 
     alone: dict[str, set[str]] = field(default_factory=dict)
@@ -193,10 +193,10 @@ class _Lists:
     coarse_only: set[str] = field(default_factory=set)
 
 
-def _read_lists(folder: Path) -> _Lists:
-    lists = _Lists()
+def read_lists(folder: Path) -> TestedLists:
+    lists = TestedLists()
     for name in ("race_iterations", "ethnicity_iterations"):
-        for row in _lines(folder / f"{NAMES[name]}.txt"):
+        for row in lines_of(folder / f"{NAMES[name]}.txt"):
             code = row["ITERATION_CODE"]
             if row["LEVEL"] == "0":
                 continue
@@ -207,14 +207,14 @@ def _read_lists(folder: Path) -> _Lists:
                 lists.total_only.add(code)
             if row["COARSE_ONLY"] == "True":
                 lists.coarse_only.add(code)
-    for row in _lines(folder / f"{NAMES['code_to_iteration']}.txt"):
+    for row in lines_of(folder / f"{NAMES['code_to_iteration']}.txt"):
         for kind in (lists.alone, lists.combined, lists.ethnic):
             if row["ITERATION_CODE"] in kind:
                 kind[row["ITERATION_CODE"]].add(row["RACE_ETH_CODE"])
     return lists
 
 
-def _region(kind: str, block: Mapping[str, str]) -> str | None:
+def region_of(kind: str, block: Mapping[str, str]) -> str | None:
     """The identifier of the area of a type that a block lies in."""
     state, county, tract = block["TABBLKST"], block["TABBLKCOU"], block["TABTRACTCE"]
     if (state == "72") != kind.startswith("PR-"):
@@ -234,7 +234,7 @@ def _region(kind: str, block: Mapping[str, str]) -> str | None:
             return None if block["AIANNHCE"] == "9999" else block["AIANNHCE"]
 
 
-def _is_in(lists: _Lists, iteration: str, races: set[str], span: str) -> bool:
+def is_in(lists: TestedLists, iteration: str, races: set[str], span: str) -> bool:
     if iteration in lists.alone:
         return races <= lists.alone[iteration]
     if iteration in lists.combined:
@@ -245,16 +245,16 @@ def _is_in(lists: _Lists, iteration: str, races: set[str], span: str) -> bool:
 def reference(parameters: Path, data: Path) -> tuple[Rows, Rows]:
     """Both tables of an input whose budgets are all zero or infinite, sorted."""
     values = json.loads((parameters / "config.json").read_text())
-    lists = _read_lists(parameters)
+    lists = read_lists(parameters)
     states = [*(values["state_filter_us"] if values["run_us"] else []), *(["72"] if values["run_pr"] else [])]
-    blocks = [row for row in _lines(data / "GRF-C.txt") if row["TABBLKST"] in states]
+    blocks = [row for row in lines_of(data / "GRF-C.txt") if row["TABBLKST"] in states]
     key = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
     where = {tuple(block[name] for name in key): block for block in blocks}
-    people = [row for row in _lines(data / "person-records.txt") if row["TABBLKST"] in states]
+    people = [row for row in lines_of(data / "person-records.txt") if row["TABBLKST"] in states]
     t1: Rows = []
     t2: Rows = []
     for kind in (*(US if values["run_us"] else ()), *(PR if values["run_pr"] else ())):
-        areas = {_region(kind, block) for block in blocks} - {None}
+        areas = {region_of(kind, block) for block in blocks} - {None}
         for level in (1, 2):
             if not values[budget_key(kind, level)]:
                 continue
@@ -262,10 +262,10 @@ def reference(parameters: Path, data: Path) -> tuple[Rows, Rows]:
             iterations = [code for code, of in lists.level.items() if of == level and code not in left_out]
             cells: Counter[tuple[str | None, str, str, int]] = Counter()
             for row in people:
-                area = _region(kind, where[tuple(row[name] for name in key)])
+                area = region_of(kind, where[tuple(row[name] for name in key)])
                 races = {row[f"QRACE{number}"] for number in range(1, values["max_race_codes"] + 1)} - {"Null"}
                 for code in iterations:
-                    if area and _is_in(lists, code, races, row["QSPAN"]):
+                    if area and is_in(lists, code, races, row["QSPAN"]):
                         cells[area, code, row["QSEX"], int(row["QAGE"])] += 1
             for area in areas:
                 for code in iterations:

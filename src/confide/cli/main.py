@@ -42,6 +42,8 @@ class Commands(LazyGroup):
         Later("suppress", "confide.cli.verbs:suppress", MAKE),
         Later("cellkey", "confide.cli.main:cellkeys", MAKE),
         Later("safetab", "confide.cli.main:safetabs", MAKE),
+        Later("safetab-h", "confide.cli.main:safetab_hs", MAKE),
+        Later("phsafe", "confide.cli.main:phsafes", MAKE),
         Later("import", "confide.cli.main:imports", MAKE),
         Later("studio", "confide.cli.verbs:studio", LOOK, {"page": "confide.cli.verbs:page"}),
         Later("infer", "confide.cli.verbs:infer", LOOK, {"replicate": "confide.cli.verbs:replicate"}),
@@ -87,6 +89,17 @@ safetabs = listed(
     "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
     METHODS,
     "validate execute convert=convert_official tune",
+)
+safetab_hs = listed(
+    "Run SafeTab-H with the folders and arguments of the Census Bureau's program.",
+    METHODS,
+    "validate=validate_h execute=execute_h convert=convert_h",
+)
+phsafes = listed(
+    "Run PHSafe with the files and arguments of the Census Bureau's program.",
+    METHODS,
+    "validate=validate_households execute=execute_households convert=convert_households estimate=estimate_households "
+    "exact=exact_households",
 )
 cellkeys = listed(
     "The cell key method: give keys to records, answer tables on request, and make tables of noise.",

@@ -249,6 +249,78 @@ convert_official = Verb(
     reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
 )
 
+OFFICIAL_H = "confide.official_safetab_h"
+validate_h = Verb(
+    "Find every problem of an input of SafeTab-H at once. Nothing is written and nothing spent; exits 1 on findings.",
+    f"{OFFICIAL_H}:validate_h",
+    options=FOLDERS,
+)
+execute_h = Verb(
+    """Make the tables of an input of SafeTab-H. On invalid input nothing is written, and the exit code is 1.
+
+    OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
+    After a crash, run the same command again: it continues and costs nothing more.
+    """,
+    f"{OFFICIAL_H}:execute_h",
+    options={**FOLDERS, "out": "OUT"},
+)
+convert_h = Verb(
+    "Write a spec of ours for an input of SafeTab-H, from its config.json; with a ledger of its budget.",
+    f"{OFFICIAL_H}:convert_h",
+    options={
+        "parameters": Given("PARAMETERS", meaning="The folder with config.json."),
+        "data": Given("DATA", meaning="The folder with household-records, GRF-C and pop-group-totals."),
+        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
+        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
+    },
+    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
+)
+HOUSEHOLDS = "confide.official_phsafe"
+HOUSEHOLD_FILES: dict[str, Given | str] = {"config": "CONFIG", "data": "DATA", "memory": Given(default="4GiB")}
+validate_households = Verb(
+    "Find every problem of an input of PHSafe at once. Nothing is written and nothing spent; exits 1 on findings.",
+    f"{HOUSEHOLDS}:validate_households",
+    options=HOUSEHOLD_FILES,
+)
+execute_households = Verb(
+    """Make the tables of an input of PHSafe. On invalid input nothing is written, and the exit code is 1.
+
+    The arguments are in the order of the Census Bureau's program. OUT holds what may be published and nothing else.
+    Key, counts and ledger are kept beside it, in OUT-confidential. After a crash, run the same command again: it
+    continues and costs nothing more.
+    """,
+    f"{HOUSEHOLDS}:execute_households",
+    options={**HOUSEHOLD_FILES, "out": "OUT"},
+)
+convert_households = Verb(
+    "Write a spec of ours for an input of PHSafe, from its config.json; with a ledger of its budget.",
+    f"{HOUSEHOLDS}:convert_households",
+    options={
+        "config": Given("CONFIG", meaning="The configuration, config.json."),
+        "data": Given("DATA", meaning="The folder with persons, units and geo."),
+        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
+        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
+    },
+    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
+)
+
+exact_households = Verb(
+    """Make the tables of an input of PHSafe without noise, as the Bureau's non-private mode does. Confidential.
+
+    They are the truth, for the curator alone: nothing is charged, and only you can open the folder.
+    """,
+    f"{HOUSEHOLDS}:exact_households",
+    options={**HOUSEHOLD_FILES, "out": "OUT"},
+)
+estimate_households = Verb(
+    """Estimate counts and averages from a release of PHSafe: no count below zero, no impossible average.
+
+    Made of nothing but the release: it costs nothing. The files are those of the Census Bureau's programs.
+    """,
+    "confide.mechanisms.phsafe.estimate:estimate_release",
+    options={"release": "RELEASE", "out": "--out DIR"},
+)
+
 LevelKey = tuple[str, int]
 
 

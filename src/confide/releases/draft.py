@@ -21,7 +21,7 @@ from confide.errors import ParameterError, Place, RunError
 from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles, PlacesProposal
 from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name
-from confide.releases.ledger import Ledger
+from confide.releases.ledger import Ledger, UnitName
 from confide.releases.spec import LoadedSpec, named_files
 from confide.report.certificate import render
 
@@ -46,6 +46,8 @@ class Draft:
     """Other files beside the spec, by their names, such as a schema."""
     prepare: Callable[[Path], object] | None = None
     """What else has to be done in the folder, such as giving keys to records."""
+    unit: UnitName = "record"
+    """What the ledger is kept in."""
 
 
 def write_spec(path: Path, text: str, *, secret: bool = False) -> None:
@@ -72,10 +74,18 @@ def keep_secrets(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def new_ledger(
-    path: Path, data_set: str, budget: Fraction, note: str, *, neighbours: LedgerNeighbours = "change-one"
+    path: Path,
+    data_set: str,
+    budget: Fraction,
+    note: str,
+    *,
+    neighbours: LedgerNeighbours = "change-one",
+    unit: UnitName = "record",
 ) -> Path:
     """A new ledger in zCDP with the given budget."""
-    Ledger.open_new(path, data_set=data_set, definition="zcdp", neighbours=neighbours, budget=budget, note=note)
+    Ledger.open_new(
+        path, data_set=data_set, definition="zcdp", neighbours=neighbours, budget=budget, note=note, unit=unit
+    )
     return path
 
 

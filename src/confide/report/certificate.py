@@ -135,6 +135,8 @@ class CertificateWords:
 
     counts: str
     """What the noisy counts of the plan are."""
+    promise: Sequence[str] = ()
+    """What else there is to say of the promise, a paragraph each."""
     invariants: Sequence[str] = ()
     """A line for each figure that is published without noise."""
     invariants_note: str = ""
@@ -184,7 +186,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
         epsilon=epsilon and {**epsilon, "delta_short": short_probability(Fraction(epsilon["delta"]))},
         counts=plan.counts,
         counts_words=said.counts,
-        words=in_words(plan, stated_delta(manifest), text.language),
+        words=[*in_words(plan, stated_delta(manifest), text.language), *said.promise],
         definition_words=text.text(f"certificate.definition_{plan.definition.value}"),
         neighbours_words=text.text(f"certificate.neighbours_{_key(plan.neighbours)}"),
         invariants=list(said.invariants),

@@ -175,7 +175,7 @@ def read_published(asked: ReadBack) -> Published:
     if unknown := set(np.unique(reading.code_of(totals.key)).tolist()) - iterations.keys():
         raise ReleaseError("release-tables/groups", where=Place(file=TOTAL_TABLE), unknown=len(unknown))
     noise = GroupNoise.of(planned, iterations, copies)
-    wanted = _chosen(asked.groups, totals) & (depths(totals.key, levels) >= 0)
+    wanted = chosen_groups(asked.groups, totals.key) & (depths(totals.key, levels) >= 0)
     wanted &= ~np.isin(totals.key // reading.CODES, copied)
     group_areas = GroupAreas.of(totals.key[wanted], levels)
     attributes = _schema()
@@ -184,16 +184,21 @@ def read_published(asked: ReadBack) -> Published:
         for number, table in enumerate(tables)
         for marginal in _marginals(number, table, group_areas, noise, attributes)
     ]
-    notes = [MEMBERSHIPS, NOISE]
-    others = [kind for kind in kinds if kind.removeprefix("PR-") not in levels]
-    notes += [f"Tables of {', '.join(others)} are left out: these areas do not nest."] if others else []
-    if group_areas.split:
-        figures = f"The figures of {group_areas.split:,} groups in large areas are left out"
-        notes.append(f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each.")
+    notes = [MEMBERSHIPS, NOISE, *geography_notes(kinds, levels, group_areas)]
     names = {code: each.label for code, each in iterations.items()}
     together = NAMES[levels[-1]]
     geography = group_areas.geography(names)
     return Published(attributes, geography, tuple(marginals), (), release.title, tuple(notes), together)
+
+
+def geography_notes(kinds: Sequence[str], levels: Sequence[str], areas: GroupAreas) -> Iterator[str]:
+    """What is left out of a release with areas of these types."""
+    others = [kind for kind in kinds if kind.removeprefix("PR-") not in levels]
+    if others:
+        yield f"Tables of {', '.join(others)} are left out: these areas do not nest."
+    if areas.split:
+        figures = f"The figures of {areas.split:,} groups in large areas are left out"
+        yield f"{figures}: there are more than {MOST_BLOCKS:,} smaller areas with figures in each."
 
 
 def _tables(release: SealedRelease) -> list[reading.TableForPeople]:
@@ -211,9 +216,9 @@ def _tables(release: SealedRelease) -> list[reading.TableForPeople]:
     return list(tables.values())
 
 
-def _chosen(groups: Sequence[str], totals: reading.TableForPeople) -> Truths:
-    """Which rows are of the groups that are asked for; all if none is."""
-    codes = reading.code_of(totals.key)
+def chosen_groups(groups: Sequence[str], keys: Integers) -> Truths:
+    """Which groups are of the iterations that are asked for; all if none is."""
+    codes = reading.code_of(keys)
     if not groups:
         return np.ones(len(codes), bool)
     there = {f"{code:0{reading.CODE_DIGITS}d}" for code in np.unique(codes).tolist()}

@@ -25,12 +25,12 @@ from math import ceil, sqrt
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.mechanisms.safetab.evaluate import TrueGroups
+from confide.mechanisms.safetab.made_up import BLOCK, coded_columns
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.output.reading import find
 from confide.mechanisms.safetab.problem import (
@@ -40,8 +40,7 @@ from confide.mechanisms.safetab.problem import (
     is_sparse,
     query_key,
 )
-from confide.mechanisms.safetab.records import CODE_COLUMNS, LAST_CENRACE, NULL, PERSON_COLUMNS
-from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
+from confide.mechanisms.safetab.records import LAST_CENRACE, PERSON_COLUMNS
 from confide.mechanisms.safetab.settings import CHOICE, GRIDS, OLDEST, SEXES, TABLE, TOTAL_ONLY, TOTAL_TABLE
 from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_survivors, rank_to_place
 from confide.releases.abilities import MadeUpRecords
@@ -257,10 +256,6 @@ class LevelDraws:
 
 # Made-up persons, in the official layout.
 
-SECOND_RACE = 0.1
-"""The share of people with a second race code."""
-BLOCK = "block"
-
 
 class SafeTabRehearsal(MadeUpRecords[SafeTabProblem]):
     """Persons of every age, sex and code, each alike."""
@@ -285,18 +280,6 @@ class SafeTabRehearsal(MadeUpRecords[SafeTabProblem]):
 
     def made_up_people(self, problem: SafeTabProblem, people: MadeUpPeople) -> pa.Table:
         """Every column of the layout, all of it text; some persons have a second race code."""
-        drawn = people.table(str)
-        columns = {name: drawn.column(name) for name in drawn.column_names if name != BLOCK}
-        start = 0
-        for name in BLOCK_COLUMNS:
-            columns[name] = pc.utf8_slice_codeunits(drawn.column(BLOCK), start, start + DIGITS[name])
-            start += DIGITS[name]
-        nothing = pa.array(np.full(people.number, NULL))
-        codes = pa.array([*problem.lists.codes, NULL], pa.string())
-        second = people.random.integers(len(problem.lists.codes), size=people.number)
-        second[people.random.random(people.number) >= SECOND_RACE] = len(problem.lists.codes)
-        columns["QRACE2"] = codes.take(pa.array(second))
-        for name in CODE_COLUMNS:
-            columns.setdefault(name, nothing)
+        columns = coded_columns(problem.lists.codes, people)
         theirs = problem.records.theirs
         return pa.table({theirs(name): columns[name] for name in PERSON_COLUMNS})

@@ -78,14 +78,17 @@ class Sheet:
         """One finding for all rows that break a rule, each given by its index and what it says; none if none does."""
         if not cases:
             return []
+        found = self.listed(cases)
+        return [Finding(f"codes.{code}", what, self.place(cases[0][0], column), found, expected, remedy)]
+
+    def listed(self, cases: Sequence[tuple[int, str]]) -> str:
+        """What rows say that break a rule, each given by its index: the first of them, and how many there are."""
         listed = [f"{text} in {self.unit} {self.numbers[index]:,}" for index, text in cases[:SHOWN]]
         if len(cases) == 1:
-            found = cases[0][1]
-        elif len(cases) > SHOWN:
-            found = f"{'; '.join(listed)}; and so on, {len(cases):,} rows in all"
-        else:
-            found = "; ".join(listed)
-        return [Finding(f"codes.{code}", what, self.place(cases[0][0], column), found, expected, remedy)]
+            return cases[0][1]
+        if len(cases) > SHOWN:
+            return f"{'; '.join(listed)}; and so on, {len(cases):,} rows in all"
+        return "; ".join(listed)
 
 
 def quoted(value: str) -> str:

@@ -8,17 +8,17 @@ than three thresholds; a key that nobody knows is a warning, because it may be a
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema, create_model
 
-from confide.documents import Document, FileKind, Part, Problem, read
+from confide.documents import Document, FileKind, Loaded, Part, Problem, read
 from confide.errors import Finding, InputError, ParameterError, Place
 from confide.mechanisms.safetab.settings import (
     LARGEST_THRESHOLD,
@@ -55,8 +55,11 @@ class OfficialFolder:
     files: dict[str, Path]
 
 
-def find_folder(parameters: Path, data: Path) -> OfficialFolder:
-    """The files in both folders, each as text or as Parquet. Raises an :class:`InputError` with all that is missing."""
+def find_folder(parameters: Path, data: Path, stems: Mapping[str, str] = DATA) -> OfficialFolder:
+    """The files in both folders, each as text or as Parquet. Raises an :class:`InputError` with all that is missing.
+
+    ``stems`` are the names of the files of data, without their endings, by their keys under ``[data]``.
+    """
     findings = [
         Finding.of("official-folder/nothing", where=Place(file=str(folder)))
         for folder in (parameters, data)
@@ -68,7 +71,7 @@ def find_folder(parameters: Path, data: Path) -> OfficialFolder:
     if not config.is_file():
         findings.append(Finding.of("official-folder/configuration", where=Place(file=str(config)), expected=CONFIG))
     files = {}
-    for folder, names in ((parameters, PARAMETERS), (data, DATA)):
+    for folder, names in ((parameters, PARAMETERS), (data, stems)):
         for key, stem in names.items():
             there = [folder / (stem + ending) for ending in ENDINGS if (folder / (stem + ending)).is_file()]
             if len(there) == 1:
@@ -160,10 +163,18 @@ def _level(key: Any) -> Any:
 
 
 def _thresholds(value: Any) -> tuple[int, ...]:
+    return thresholds_of(value, 3)
+
+
+def thresholds_of(value: Any, number: int) -> tuple[int, ...]:
+    """So many thresholds in order, as the next whole numbers."""
     if not isinstance(value, list):
         raise ParameterError("config-thresholds/list")
-    if len(value) != 3:
-        raise ParameterError("config-thresholds/exactly-three-numbers", value=len(value))
+    if len(value) != number:
+        raise ParameterError(
+            "config-thresholds/exactly-three-numbers" if number == 3 else "config-thresholds/exactly-one-number",
+            value=len(value),
+        )
     numbers = tuple(_whole(_number(number, "a threshold")) for number in value)
     if list(numbers) != sorted(numbers):
         raise ParameterError("config-thresholds/order")
@@ -229,15 +240,17 @@ Probability = Annotated[
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Level = Annotated[str, BeforeValidator(_level)]
 Three = Annotated[tuple[int, int, int], BeforeValidator(_thresholds)]
+level_keys, state_filter = BeforeValidator(_object), BeforeValidator(_states)
+"""For thresholds by level, and for the states of the US pass."""
 
 
-class ConfigPart(Part):
-    """``config.json`` without its budgets."""
+C = TypeVar("C", bound="PassConfig")
+
+
+class PassConfig(Part):
+    """What the configurations of SafeTab-P and SafeTab-H have in common."""
 
     privacy_defn: Annotated[Definition, BeforeValidator(_definition)]
-    privacy_budget_p_stage_1_fraction: Probability
-    zero_suppression_chance: Probability = Fraction(0)
-    thresholds_p: Annotated[dict[Level, Three], BeforeValidator(_object)]
     max_race_codes: Annotated[int, BeforeValidator(_race_codes)]
     allow_negative_counts: Switch
     run_us: Switch
@@ -250,15 +263,6 @@ class ConfigPart(Part):
         return (self.run_us and region in US_REGIONS) or (self.run_pr and region in PR_REGIONS)
 
     @property
-    def levels(self) -> tuple[LevelSettings, ...]:
-        """The levels of the passes that run and have a budget."""
-        return tuple(
-            LevelSettings(region, level, getattr(self, key), self.thresholds_p[f"({region}, {level})"])
-            for (region, level), key in BUDGETS.items()
-            if self.runs(region) and getattr(self, key)
-        )
-
-    @property
     def states(self) -> tuple[str, ...]:
         """The states of the US pass."""
         return tuple(sorted(self.state_filter_us)) if self.run_us else ()
@@ -267,9 +271,33 @@ class ConfigPart(Part):
         """What is wrong although each value by itself is right."""
         if not self.run_us and not self.run_pr:
             yield Problem.of(("run_us",), "config-no-pass")
-        missing = [name for name, (region, _) in LEVELS.items() if self.runs(region) and name not in self.thresholds_p]
-        for name in missing:
-            yield Problem.of((THRESHOLDS, name), "config-thresholds/key")
+
+    def missing_thresholds(self, key: str, given: Mapping[str, Any]) -> list[Problem]:
+        """Levels of the passes that run, and have no thresholds."""
+        missing = [name for name, (region, _) in LEVELS.items() if self.runs(region) and name not in given]
+        return [Problem.of((key, name), "config-thresholds/key") for name in missing]
+
+
+class ConfigPart(PassConfig):
+    """``config.json`` of SafeTab-P without its budgets."""
+
+    privacy_budget_p_stage_1_fraction: Probability
+    zero_suppression_chance: Probability = Fraction(0)
+    thresholds_p: Annotated[dict[Level, Three], level_keys]
+
+    @property
+    def levels(self) -> tuple[LevelSettings, ...]:
+        """The levels of the passes that run and have a budget."""
+        return tuple(
+            LevelSettings(region, level, getattr(self, key), self.thresholds_p[f"({region}, {level})"])
+            for (region, level), key in BUDGETS.items()
+            if self.runs(region) and getattr(self, key)
+        )
+
+    def problems(self) -> Iterator[Problem]:
+        yield from super().problems()
+        missing = self.missing_thresholds(THRESHOLDS, self.thresholds_p)
+        yield from missing
         if (self.run_us or self.run_pr) and not missing and not self.levels:
             key = BUDGETS["USA", 1]
             yield Problem.of((key,), "config-no-budget", key=key)
@@ -283,7 +311,7 @@ ConfigFile: type[ConfigPart] = create_model(
 class UsConfigFile(ConfigFile):
     """``config.json`` with a US pass, which needs its states."""
 
-    state_filter_us: Annotated[list[str], BeforeValidator(_states)]
+    state_filter_us: Annotated[list[str], state_filter]
 
 
 @dataclass(frozen=True)
@@ -298,11 +326,8 @@ class OfficialConfig:
 
 def read_config(path: Path) -> OfficialConfig:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
-    document = read(path, kind=CONFIG_KIND)
-    document = replace(document, warnings=tuple(_warnings(document)))
-    loaded = document.check(UsConfigFile if document.values.get("run_us") is True else ConfigFile)
+    loaded = load_config(path, ConfigFile, UsConfigFile)
     config = loaded.value
-    loaded.refuse(config.problems())
     settings = SafeTabSettings(
         definition=config.privacy_defn,
         levels=config.levels,
@@ -316,11 +341,38 @@ def read_config(path: Path) -> OfficialConfig:
     return OfficialConfig(settings, any(level.budget == INFINITE for level in settings.levels), loaded.warnings)
 
 
+def load_config(
+    path: Path, plain: type[C], united_states: type[C], warnings: Callable[[Document], Iterable[Finding]] = lambda _: ()
+) -> Loaded[C]:
+    """A configuration that is right, with its warnings. Raises an :class:`InputError` with all findings.
+
+    Args:
+        path: The file.
+        plain: Its keys, without a US pass.
+        united_states: The same with one, which needs its states.
+        warnings: What else is odd, but harmless.
+
+    Returns:
+        The values, each checked by itself and with the others.
+    """
+    document = read(path, kind=CONFIG_KIND)
+    twice = [
+        Finding.of("config-key-twice", where=replace(document.place(), path=key), found=key)
+        for key in document.repeated
+    ]
+    document = replace(document, warnings=(*_warnings(document), *warnings(document)))
+    try:
+        loaded = document.check(united_states if document.values.get("run_us") is True else plain)
+        loaded.refuse(loaded.value.problems())
+    except InputError as error:
+        raise InputError([*twice, *error.findings]) from None
+    if twice:
+        raise InputError(twice)
+    return loaded
+
+
 def _warnings(document: Document) -> Iterator[Finding]:
     """What is odd, but harmless."""
-    for key in document.repeated:
-        where = replace(document.place(), path=key)
-        yield Finding.of("config-key-twice", where=where, found=key, severity="warning")
     if document.values.get("reader") == "cef":
         yield Finding.of("config-reader/cef", where=document.place("reader"), severity="warning")
 

@@ -78,6 +78,11 @@ class GroupLevel:
         return self.settings.name
 
     @property
+    def region_type(self) -> str:
+        """The type of its areas."""
+        return self.settings.region_type
+
+    @property
     def groups(self) -> int:
         """The number of groups, of both kinds."""
         return self.areas * len(self.iterations)

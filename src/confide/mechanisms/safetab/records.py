@@ -1,20 +1,19 @@
-"""The person records of the official layout: checked in one scan, without showing a value, and read by SQL."""
+"""The records of the official layouts, persons or households: checked in one scan, without showing a value, and read
+by SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
-from confide.mechanisms.safetab.settings import AGE_23, MOST_RACE_CODES, OLDEST, PUERTO_RICO, SEXES, SafeTabSettings
-
-__all__ = ["CODE_COLUMNS", "PERSON_COLUMNS", "check_person_columns", "check_persons", "in_states", "person_expressions"]
+from confide.mechanisms.safetab.settings import AGE_23, MOST_RACE_CODES, OLDEST, PUERTO_RICO, SEXES
 
 # What a person record must be, as SQL that is true of a record that is not.
 #
@@ -42,6 +41,42 @@ _CORRECT = "correct the records"
 
 
 @dataclass(frozen=True, slots=True)
+class WholeColumn:
+    """A column of whole numbers, with or without leading zeros, as text or as numbers."""
+
+    name: str
+    what: str
+    first: int
+    last: int
+
+    @property
+    def expected(self) -> str:
+        """What a value may be."""
+        return f"a whole number from {self.first} to {self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLayout:
+    """One of the official layouts: what its columns hold besides blocks and codes, which all of them have alike."""
+
+    columns: tuple[str, ...]
+    """In order."""
+    race: str
+    """The column with one of the 63 combinations of major races."""
+    whole: tuple[WholeColumn, ...]
+    named: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """Columns with a few values: the column, what it holds, and the values."""
+
+
+PERSONS = RecordLayout(
+    PERSON_COLUMNS,
+    "CENRACE",
+    (WholeColumn("QAGE", "an age", 0, OLDEST),),
+    (("QSEX", "a sex", SEXES), ("HOUSEHOLDER", "a value", ("True", "False"))),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class RecordRule:
     """What must hold of every record. ``broken`` is SQL over the columns and the marks. ``asks`` says what has to
     be known for it: the code lists, the geography, or nothing."""
@@ -54,20 +89,41 @@ class RecordRule:
     asks: Literal["", "codes", "blocks"] = ""
 
 
-def columns_of(source: Source) -> dict[str, str]:
+class PassFilter(Protocol):
+    """Which passes there are, and with them whose records are looked at."""
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states of the US pass."""
+
+    @property
+    def puerto_rico(self) -> bool:
+        """Whether there is a pass for Puerto Rico."""
+
+    @property
+    def all_states(self) -> tuple[str, ...]:
+        """The states of both."""
+
+
+def columns_of(source: Source, layout: RecordLayout = PERSONS) -> dict[str, str]:
     """SQL for each column, under the name that the file gives it."""
-    return {name: identifier(source.theirs(name)) for name in PERSON_COLUMNS}
+    return {name: identifier(source.theirs(name)) for name in layout.columns}
 
 
 def marks_of(
-    source: Source, codes: str | None, settings: SafeTabSettings, *, integer_age: bool, blocks: bool
+    source: Source,
+    codes: str | None,
+    settings: PassFilter,
+    *,
+    integers: Collection[str] = (),
+    blocks: bool,
+    layout: RecordLayout = PERSONS,
 ) -> dict[str, str]:
     """What is looked up once for each row: whether its state is ``within`` the filter, whether its block is in the view
-    ``blocks``, and whether its age, CENRACE and codes are such as there are. The rules ask for the form of a value only
-    where it was not found, because looking up is fast and forms are slow. What is not known is found for no row.
-    ``codes`` is SQL for the race and ethnicity codes that there are."""
-    column = columns_of(source)
-    ages = {f"{age:0{width}d}" for age in range(OLDEST + 1) for width in (1, 2, 3)}
+    ``blocks``, and whether its whole numbers, race and codes are such as there are. The rules ask for the form of a
+    value only where it was not found, because looking up is fast and forms are slow. What is not known is found for no
+    row. ``codes`` is SQL for the race and ethnicity codes that there are; ``integers`` are the columns of numbers."""
+    column = columns_of(source, layout)
     cenraces = [f"{number:02d}" for number in range(1, LAST_CENRACE + 1)]
     block = " || ".join(column[name] for name in BLOCK_COLUMNS)
     # The widths too: a code that is too short and one that is too long could make up a block between them.
@@ -75,22 +131,38 @@ def marks_of(
     return {
         "within": _among(column["TABBLKST"], _rows_of(settings.all_states)),
         "in_block": f"coalesce({block} IN (SELECT code FROM blocks) AND {widths}, FALSE)" if blocks else "FALSE",
-        "is_qage": "FALSE" if integer_age else _among(column["QAGE"], _rows_of(sorted(ages))),
-        "is_cenrace": _among(column["CENRACE"], _rows_of(cenraces)),
+        **{
+            f"is_{each.name.lower()}": "FALSE"
+            if each.name in integers
+            else _among(column[each.name], _rows_of(_texts(each)))
+            for each in layout.whole
+        },
+        f"is_{layout.race.lower()}": _among(column[layout.race], _rows_of(cenraces)),
         **{f"is_{name.lower()}": _among(column[name], codes) if codes else "FALSE" for name in CODE_COLUMNS},
     }
 
 
-def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> list[RecordRule]:
+def _texts(whole: WholeColumn) -> list[str]:
+    """How its numbers may be written."""
+    return sorted({f"{number:0{width}d}" for number in range(whole.first, whole.last + 1) for width in (1, 2, 3)})
+
+
+def rules_of(
+    source: Source, *, integers: Collection[str] = (), marks: Mapping[str, str], layout: RecordLayout = PERSONS
+) -> list[RecordRule]:
     """Every rule, in the order of columns. ``marks`` gives SQL for each mark: its name, or all of it.
 
     Rows of states outside the filter are not looked at, but that a state has two digits is asked of every row.
     """
-    column = columns_of(source)
+    column = columns_of(source, layout)
     form = {name: _digits(column[name], DIGITS[name]) for name in BLOCK_COLUMNS}
     within = marks["within"]
     rules = [
-        *_plain_rules(column, marks["is_qage"], integer_age),
+        *(_whole_rule(column, each, marks, integer=each.name in integers) for each in layout.whole),
+        *(
+            RecordRule(name, f"{what} is wrong", " or ".join(allowed), _not(_is_one_of(column[name], allowed)))
+            for name, what, allowed in layout.named
+        ),
         *(
             RecordRule(
                 name, "a code has another form", f"{DIGITS[name]} digits", _unless(marks["in_block"], _not(form[name]))
@@ -105,7 +177,7 @@ def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> 
             "correct the records, or add the block to the geographic file",
             "blocks",
         ),
-        *_listed_rules(column, "CENRACE", marks["is_cenrace"]),
+        *_listed_rules(column, layout.race, marks[f"is_{layout.race.lower()}"]),
         *(rule for name in CODE_COLUMNS for rule in _listed_rules(column, name, marks[f"is_{name.lower()}"])),
         _after_null(column),
     ]
@@ -117,23 +189,31 @@ def rules_of(source: Source, *, integer_age: bool, marks: Mapping[str, str]) -> 
     )
     # CASE and not AND: of a row that is not looked at, nothing is computed.
     looked_at = [replace(rule, broken=f"CASE WHEN {within} THEN {rule.broken} ELSE FALSE END") for rule in rules]
-    return sorted([everywhere, *looked_at], key=lambda rule: PERSON_COLUMNS.index(rule.column))
+    return sorted([everywhere, *looked_at], key=lambda rule: layout.columns.index(rule.column))
 
 
-def _plain_rules(column: Mapping[str, str], is_age: str, integer_age: bool) -> Iterator[RecordRule]:
-    number = f"TRY_CAST({column['QAGE']} AS BIGINT)"
+def whole_expression(column: str, *, integer: bool) -> str:
+    """SQL for a column of whole numbers, NULL where it holds none."""
+    number = f"TRY_CAST({column} AS BIGINT)"
     # Only of digits: the cast alone would take 1.6 for 2.
-    age = number if integer_age else f"CASE WHEN {_all_digits(column['QAGE'])} THEN {number} END"
-    broken = _unless(is_age, _not(f"{age} BETWEEN 0 AND {OLDEST}"))
-    yield RecordRule("QAGE", "an age is wrong", f"a whole number from 0 to {OLDEST}", broken)
-    for name, what, allowed in (("QSEX", "a sex", SEXES), ("HOUSEHOLDER", "a value", ("True", "False"))):
-        among = f"{column[name]} IN ({', '.join(literal(value) for value in allowed)})"
-        yield RecordRule(name, f"{what} is wrong", " or ".join(allowed), _not(among))
+    return number if integer else f"CASE WHEN {_all_digits(column)} THEN {number} END"
+
+
+def _whole_rule(
+    column: Mapping[str, str], whole: WholeColumn, marks: Mapping[str, str], *, integer: bool
+) -> RecordRule:
+    number = whole_expression(column[whole.name], integer=integer)
+    broken = _unless(marks[f"is_{whole.name.lower()}"], _not(f"{number} BETWEEN {whole.first} AND {whole.last}"))
+    return RecordRule(whole.name, f"{whole.what} is wrong", whole.expected, broken)
+
+
+def _is_one_of(column: str, allowed: Sequence[str]) -> str:
+    return f"{column} IN ({', '.join(literal(value) for value in allowed)})"
 
 
 def _listed_rules(column: Mapping[str, str], name: str, listed: str) -> Iterator[RecordRule]:
     """Two rules: the value has the form of a code, and there is such a code."""
-    if name == "CENRACE":
+    if name not in CODE_COLUMNS:
         form, expected, range_text = _digits(column[name], 2), "2 digits", f"01 to {LAST_CENRACE}"
     else:
         form = f"{_digits(column[name], 4)} AND substr({column[name]}, 1, 1) <> '0'"
@@ -142,8 +222,8 @@ def _listed_rules(column: Mapping[str, str], name: str, listed: str) -> Iterator
             listed = f"({listed} OR coalesce({column[name]} = {literal(NULL)}, FALSE))"
             expected, range_text = f"{expected}, or {NULL}", f"{range_text}, or {NULL}"
     yield RecordRule(name, "a code has another form", expected, _unless(listed, _not(form)))
-    remedy = _CORRECT if name == "CENRACE" else "correct the records, or add the code to the lists"
-    asks: Literal["", "codes"] = "" if name == "CENRACE" else "codes"
+    remedy = "correct the records, or add the code to the lists" if name in CODE_COLUMNS else _CORRECT
+    asks: Literal["", "codes"] = "codes" if name in CODE_COLUMNS else ""
     yield RecordRule(name, "there is no such code", range_text, _unless(listed, f"NOT {_not(form)}"), remedy, asks)
 
 
@@ -188,38 +268,43 @@ _ORDER = "column-order"
 
 
 def check_persons(
-    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: SafeTabSettings
+    engine: Engine,
+    source: Source,
+    codes: Sequence[str] | None,
+    blocks: Path | None,
+    settings: PassFilter,
+    layout: RecordLayout = PERSONS,
 ) -> list[Finding]:
-    """Every problem of the records: row numbers and rules, never a value.
+    """Every problem of the records, persons or what the layout says: row numbers and rules, never a value.
 
     ``codes`` are the race and ethnicity codes that there are; ``blocks`` is a Parquet file of ours with the column
     ``code`` of all blocks. Where one of them is not known, because its own file is wrong, all that can be asked without
     it is asked. One scan counts the rows that break each rule; only a broken rule is looked up row by row.
     """
     try:
-        findings = check_person_columns(engine, source)
+        findings = check_person_columns(engine, source, layout)
         if all(finding.code == _ORDER for finding in findings):
-            findings += _check_rows(engine, source, codes, blocks, settings)
+            findings += _check_rows(engine, source, codes, blocks, settings, layout)
     except InputError as error:
         return list(error.findings)
     return findings
 
 
-def check_person_columns(engine: Engine, source: Source) -> list[Finding]:
+def check_person_columns(engine: Engine, source: Source, layout: RecordLayout = PERSONS) -> list[Finding]:
     """Every problem of the columns. No record is read for it.
 
     Text has the columns of the layout in their order; in Parquet any order will do. Names that are not in the layout
     are counted and not shown: in a file without a first line of names they are a record.
     """
     kinds = engine.kinds(source)
-    names = [source.theirs(name) for name in PERSON_COLUMNS]
+    names = [source.theirs(name) for name in layout.columns]
     findings = [
         Finding.of(
             "missing-column/none",
             where=Place(file=source.file, column=name),
             name=name,
             present=len(kinds),
-            person_columns=", ".join(source.theirs(ours) for ours in PERSON_COLUMNS),
+            person_columns=", ".join(source.theirs(ours) for ours in layout.columns),
         )
         for name in names
         if name not in kinds
@@ -232,14 +317,15 @@ def check_person_columns(engine: Engine, source: Source) -> list[Finding]:
                 where=Place(file=source.file),
                 row_list=", ".join(f"{position:,}" for position in extra[:ROWS_NAMED]),
                 positions=len(extra),
-                person_columns=len(PERSON_COLUMNS),
+                person_columns=len(layout.columns),
             )
         )
     if not findings and source.format == "csv" and list(kinds) != names:
         findings.append(_out_of_order(source, list(kinds), names))
-    for ours, name in zip(PERSON_COLUMNS, names, strict=True):
-        if name in kinds and not _fits(ours, kinds[name]):
-            findings.append(_wrong_type(source, name, kinds[name]))
+    whole = {each.name for each in layout.whole}
+    for ours, name in zip(layout.columns, names, strict=True):
+        if name in kinds and not (kinds[name] == "text" or (ours in whole and kinds[name] == "integer")):
+            findings.append(_wrong_type(source, name, kinds[name], whole=ours in whole))
     return findings
 
 
@@ -258,19 +344,25 @@ def person_expressions(engine: Engine, source: Source) -> dict[str, str]:
     }
 
 
-def in_states(settings: SafeTabSettings, source: Source | None = None) -> str:
+def in_states(settings: PassFilter, source: Source | None = None) -> str:
     """SQL that is true of records in a state of the filter, or in Puerto Rico if that pass runs."""
     column = "TABBLKST" if source is None else source.theirs("TABBLKST")
     return f"{identifier(column)} IN ({', '.join(literal(state) for state in settings.all_states)})"
 
 
 def _check_rows(
-    engine: Engine, source: Source, codes: Sequence[str] | None, blocks: Path | None, settings: SafeTabSettings
+    engine: Engine,
+    source: Source,
+    codes: Sequence[str] | None,
+    blocks: Path | None,
+    settings: PassFilter,
+    layout: RecordLayout,
 ) -> list[Finding]:
-    integer_age = engine.kinds(source)[source.theirs("QAGE")] == "integer"
+    kinds = engine.kinds(source)
+    integers = [each.name for each in layout.whole if kinds[source.theirs(each.name)] == "integer"]
     known = _rows_of(codes) if codes else None
     marks, quick = (
-        marks_of(source, listed, settings, integer_age=integer_age, blocks=blocks is not None)
+        marks_of(source, listed, settings, integers=integers, blocks=blocks is not None, layout=layout)
         for listed in (known, known and "SELECT code FROM known_codes")
     )
     tables: dict[str, Path] = {} if blocks is None else {"blocks": blocks}
@@ -278,7 +370,7 @@ def _check_rows(
     unknown |= {"blocks"} - set(tables)
 
     def asked(marks: Mapping[str, str]) -> list[RecordRule]:
-        every = rules_of(source, integer_age=integer_age, marks=marks)
+        every = rules_of(source, integers=integers, marks=marks, layout=layout)
         return [rule for rule in every if rule.asks not in unknown]
 
     rules = asked({name: name for name in marks})
@@ -317,10 +409,6 @@ def _check_rows(
     return findings
 
 
-def _fits(name: str, kind: str) -> bool:
-    return kind == "text" or (name == "QAGE" and kind == "integer")
-
-
 def _out_of_order(source: Source, columns: Sequence[str], names: Sequence[str]) -> Finding:
     position = next(at for at, (one, other) in enumerate(zip(columns, names, strict=True)) if one != other)
     return Finding.of(
@@ -333,7 +421,5 @@ def _out_of_order(source: Source, columns: Sequence[str], names: Sequence[str]) 
     )
 
 
-def _wrong_type(source: Source, name: str, kind: str) -> Finding:
-    return Finding.of(
-        "column-type/hold", where=Place(file=source.file, column=name), kind=kind, same=name == source.theirs("QAGE")
-    )
+def _wrong_type(source: Source, name: str, kind: str, *, whole: bool) -> Finding:
+    return Finding.of("column-type/hold", where=Place(file=source.file, column=name), kind=kind, same=whole)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -32,12 +31,9 @@ Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]
 LEVEL_NUMBERS = {name: number for number, name in ITERATION_LEVELS.items()}
 
 
-class SafeTabData(spec.DataPart):
-    """Where the person records, the geography and the four code lists are, in the Census Bureau's layout."""
+class CodedData(spec.DataPart):
+    """Where the records, the geography and the four code lists are, in the Census Bureau's layout."""
 
-    records: spec.FilePath = Field(
-        description="The confidential person records: text with | between values, or Parquet."
-    )
     blocks: spec.FilePath = Field(
         description="The geographic reference file (GRF-C): one row for each block. Public knowledge."
     )
@@ -51,8 +47,16 @@ class SafeTabData(spec.DataPart):
     delimiter: str = Field("|", min_length=1, max_length=1, description="The delimiter of text files.")
 
 
-class SafeTabPart(spec.Part):
-    """The algorithm."""
+class SafeTabData(CodedData):
+    """The same of persons."""
+
+    records: spec.FilePath = Field(
+        description="The confidential person records: text with | between values, or Parquet."
+    )
+
+
+class PassPart(spec.Part):
+    """Which passes there are, and what counts of a record."""
 
     states: list[str] = Field(
         default_factory=list, description="The states of the US pass, by FIPS code; none: there is no such pass."
@@ -61,6 +65,14 @@ class SafeTabPart(spec.Part):
     max_race_codes: int = Field(
         MOST_RACE_CODES, ge=1, le=MOST_RACE_CODES, description="How many race codes of a person count: the first ones."
     )
+    negative_counts: bool = Field(
+        True, description="false: noisy counts below zero become zero, before they are summed."
+    )
+
+
+class SafeTabPart(PassPart):
+    """The algorithm."""
+
     stage_1_fraction: spec.ExactNumber = Field(
         Fraction(1, 10), description="The part of a level's budget that chooses the table of a group (gamma)."
     )
@@ -68,16 +80,23 @@ class SafeTabPart(spec.Part):
         None,
         description="The probability with which an empty group below the states is left out; absent: all are shown.",
     )
-    negative_counts: bool = Field(
-        True, description="false: noisy counts below zero become zero, before they are summed."
-    )
 
 
-class SafeTabLevel(spec.Part):
+class GroupLevelPart(spec.Part):
     """A population group level: all areas of a type crossed with all iterations of a level."""
 
     region: Region = Field(description="The type of area.")
     iterations: Literal["regional", "detailed"] = Field(description="The level of the characteristic iterations.")
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Where it stands among levels."""
+        return REGION_TYPES.index(self.region), LEVEL_NUMBERS[self.iterations]
+
+
+class SafeTabLevel(GroupLevelPart):
+    """The same with its budget and thresholds."""
+
     budget: spec.ExactNumber = Field(
         description="The privacy loss of the level when one record is added or removed: rho, or epsilon for pure."
     )
@@ -88,8 +107,8 @@ class SafeTabLevel(spec.Part):
     )
 
 
-class SafeTabOutput(spec.TabularOutput):
-    """What is written, and what is done to the noisy counts before."""
+class GroupOutput(spec.TabularOutput):
+    """What is written."""
 
     # No files of tau-ARGUS: detailed groups overlap, so nothing in them adds up to a table that it could read.
     formats: list[Literal["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]] = Field(  # type: ignore[assignment]
@@ -98,6 +117,18 @@ class SafeTabOutput(spec.TabularOutput):
         description="The file formats of the tables: parquet, csv, sdmx-csv; and what is made of them for readers: "
         "xlsx (a workbook), csvw (metadata of the W3C), registry (a record for a registry of deployments).",
     )
+
+    def problems(self, geography: spec.GeographyPart) -> list[spec.Problem]:
+        problems = super().problems(geography)
+        if not set(self.formats) & {"parquet", "csv"} and not any(each.code == "no-tables" for each in problems):
+            found = ", ".join(self.formats)
+            problems.append(spec.Problem.of(("output", "formats"), "no-tables/themselves", found=found))
+        return problems
+
+
+class SafeTabOutput(GroupOutput):
+    """The same, and what is done to the noisy counts before."""
+
     coterminous: spec.FilePath | None = Field(
         None,
         description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
@@ -132,7 +163,7 @@ class SafeTabSpec(spec.Spec):
                     level.budget,
                     (level.thresholds[0], level.thresholds[1], level.thresholds[2]),
                 )
-                for level in sorted(self.levels, key=_order)
+                for level in sorted(self.levels, key=lambda level: level.order)
             ),
             stage_1_fraction=part.stage_1_fraction,
             max_race_codes=part.max_race_codes,
@@ -149,7 +180,14 @@ class SafeTabSpec(spec.Spec):
         if self.privacy.neighbours != "add-remove":
             path: spec.KeyPath = ("privacy", "neighbours")
             problems.append(spec.Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
-        problems += self._passes() + self._levels() + self._output()
+        problems += pass_problems(self.safetab) + level_problems(self.levels, self.safetab)
+        problems += [
+            spec.Problem.of(
+                ("levels", position, "thresholds"), "threshold-order", found=", ".join(map(str, level.thresholds))
+            )
+            for position, level in enumerate(self.levels)
+            if sorted(level.thresholds) != level.thresholds
+        ]
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
@@ -162,57 +200,44 @@ class SafeTabSpec(spec.Spec):
             )
         return problems
 
-    def _output(self) -> list[spec.Problem]:
-        problems, output = [], self.output
-        if not set(output.formats) & {"parquet", "csv"}:
+
+def pass_problems(part: PassPart) -> list[spec.Problem]:
+    """What is wrong with the passes that a spec asks for."""
+    problems = []
+    if not part.states and not part.puerto_rico:
+        problems.append(spec.Problem.of(("safetab",), "no-pass/asked"))
+    for position, code in enumerate(part.states):
+        where: spec.KeyPath = ("safetab", "states", position)
+        if code not in STATES:
+            problems.append(spec.Problem.of(where, "state-code", found=repr(code)))
+        elif code in part.states[:position]:
+            problems.append(spec.Problem.of(where, "state-twice", found=repr(code)))
+    return problems
+
+
+def level_problems(levels: Sequence[GroupLevelPart], part: PassPart) -> list[spec.Problem]:
+    """Levels that stand there twice, or are of a pass that is not asked for."""
+    problems = []
+    seen = set()
+    for position, level in enumerate(levels):
+        key = (level.region, level.iterations)
+        where: spec.KeyPath = ("levels", position, "region")
+        if key in seen:
             problems.append(
-                spec.Problem.of(("output", "formats"), "no-tables/themselves", found=", ".join(output.formats))
-            )
-        return problems
-
-    def _passes(self) -> list[spec.Problem]:
-        problems = []
-        part = self.safetab
-        if not part.states and not part.puerto_rico:
-            problems.append(spec.Problem.of(("safetab",), "no-pass/asked"))
-        for position, code in enumerate(part.states):
-            where: spec.KeyPath = ("safetab", "states", position)
-            if code not in STATES:
-                problems.append(spec.Problem.of(where, "state-code", found=repr(code)))
-            elif code in part.states[:position]:
-                problems.append(spec.Problem.of(where, "state-twice", found=repr(code)))
-        return problems
-
-    def _levels(self) -> list[spec.Problem]:
-        problems = []
-        times = Counter((level.region, level.iterations) for level in self.levels)
-        seen = set()
-        for position, level in enumerate(self.levels):
-            key = (level.region, level.iterations)
-            where: spec.KeyPath = ("levels", position)
-            if times[key] > 1 and key in seen:
-                problems.append(
-                    spec.Problem.of(
-                        (*where, "region"),
-                        "duplicate-level/correct-spec",
-                        found=repr(key),
-                        region=level.region,
-                        iterations=level.iterations,
-                    )
+                spec.Problem.of(
+                    where,
+                    "duplicate-level/correct-spec",
+                    found=repr(key),
+                    region=level.region,
+                    iterations=level.iterations,
                 )
-            seen.add(key)
-            if sorted(level.thresholds) != level.thresholds:
-                text = ", ".join(map(str, level.thresholds))
-                problems.append(spec.Problem.of((*where, "thresholds"), "threshold-order", found=text))
-            if level.region in PR_REGIONS and not self.safetab.puerto_rico:
-                problems.append(spec.Problem.of((*where, "region"), "no-pass/puerto", found=repr(level.region)))
-            if level.region not in PR_REGIONS and not self.safetab.states:
-                problems.append(spec.Problem.of((*where, "region"), "no-pass/united", found=repr(level.region)))
-        return problems
-
-
-def _order(level: SafeTabLevel) -> tuple[int, int]:
-    return REGION_TYPES.index(level.region), LEVEL_NUMBERS[level.iterations]
+            )
+        seen.add(key)
+        if level.region in PR_REGIONS and not part.puerto_rico:
+            problems.append(spec.Problem.of(where, "no-pass/puerto", found=repr(level.region)))
+        if level.region not in PR_REGIONS and not part.states:
+            problems.append(spec.Problem.of(where, "no-pass/united", found=repr(level.region)))
+    return problems
 
 
 def spec_text(

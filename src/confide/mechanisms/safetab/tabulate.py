@@ -12,18 +12,26 @@ The counts of a level have the columns ``part`` (first area of the part), ``grou
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine
+from confide.engines import Engine, Source
 from confide.engines.protocol import identifier, literal, private_folder, write_parquet
-from confide.mechanisms.safetab.codes import iterations_of
-from confide.mechanisms.safetab.problem import GroupLevel, SafeTabProblem
-from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, RACE_COLUMNS, in_states, person_expressions
+from confide.mechanisms.safetab.codes import CodeLists, iterations_of
+from confide.mechanisms.safetab.records import (
+    CODE_COLUMNS,
+    NULL,
+    RACE_COLUMNS,
+    PassFilter,
+    in_states,
+    person_expressions,
+)
 from confide.mechanisms.safetab.regions import Regions, area_column
 from confide.releases.mechanism import Job
 from confide.releases.workspace import Workspace
@@ -86,18 +94,58 @@ NESTED = {
 """Region types made of areas of another one, each of which lies in one of them."""
 
 
-def counts_file(workspace: Workspace, level: GroupLevel) -> Path:
+class CountedFilter(PassFilter, Protocol):
+    """How many codes of a record count, besides."""
+
+    @property
+    def max_race_codes(self) -> int: ...
+
+
+class CountedLevel(Protocol):
+    """A level whose groups are counted: areas of a type crossed with iterations."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def region_type(self) -> str: ...
+    @property
+    def iterations(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def areas_per_part(self) -> int: ...
+
+
+class CountedProblem(Protocol):
+    """What is counted, of persons or of households."""
+
+    @property
+    def settings(self) -> CountedFilter: ...
+    @property
+    def lists(self) -> CodeLists: ...
+    @property
+    def regions(self) -> Regions: ...
+    @property
+    def records(self) -> Source: ...
+    @property
+    def levels(self) -> Sequence[CountedLevel]: ...
+
+
+Expressions = Callable[[Engine, Source], Mapping[str, str]]
+"""SQL over records that passed the checks: the ``code`` of the block, the ``cell``, and the columns of codes."""
+
+
+def counts_file(workspace: Workspace, level: CountedLevel) -> Path:
     """Where the true counts of a level are."""
     return workspace.counts / f"{level.name}.parquet"
 
 
-def tabulate(problem: SafeTabProblem, job: Job) -> None:
+def tabulate(problem: CountedProblem, job: Job, expressions: Expressions = person_expressions) -> None:
     """Counts the records for every level. What an earlier try has left whole is not counted again.
 
     Args:
-        problem: Settings, code lists, geography and the file of persons.
+        problem: Settings, code lists, geography and the file of records.
         job: Engine, workspace and progress of the run. The counts of a level go to :func:`counts_file`: one row for
-            each group and cell (sex by 23 ages) that anybody is in.
+            each group and cell (of persons sex by 23 ages) that anybody is in.
+        expressions: What a record is: SQL for its block, its cell and its codes.
     """
     private_folder(job.workspace.counts)
     missing = [level for level in problem.levels if not counts_file(job.workspace, level).exists()]
@@ -114,7 +162,7 @@ def tabulate(problem: SafeTabProblem, job: Job) -> None:
         write_zones(problem.regions, blocks, zones)
         # The records are scanned once: each person becomes a zone, a cell (sex by 23 ages) and packed codes.
         persons, patterns, members = folder / "persons.parquet", folder / "patterns.parquet", folder / "members"
-        _read_persons(problem, job.engine, blocks, persons)
+        _read_persons(problem, job.engine, blocks, persons, expressions(job.engine, problem.records))
         advance(1)
         # Iterations depend on the codes alone, so they are found once for each combination that occurs.
         _find_patterns(problem, job.engine, persons, patterns, members)
@@ -128,7 +176,7 @@ def tabulate(problem: SafeTabProblem, job: Job) -> None:
         by_area: dict[str, Path] = {}
         # The finer type comes first, as the coarser is made of it.
         for level in reversed(missing):
-            region = level.settings.region_type
+            region = level.region_type
             if region not in by_area:
                 by_area[region] = folder / f"{region}.parquet"
                 text, finer = _by_area(region, by_area)
@@ -156,9 +204,10 @@ def write_zones(regions: Regions, blocks: Path, zones: Path) -> None:
     write_parquet(pa.table({ZONE: np.arange(len(first), dtype=np.int32), **areas}), zones)
 
 
-def _read_persons(problem: SafeTabProblem, engine: Engine, blocks: Path, into: Path) -> None:
+def _read_persons(
+    problem: CountedProblem, engine: Engine, blocks: Path, into: Path, expressions: Mapping[str, str]
+) -> None:
     """The one scan of the records: of each person the zone, the cell and the codes, packed into numbers."""
-    expressions = person_expressions(engine, problem.records)
     keys = key_expressions(problem.settings.max_race_codes, expressions)
     selected = ", ".join(f"{expression} AS {name}" for name, expression in keys.items())
     text = (
@@ -171,7 +220,7 @@ def _read_persons(problem: SafeTabProblem, engine: Engine, blocks: Path, into: P
     engine.write(text, into, records=problem.records, blocks=blocks)
 
 
-def _find_patterns(problem: SafeTabProblem, engine: Engine, persons: Path, patterns: Path, members: Path) -> None:
+def _find_patterns(problem: CountedProblem, engine: Engine, persons: Path, patterns: Path, members: Path) -> None:
     """Every combination of codes that occurs, numbered, and the iterations of each, in a folder of files."""
     most = problem.settings.max_race_codes
     names = ", ".join(key_expressions(most))
@@ -218,13 +267,13 @@ def _by_area(region: str, files: Mapping[str, Path]) -> tuple[str, Path | None]:
     return text, None if key == "zone" or finer is None else files[finer]
 
 
-def _write_kept(level: GroupLevel, path: Path) -> None:
+def _write_kept(level: CountedLevel, path: Path) -> None:
     """The iterations of a level with their places in it."""
     places = np.arange(len(level.iterations))
     pq.write_table(pa.table({"iteration": pa.array(level.iterations), "place": pa.array(places)}), path)
 
 
-def _by_group(level: GroupLevel) -> str:
+def _by_group(level: CountedLevel) -> str:
     area = "CAST(counted.area AS BIGINT)"
     return (
         f"SELECT {area} - {area} % {level.areas_per_part} AS part, "

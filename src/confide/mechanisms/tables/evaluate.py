@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +20,11 @@ from confide.noise import ReleaseNoise
 from confide.releases import Job, MadeUpRecords, NoiseSource, Plan, Residuals, Workspace
 from confide.releases.replay import no_truth, require_sealed
 from confide.report import charts
-from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
+from confide.report.cell_errors import DEFAULT_MARGIN, FIXED, CellErrors, page_of_cells
+from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
 from confide.report.charts import AreaMeasure, AreaSums, area_maps, require_levels
-from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
-from confide.utility import SIZE_CLASSES, ErrorSums, by_size_class, combine
-
-DEFAULT_MARGIN = Fraction(19, 20)
-
-
-@dataclass(frozen=True)
-class CellErrors:
-    """The error of the cells of one margin of one table on one level, whose true counts are of one size class."""
-
-    table: str
-    level: str
-    query: str
-    size_class: str
-    margin: int
-    promised_within: float
-    promised_error: float
-    sums: ErrorSums
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "table": self.table,
-            "level": self.level,
-            "query": self.query,
-            "true_size": self.size_class,
-            "noise_margin": self.margin,
-            "promised_share_within_margin": self.promised_within,
-            "promised_root_mean_squared_error": self.promised_error,
-        } | self.sums.as_dict()
+from confide.report.dossier import PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
+from confide.utility import ErrorSums, by_size_class, combine
 
 
 def evaluate(
@@ -169,10 +142,6 @@ def _released(release: Path, name: str) -> np.ndarray[Any, Any]:
 # The dossier of tables: released counts against true ones, beside what the noise promises.
 
 
-FIXED = frozenset({"cells", "noise_margin", "promised_share_within_margin", "promised_root_mean_squared_error"})
-"""Names of what is the same for every key."""
-
-
 def evaluate_tables(asked: Evaluating) -> Evaluated:
     """Each release against the truth, with a dossier of its own; and of several, means over their keys."""
     require_levels(asked.geometry, dict.fromkeys(level.name for t in asked.question.tables for level in t.levels))
@@ -187,7 +156,8 @@ def evaluate_tables(asked: Evaluating) -> Evaluated:
             by_area = errors_by_area(asked.question, asked.plan, run.workspace)
             maps = area_maps(by_area, asked.geometry) if charts.available() else []
             risks = risk_pictures(risk, asked.question.area_names, asked.geometry, ALIKE)
-            write(run.workspace.dossier, results[-1], _page(rows, asked.plan, run.title, maps, risks))
+            levels = list(dict.fromkeys(measure.level for measure in asked.plan.measures))
+            write(run.workspace.dossier, results[-1], page_of_cells(rows, levels, run.title, maps, risks))
             advance(1)
     if len(results) == 1:
         return Evaluated(Confidential(results[0]), asked.runs[0].workspace.dossier / PAGE)
@@ -202,90 +172,6 @@ def errors_by_area(programme: TablesProblem, plan: Plan, workspace: Workspace) -
         codes = programme.spine.level(part.level).codes
         sums.add(part.level, codes, np.arange(len(codes)), np.abs(part.noise).sum(axis=1), part.noise.shape[1])
     return sums.measure("mean absolute error of the figures, in persons", programme.area_names)
-
-
-def _page(rows: Sequence[CellErrors], plan: Plan, title: str, maps: list[dict[str, Any]], risks: dict[str, Any]) -> str:
-    by_level = [
-        _summary(part) | {"table": table, "level": level}
-        for (table, level), part in _grouped(rows, lambda row: (row.table, row.level)).items()
-    ]
-    levels = list(dict.fromkeys(measure.level for measure in plan.measures))
-    order = [label for label, _, _ in SIZE_CLASSES]
-    by_size = [
-        _summary(part) | {"level": level, "size": size}
-        for (level, size), part in sorted(
-            _grouped(rows, lambda row: (row.level, row.size_class)).items(),
-            key=lambda item: (levels.index(item[0][0]), order.index(item[0][1])),
-        )
-    ]
-    return render(
-        "dossier.html.j2",
-        title=title,
-        banner=BANNER,
-        overall=_summary(rows),
-        levels=by_level,
-        sizes=by_size,
-        figures=_figures(by_level, by_size, levels, order) if charts.available() else [],
-        maps=maps,
-        risks=risks,
-    )
-
-
-def _figures(
-    by_level: list[dict[str, Any]], by_size: list[dict[str, Any]], levels: list[str], order: list[str]
-) -> list[dict[str, str]]:
-    within = [_within(row) for row in by_level]
-    lowest = min(min(row["within"], row["low"]) for row in within)
-    shares = charts.chart(
-        "tables-share-within-margin", within, lowest=max(0.0, lowest - 0.01), height=max(120, 26 * len(within))
-    )
-    return [
-        {
-            "svg": charts.chart("tables-error-by-size", by_size, levels=levels, sizes=order).svg(),
-            "caption": "Error by the true count. It does not grow with the count.",
-        },
-        {
-            "svg": charts.chart("tables-relative-error-by-size", by_size, levels=levels, sizes=order).svg(),
-            "caption": "The same error as a percentage of the true count: small for large counts, large for small.",
-        },
-        {
-            "svg": shares.svg(),
-            "caption": "Share of counts within their noise margin (dots) and what the noise promises (bars).",
-        },
-    ]
-
-
-def _within(row: dict[str, Any]) -> dict[str, Any]:
-    """The share of a table on a level that is within the margin, and where it falls in 19 of 20 cases."""
-    promised, cells = row["promised"], row["cells"]
-    half = 2 * (promised * (1 - promised) / cells) ** 0.5 if cells else 0.0
-    return {
-        "name": f"{row['table']}, {row['level']}",
-        "within": row["share_within_margin"],
-        "promised": promised,
-        "low": promised - half,
-        "high": min(1.0, promised + half),
-    }
-
-
-def _grouped(rows: Sequence[CellErrors], key: Callable[[CellErrors], Hashable]) -> dict[Any, list[CellErrors]]:
-    groups: dict[Any, list[CellErrors]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
-
-
-def _summary(rows: Sequence[CellErrors]) -> dict[str, Any]:
-    sums = ErrorSums()
-    for row in rows:
-        sums = sums + row.sums
-    relative = 100 * sums.mean_absolute_error / sums.mean_truth if sums.mean_truth else None
-    return sums.as_dict() | {
-        "promised": sum(row.promised_within * row.sums.cells for row in rows) / sums.cells,
-        "promised_error": (sum(row.promised_error**2 * row.sums.cells for row in rows) / sums.cells) ** 0.5,
-        "relative_number": relative,
-        "relative": "–" if relative is None else f"{relative:,.1f} %",
-    }
 
 
 # Made-up records of a programme of tables, for rehearsals and for trials of an audit: from schema and frame alone.

@@ -1,41 +1,30 @@
-"""Trials of ``tables``, ``topdown`` and ``safetab``: their made-up neighbours, and what is measured of them."""
+"""Trials of ``tables`` and ``topdown``: their made-up neighbours, and what is measured of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
 from confide.engines import Source
 from confide.lab.risk.privacy_audit.trials import (
-    SILENT,
-    Canaries,
     TrialAudit,
     TrialCounts,
     blocks_apart,
-    require_room,
     twins_of,
 )
-from confide.mechanisms.safetab.codes import iterations_of
-from confide.mechanisms.safetab.output import publish as safetab
-from confide.mechanisms.safetab.problem import SafeTabProblem, query_key
-from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL, PERSON_COLUMNS
-from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS
-from confide.mechanisms.safetab.settings import TABLE, TOTAL_ONLY
 from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import TablesProblem
 from confide.mechanisms.topdown.measure import Children, TrueCounts, measure_fully
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, counts_file
 from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
 from confide.privacy import Neighbours
-from confide.releases import Job, NoiseSource, Plan
+from confide.releases import Job, NoiseSource
 from confide.releases.tabular import COUNT
 
 
@@ -123,124 +112,3 @@ class TopDownAudit(TrialAudit[TopDownProblem]):
                     if law is not None and chosen.any():
                         places = (units[chosen, None] * cells + np.arange(cells)).ravel()
                         yield TrialCounts(level.name, query_share.name, law, places, values[chosen].ravel())
-
-
-class SafeTabAudit(TrialAudit[SafeTabProblem]):
-    """Persons who count in many groups, none of which is suppressed."""
-
-    def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
-        """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
-        first cell has all that are in the group. There are so many of them that no group is suppressed."""
-        person = BOY | _best_block(problem) | _best_codes(problem)
-        base = _never_suppressed(problem)
-        one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
-        return one.take([0] * (base + twins)), one.take([0] * base)
-
-    def made_up_canaries(self, problem: SafeTabProblem, number: int) -> Canaries:
-        """The same boys in blocks of different areas, the first in the costliest one. So many are always there that no
-        group of a canary is suppressed."""
-        blocks, codes = _blocks_apart(problem), _codes_within(problem)
-        require_room(number, len(blocks), len(codes))
-        people = []
-        for k in range(number):
-            turn, block = divmod(k, len(blocks))
-            people.append(BOY | blocks[block] | codes[(block + turn) % len(codes)])
-        heads = pa.table({name: [person[name] for person in people] for name in PERSON_COLUMNS})
-        return Canaries(heads.take(np.repeat(np.arange(number), _never_suppressed(problem))), heads, None)
-
-    def silenced(self, problem: SafeTabProblem, plan: Plan) -> tuple[SafeTabProblem, Plan]:
-        levels = tuple(replace(level, first=SILENT, second=SILENT, total=SILENT) for level in problem.levels)
-        return replace(problem, levels=levels), super().silenced(problem, plan)[1]
-
-    def trial_counts(
-        self, problem: SafeTabProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
-    ) -> Iterator[TrialCounts]:
-        """The counts of the second stage. The total that chooses a table is seen by nobody."""
-        self.mechanism.measure(problem, job, noise)
-        for level in problem.levels:
-            rows = pa.concat_tables(mapped[safetab.measured_folder(job.workspace, level)])
-            cell, group, count = (rows.column(name).to_numpy() for name in ("cell", "group", "count"))
-            total_only = level.total_only[group % len(level.iterations)]
-            for query, law, chosen in ((TABLE, level.second, ~total_only), (TOTAL_ONLY, level.total, total_only)):
-                seen = np.flatnonzero(chosen & (cell == 0))
-                region = level.settings.region_type
-                yield TrialCounts(region, query_key(level, query), law, group[seen], count[seen])
-
-
-BOY = {"QAGE": "0", "QSEX": "1", "HOUSEHOLDER": "False", "CENRACE": "01"}
-"""A made-up person, but for block and codes."""
-
-
-def _never_suppressed(problem: SafeTabProblem) -> int:
-    """So many in a group, and it is published whatever the noise."""
-    far = max(int(10 * level.second.variance() ** 0.5) for level in problem.levels)
-    return far + max(level.suppressed_up_to or 0 for level in problem.levels) + 1
-
-
-def _block_costs(problem: SafeTabProblem) -> npt.NDArray[np.float64]:
-    """For each block what the levels cost that it lies in an area of."""
-    cost = np.zeros(problem.regions.blocks.num_rows)
-    for level in problem.levels:
-        cost += float(level.settings.budget) * (problem.regions.numbers(level.settings.region_type) >= 0)
-    return cost
-
-
-def _best_block(problem: SafeTabProblem) -> dict[str, str]:
-    """The block that lies in areas of the costliest levels, as columns of a person record."""
-    return _block_columns(problem, int(_block_costs(problem).argmax()))
-
-
-def _blocks_apart(problem: SafeTabProblem) -> list[dict[str, str]]:
-    """One block for each area of the level with most areas, from the block that lies in areas of the costliest levels
-    on."""
-    cost = _block_costs(problem)
-    level = max(problem.levels, key=lambda level: level.areas)
-    areas = problem.regions.numbers(level.settings.region_type)
-    order = np.argsort(-cost, kind="stable")
-    order = order[areas[order] >= 0]
-    _, first = np.unique(areas[order], return_index=True)
-    return [_block_columns(problem, int(block)) for block in order[np.sort(first)]]
-
-
-def _codes_within(problem: SafeTabProblem) -> list[dict[str, str]]:
-    """The race and ethnicity codes of the person who counts in many groups, and of those with another first code who
-    count in no more of any level."""
-    best, codes = _best_codes(problem), [str(code) for code in problem.lists.codes]
-    tried = pa.table({name: [best[name]] * (len(codes) + 1) for name in CODE_COLUMNS})
-    tried = tried.set_column(tried.column_names.index("QRACE1"), "QRACE1", pa.array([best["QRACE1"], *codes]))
-    counted = iterations_of(problem.lists, tried, problem.settings.max_race_codes)
-    pattern, iteration = (counted.column(name).to_numpy() for name in ("pattern", "iteration"))
-    of_level = (pattern[np.isin(iteration, level.iterations)] for level in problem.levels)
-    counts = np.stack([np.bincount(patterns, minlength=len(codes) + 1) for patterns in of_level])
-    within = np.flatnonzero((counts <= counts[:, :1]).all(axis=0) & counts.any(axis=0))[1:]
-    others = {codes[place - 1]: best | {"QRACE1": codes[place - 1]} for place in within.tolist()}
-    return list(({best["QRACE1"]: best} | others).values())
-
-
-def _block_columns(problem: SafeTabProblem, block: int) -> dict[str, str]:
-    code, columns = str(problem.regions.blocks.column("code")[block]), {}
-    for name in BLOCK_COLUMNS:
-        columns[name], code = code[: DIGITS[name]], code[DIGITS[name] :]
-    return columns
-
-
-def _best_codes(problem: SafeTabProblem) -> dict[str, str]:
-    """The race and ethnicity codes of a person who counts in many groups: one code after the other, each the best."""
-    codes = np.array(problem.lists.codes)
-    chosen = dict.fromkeys(CODE_COLUMNS, NULL) | {"QRACE1": str(codes[0]), "QSPAN": str(codes[0])}
-    best = -1.0
-    for column in ("QRACE1", "QSPAN", *CODE_COLUMNS[1 : problem.settings.max_race_codes]):
-        tried = pa.table({name: pa.array([value] * len(codes)) for name, value in chosen.items()})
-        tried = tried.set_column(tried.column_names.index(column), column, pa.array(codes.tolist()))
-        counted = iterations_of(problem.lists, tried, problem.settings.max_race_codes)
-        pattern, iteration = (counted.column(name).to_numpy() for name in ("pattern", "iteration"))
-        cost = np.zeros(len(codes))
-        for level in problem.levels:
-            here = pattern[np.isin(iteration, level.iterations)]
-            cost += float(level.settings.budget) / level.stability * np.bincount(here, minlength=len(codes))
-        if cost.max() <= best:
-            if column != "QSPAN":
-                break
-            continue
-        best, chosen[column] = float(cost.max()), str(codes[int(cost.argmax())])
-    return chosen

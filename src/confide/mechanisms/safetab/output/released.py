@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,9 @@ from confide.mechanisms.safetab.output.coded import GROUP_COLUMNS, MEASURED
 from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
-from confide.releases.tabular import (
-    AREA,
-    LEVEL,
-    SDMX,
-    AreaNames,
-    RowsInOrder,
-    UnlikePlanError,
-    cells_and_areas,
-    listed_areas,
-    table_files,
-)
+from confide.releases.tabular import AREA, LEVEL, cells_and_areas
 from confide.releases.tabular.checks import TableCopies
-from confide.releases.tabular.table import in_dictionaries, same_rows
+from confide.releases.tabular.remade import open_described, released_names, remade
 
 LEFT_OUT = -1
 
@@ -51,9 +41,7 @@ def released_tables(release: SealedRelease) -> dict[str, reading.TableForPeople]
 
 def open_coded(release: SealedRelease, number: int) -> TableCopies:
     """The files of a table for people, but for SDMX-CSV."""
-    layout = coded.CodedLayout.of(release.manifest["plan"])
-    schema = layout.columns(number).schema(layout.figures(number))
-    return TableCopies.open(release, f"tables/{reading.TABLES[number]}", schema)
+    return open_described(release, coded.CodedLayout.of(release.manifest["plan"]).described(number))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +131,10 @@ def verify_coded(
     if not all(check.ok for check in checks):
         return
     groups = list(_groups(layout, tables, measured))
-    names = _area_names(release, layout)
+    names = released_names(release) if layout.named else None
     for number in range(len(reading.TABLES)):
-        yield from _as_planned(release, layout, number, groups, names)
+        rows = partial(layout.rows, number, groups)
+        yield from remade(release, layout.described(number), rows, names, "t1, t2 and the plan")
     yield from cells_and_areas(release.folder, reading.TABLES, release.files, layout.areas, question["area_names"])
 
 
@@ -223,60 +212,3 @@ def _groups(
         width = reading.width_of(kind)
         area = pa.array([f"{code:0{width}d}" for code in reading.area_of(totals.key[at]).tolist()], pa.string())
         yield coded.CodedGroups(kind, area, place[at], totals.level[at], origin[at], totals.total[at], figures)
-
-
-def _as_planned(
-    release: SealedRelease,
-    layout: coded.CodedLayout,
-    number: int,
-    groups: list[coded.CodedGroups],
-    names: AreaNames | None,
-) -> Iterator[Check]:
-    """A table has the rows that ``t1``, ``t2`` and the plan give, in every format."""
-    name, copies = reading.TABLES[number], open_coded(release, number)
-    yield Check(f"{name}: columns of the layout", copies.fits, copies.formats or "no file of this table is there")
-    if not copies.fits:
-        return
-    columns = layout.columns(number)
-    schema = in_dictionaries(columns.schema(layout.figures(number)))
-    batches = (pa.Table.from_batches([columns.coded(batch, names, schema)]) for batch in layout.rows(number, groups))
-    expected, rows, wrong = RowsInOrder(batches, schema.empty_table()), 0, False
-    for batch in copies.batches():
-        rows += batch.num_rows
-        wrong = wrong or not same_rows(expected.take(batch.num_rows), batch)
-    wrong = wrong or bool(expected.take(1).num_rows)
-    yield Check(f"{name}: the same in every format", copies.same, copies.formats)
-    yield Check(f"{name}: says what t1, t2 and the plan say", not wrong, f"{rows:,} rows")
-    paths = table_files(name, release.files)
-    if SDMX in paths:
-        yield _observations(release.folder / paths[SDMX], layout, number, groups)
-
-
-def _observations(path: Path, layout: coded.CodedLayout, number: int, groups: list[coded.CodedGroups]) -> Check:
-    name, problem = f"{list(coded.TITLES)[number]}: SDMX-CSV says the same", ""
-    batches = list(layout.rows(number, groups))
-    try:
-        rows = layout.described(number).read(path, SDMX)
-        if batches:
-            expected = pa.Table.from_batches(batches)
-            plain = pa.schema([pa.field(field.name, field.type) for field in expected.schema])
-            same = rows.cast(plain).combine_chunks().equals(expected.cast(plain).combine_chunks())
-            problem = "" if same else "other rows than the table has"
-        elif rows.num_rows:
-            problem = "rows that the table does not have"
-    except UnlikePlanError as error:
-        problem = str(error)
-    return Check(name, not problem, problem or f"{sum(batch.num_rows for batch in batches):,} rows")
-
-
-def _area_names(release: SealedRelease, layout: coded.CodedLayout) -> AreaNames | None:
-    """The names that ``areas.csv`` has, which the plan is bound to."""
-    rows = listed_areas(release)
-    if not layout.named or rows is None:
-        return None
-    levels: dict[str, tuple[list[str], list[str]]] = {}
-    for level, area, name in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        codes, texts = levels.setdefault(level, ([], []))
-        codes.append(area)
-        texts.append(name)
-    return AreaNames(dict(levels))

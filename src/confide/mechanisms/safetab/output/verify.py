@@ -94,12 +94,13 @@ def _groups(
         expected = sum(level.areas * level.iterations for level in levels)
         if complete and len(keys) != expected:
             return Check(name, False, f"{kind}: {len(keys):,} groups, and the plan leaves out none of {expected:,}")
-        if not _in_states(kind, reading.area_of(keys), states):
+        if not in_states(kind, reading.area_of(keys), states):
             return Check(name, False, f"{kind}: an area outside the states of the plan")
     return Check(name, True, f"{len(t1.key):,} groups in {len(np.unique(region))} region types")
 
 
-def _in_states(kind: str, areas: Integers, states: Integers) -> bool:
+def in_states(kind: str, areas: Integers, states: Integers) -> bool:
+    """Whether areas of a type lie in the states of a plan, as far as their codes tell."""
     if kind == "AIANNH":
         return True
     if kind == "USA":

@@ -1,0 +1,98 @@
+"""Truth plus noise: the one module of the mechanism in which true counts and noise meet.
+
+The noise of area a, iteration i and cell c of a query with I iterations and C cells has the coordinate (aI + i)C + c of
+the query's stream.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from confide.arrays import Integers
+from confide.engines.protocol import private_folder, write_parquet
+from confide.mechanisms.phsafe.problem import PHSafeProblem
+from confide.mechanisms.phsafe.settings import CountQuery
+from confide.mechanisms.phsafe.tables import iterations_of, sql_of
+from confide.mechanisms.phsafe.tabulate import count_table, dense, taken, write_persons, write_units
+from confide.noise import perturb
+from confide.releases.mechanism import Job, NoiseSource
+from confide.releases.tabular import COUNT
+from confide.releases.workspace import Workspace
+
+
+def counts_file(workspace: Workspace, table: str, *, everybody: bool = False) -> Path:
+    """Where the counts of a table are that noise is added to; ``everybody``: those without
+    truncation, of tables of persons."""
+    return workspace.counts / f"{table}{'.everybody' if everybody else ''}.parquet"
+
+
+def measured_file(workspace: Workspace, query: CountQuery) -> Path:
+    """Where the measurements of a query are."""
+    word = {"*": "all", "H,I": "H-I"}.get(query.iteration_level, query.iteration_level)
+    return workspace.measured / query.level / f"{query.table}.{word}.parquet"
+
+
+def count(problem: PHSafeProblem, job: Job) -> None:
+    """Joins the files and counts every table: truncated, and for the curator's own report with everybody."""
+    wanted = {query.table: query.counted for query in problem.queries}
+    missing = [each for name, each in wanted.items() if not counts_file(job.workspace, name).exists()]
+    with job.progress.stage("Counting records", 2 + len(wanted)) as advance:
+        advance(len(wanted) - len(missing))
+        if not missing:
+            advance(2)
+            return
+        folder = private_folder(job.workspace.scratch)
+        units, persons = folder / "units.parquet", folder / "persons.parquet"
+        write_units(job.engine, problem.files, problem.settings.states, units)
+        advance(1)
+        write_persons(job.engine, problem.files, units, persons)
+        advance(1)
+        kept = dict[tuple[str, int], Path]()
+        for each in missing:
+            into, tau = counts_file(job.workspace, each.name), problem.settings.tau.get(each.name)
+            if not each.of_persons or tau is None:
+                count_table(job.engine, each, None, units, into)
+            else:
+                count_table(job.engine, each, None, persons, counts_file(job.workspace, each.name, everybody=True))
+                people = sql_of(each.universe), tau
+                if people not in kept:  # tables that take the same people share them
+                    kept[people] = folder / f"kept-{len(kept)}.parquet"
+                    job.engine.write(f"SELECT * FROM ({taken(each, tau)}) AS kept", kept[people], rows=persons)
+                count_table(job.engine, each, None, kept[people], into)
+            advance(1)
+        for file in (units, persons, *kept.values()):
+            file.unlink()
+
+
+def true_counts(problem: PHSafeProblem, workspace: Workspace, query: CountQuery) -> Integers:
+    """The true counts of a query: areas, iterations, cells. Confidential."""
+    counts = pq.read_table(counts_file(workspace, query.table))
+    cells = [cell.code for cell in query.counted.interior]
+    return dense(counts, query.level, query.iteration_level, problem.states, cells)
+
+
+def measure(problem: PHSafeProblem, job: Job, noise: NoiseSource) -> None:
+    """Draws the noise of every query and adds it."""
+    queries = problem.queries
+    job.plan.check_measured((query.level, query.name) for query in queries)
+    with job.progress.stage("Measuring with noise", len(queries)) as advance:
+        for query in queries:
+            into = measured_file(job.workspace, query)
+            if not into.exists():
+                private_folder(into.parent)
+                truth = true_counts(problem, job.workspace, query).ravel()
+                law = job.plan.measure(query.level, query.name).law
+                noisy = perturb(truth, law, noise.stream(query.level, query.name))
+                write_parquet(pa.table({COUNT: noisy}), into)
+            advance(1)
+
+
+def read_measured(problem: PHSafeProblem, workspace: Workspace, query: CountQuery) -> Integers:
+    """The measurements of a query: areas, iterations, cells."""
+    counts = np.asarray(pq.read_table(measured_file(workspace, query)).column(COUNT).to_numpy(), np.int64)
+    shape = len(problem.areas(query.level)), len(iterations_of(query.iteration_level)), len(query.counted.interior)
+    return counts.reshape(shape)

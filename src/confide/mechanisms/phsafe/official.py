@@ -1,0 +1,180 @@
+"""``config.json`` of the Census Bureau's PHSafe, accepted as it is.
+
+Numbers are read as they are written. Tables, levels and their keys are exactly those of the layout; everything that is
+wrong is told at once. A key that is there twice is an error; one at the top that nobody knows is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ValidationInfo, create_model
+
+from confide.documents import Part, Problem, read
+from confide.errors import Finding, InputError, ParameterError, Place
+from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
+from confide.mechanisms.phsafe.tables import measured_tables
+from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget
+from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
+from confide.privacy import Definition
+
+FILES = {"records": "persons", "units": "units", "blocks": "geo"}
+"""The files of the Census Bureau's layout, by their keys under ``[data]``."""
+ENDINGS = (".csv", ".parquet")
+BUDGETS, TAU = "privacy_budget", "tau"
+
+
+def find_files(data: Path) -> dict[str, Path]:
+    """The three files of a folder, by their keys under ``[data]``. Raises an :class:`InputError` with all missing."""
+    if not data.is_dir():
+        raise InputError("official-folder/nothing", where=Place(file=str(data)))
+    files, findings = dict[str, Path](), list[Finding]()
+    for key, stem in FILES.items():
+        there = [path for ending in ENDINGS if (path := data / (stem + ending)).is_file()]
+        where = Place(file=str(data / (stem + ENDINGS[0])))
+        if len(there) == 1:
+            files[key] = there[0]
+        elif there:
+            found = " and ".join(path.name for path in there)
+            findings.append(Finding.of("official-folder/file", where=where, found=found))
+        else:
+            findings.append(Finding.of("official-folder/of-households", where=where, stem=stem))
+    if findings:
+        raise InputError(findings)
+    return files
+
+
+def _definition(value: Any) -> Definition:
+    if not isinstance(value, str) or value not in DEFINITIONS:
+        raise ParameterError("config-definition")
+    return DEFINITIONS[value]
+
+
+def _reader(value: Any) -> str:
+    if value not in ("csv", "cef"):
+        raise ParameterError("config-reader/unknown")
+    return str(value)
+
+
+def _tau(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_PERSONS:
+        raise ParameterError("config-tau", name=info.field_name, most=MOST_PERSONS)
+    return value
+
+
+def _states(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise ParameterError("config-states/list")
+    if value == [PUERTO_RICO]:
+        return value
+    for position, code in enumerate(value):
+        if code == PUERTO_RICO:
+            raise ParameterError("config-states/puerto-alone")
+        if not isinstance(code, str) or code not in STATES:
+            raise ParameterError("config-states/code")
+        if code in value[:position]:
+            raise ParameterError("config-states/state")
+    return value
+
+
+def _model(name: str, kind: Any, keys: Any) -> Any:
+    """A model with exactly these keys, which are no names of Python."""
+    return create_model(name, __base__=Part, **dict.fromkeys(keys, (kind, ...)))  # type: ignore[call-overload]
+
+
+BudgetsPart = create_model(  # type: ignore[call-overload]
+    "BudgetsPart",
+    __base__=Part,
+    **{each.name: (_model(each.name, Budget, budget_keys(each)), ...) for each in measured_tables()},
+)
+TauPart = create_model(  # type: ignore[call-overload]
+    "TauPart",
+    __base__=Part,
+    **{each.name: (Annotated[int, BeforeValidator(_tau)], ...) for each in measured_tables() if each.tau is not None},
+)
+
+
+class PHSafeConfig(Part):
+    """``config.json``."""
+
+    privacy_budget: BudgetsPart
+    tau: TauPart
+    state_filter: Annotated[list[str], BeforeValidator(_states)]
+    reader: Annotated[str, BeforeValidator(_reader)]
+    privacy_defn: Annotated[Definition, BeforeValidator(_definition)]
+
+    @property
+    def budgets(self) -> dict[tuple[str, str, str], Fraction]:
+        """By table, geographic level and iteration level."""
+        result = {}
+        for each in measured_tables():
+            part = getattr(self.privacy_budget, each.name)
+            for key, levels in budget_keys(each).items():
+                result[each.name, *levels] = getattr(part, key)
+        return result
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong although each value by itself is right."""
+        if not any(self.budgets.values()):
+            yield Problem.of((BUDGETS,), "config-no-budget/tables")
+
+
+@dataclass(frozen=True)
+class PHSafeConfigRead:
+    """A ``config.json`` that was read."""
+
+    settings: PHSafeSettings
+    infinite: bool
+    """Whether a budget is infinite: its counts are then published without noise, and are not for release."""
+    warnings: tuple[Finding, ...]
+
+
+def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> PHSafeConfigRead:
+    """The settings in a ``config.json``, which does not say the sensitivity. Raises an :class:`InputError` with all
+    findings."""
+    document = read(path, kind=CONFIG_KIND)
+    findings = [
+        Finding.of("config-key-twice/refused", where=replace(document.place(), path=key), found=key)
+        for key in document.repeated
+    ]
+    try:
+        loaded = document.check(PHSafeConfig)
+        loaded.refuse(loaded.value.problems())
+    except InputError as error:
+        raise InputError([*findings, *(_as_errors(error.findings))]) from None
+    every = [*findings, *_as_errors(loaded.warnings)]
+    if any(finding.severity == "error" for finding in every):
+        raise InputError(every)
+    config = loaded.value
+    budgets = config.budgets
+    settings = PHSafeSettings(
+        definition=config.privacy_defn,
+        sensitivity=sensitivity,
+        states=tuple(sorted(config.state_filter)),
+        budgets={key: budget for key, budget in budgets.items() if budget},
+        tau={each.name: getattr(config.tau, each.name) for each in measured_tables() if each.tau is not None},
+    )
+    if config.reader == "cef":
+        every.append(Finding.of("config-reader/cef-households", where=document.place("reader"), severity="warning"))
+    return PHSafeConfigRead(settings, INFINITE in budgets.values(), tuple(every))
+
+
+def _as_errors(findings: Any) -> Iterator[Finding]:
+    """Unknown keys inside of budgets and truncation are errors: the layout has exactly its own."""
+    for finding in findings:
+        inside = (finding.where.path or "").startswith((f"{BUDGETS}.", f"{TAU}."))
+        yield replace(finding, severity="error") if inside else finding
+
+
+def states_of(path: Path) -> tuple[str, ...]:
+    """The states of a configuration, as far as a wrong one tells, or else all: to look at the files all the same."""
+    try:
+        listed = read(path, kind=CONFIG_KIND).values.get("state_filter")
+    except InputError:
+        listed = None
+    codes = {code for code in listed if isinstance(code, str)} if isinstance(listed, list) else set()
+    return (PUERTO_RICO,) if codes == {PUERTO_RICO} else tuple(sorted(codes & set(STATES))) or STATES

@@ -1,0 +1,262 @@
+"""Programs of the Census Bureau as their operators know them: their files in, a folder of tables out.
+
+Behind it is an ordinary run: a spec of ours is written from the Bureau's configuration, the ledger is charged, the
+release is sealed. What may leave is copied to the folder that was asked for; all that is confidential is kept beside
+it, in a folder that says so.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+from confide import api
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
+from confide.engines.protocol import write_text
+from confide.errors import ConfideError, Finding, Place, RunError
+from confide.exact import fraction_up
+from confide.privacy import Definition
+from confide.releases.draft import LEDGER, SPEC
+from confide.releases.ledger import Ledger, UnitName
+from confide.releases.run import RunResult
+from confide.releases.workspace import Progress, Silent, no_room_is_an_error
+
+KEPT = "-confidential"
+NO_KEY = "00" * 32
+"""The chosen key of runs with an infinite budget: everything made with it is stamped, whatever the noise."""
+
+
+@dataclass(frozen=True)
+class Validation(TypedAnswer):
+    """What was found in the input."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether ``execute`` would run."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"ok": self.ok, "findings": [finding.as_dict() for finding in self.findings]}
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.findings
+        if self.ok:
+            yield Said("No problems found.", " Nothing was spent.", Tone.GOOD)
+
+
+@dataclass(frozen=True)
+class Execution(TypedAnswer):
+    """What an execution made: the tables, and the run behind them."""
+
+    folder: Path
+    run: RunResult
+    private: Path
+    warnings: tuple[Finding, ...]
+    infinite: bool
+    own_ledger: bool
+    """Whether a ledger was opened for this run alone."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "ok": True,
+            "folder": str(self.folder),
+            "kept": str(self.private),
+            "not_for_release": self.infinite,
+            "cost": self.run.plan.loss.as_dict(),
+            "was_sealed_before": self.run.was_sealed_before,
+            "findings": [warning.as_dict() for warning in self.warnings],
+        }
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.warnings
+        if self.run.was_sealed_before:
+            yield "This run was sealed before. Nothing was done and nothing was charged."
+        if self.infinite:
+            why = ": a budget is infinite, so counts are published as they are. Every file says so."
+            yield Said("NOT FOR RELEASE", why, Tone.CAREFUL, aside=True)
+        else:
+            ((name, number),) = self.run.plan.loss.parameters().items()
+            yield f"cost      {name} = {fraction_up(number)} ({self.run.plan.neighbours.value})"
+        if self.own_ledger:
+            yield "ledger    a new one; to charge the ledger of the data set, name it with --ledger"
+        yield f"tables    {self.folder}"
+        yield f"kept      {self.private}  (confidential: key, counts and spec)"
+
+
+class BudgetedSettings(Protocol):
+    """What the settings of every program have."""
+
+    @property
+    def definition(self) -> Definition:
+        """The definition that budgets are in."""
+
+    @property
+    def total(self) -> Fraction:
+        """What a release costs when one record is added or removed."""
+
+
+@dataclass(frozen=True)
+class OfficialInput:
+    """An input of one of the programs that was read: its files by their keys under ``[data]``, and what it asks."""
+
+    program: str
+    """What people call the program."""
+    release: str
+    """The name of its releases."""
+    files: Mapping[str, Path]
+    settings: BudgetedSettings
+    infinite: bool
+    warnings: tuple[Finding, ...]
+    text: Callable[[Mapping[str, str], str], str]
+    """The text of the spec, from the paths of the files and of the ledger."""
+    data_set: str
+    unit: UnitName = "record"
+    """What a ledger of its own is kept in."""
+
+    def spec_in(self, folder: Path, ledger: Path | None) -> str:
+        """The text of the spec that would be in ``folder``."""
+        files = {key: os.path.relpath(path.resolve(), folder.resolve()) for key, path in self.files.items()}
+        named = LEDGER if ledger is None else os.path.relpath(ledger.resolve(), folder.resolve())
+        return self.text(files, named) + "\n"
+
+    def open_ledger(self, path: Path) -> Path:
+        """A ledger with exactly the budget of one release."""
+        Ledger.open_new(
+            path,
+            data_set=self.data_set or "persons",
+            definition="pure" if self.settings.definition is Definition.PURE else "zcdp",
+            neighbours="add-remove",
+            budget=self.settings.total,
+            note=f"opened for one release of {self.program}, with its budget",
+            unit=self.unit,
+        )
+        return path
+
+
+def write_converted(official: OfficialInput, folder: Path, ledger: Path | None) -> Path:
+    """A spec of ours in ``folder``; with a ledger of its budget, unless one is named."""
+    with no_room_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / SPEC
+        if path.exists():
+            raise _there_already(path)
+        write_text(path, official.spec_in(folder, ledger), mode=0o644)
+        if ledger is None and not (folder / LEDGER).exists():
+            official.open_ledger(folder / LEDGER)
+    return path
+
+
+def check_official(
+    official: OfficialInput, memory: str, processes: int | None, progress: Progress | None
+) -> tuple[Finding, ...]:
+    """What a check of the files finds, with nothing kept."""
+    with tempfile.TemporaryDirectory(prefix="confide-validate-") as name:
+        folder = Path(name)
+        write_text(folder / SPEC, official.spec_in(folder, None), mode=0o644)
+        official.open_ledger(folder / LEDGER)
+        return api.check(folder / SPEC, processes=processes, memory=memory, progress=progress or Silent()).findings
+
+
+def run_official(
+    official: OfficialInput,
+    out: Path,
+    *,
+    ledger: Path | None,
+    accept_ledger: bool,
+    processes: int | None,
+    memory: str,
+    progress: Progress | None,
+) -> Execution:
+    """The tables of an input, in ``out``; what is confidential beside it. On invalid input nothing is written."""
+    out = out.resolve()
+    private = out.with_name(out.name + KEPT) if out.name else out
+    _check_out(out, private / official.release)
+    spec = official.spec_in(private, ledger)
+    new = [folder for folder in out.parents if not folder.exists()]
+    with no_room_is_an_error(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        ours = _made(private)
+        try:
+            path = _resumable(private, spec)
+            if ledger is None and not (private / LEDGER).exists():
+                official.open_ledger(private / LEDGER)
+            # An account of its own says nothing of the data set: whoever keeps one names it.
+            run = api.run(
+                path,
+                processes=processes,
+                memory=memory,
+                insecure_key=NO_KEY if official.infinite else None,
+                accept_ledger=accept_ledger or ledger is None,
+                progress=progress,
+            )
+        except ConfideError:
+            if ours and not (private / official.release / "confidential" / "run.json").exists():
+                shutil.rmtree(private, ignore_errors=True)
+                with suppress(OSError):
+                    for folder in new:
+                        folder.rmdir()
+            raise
+        copy_release(run.release, out)
+    return Execution(out, run, private, official.warnings, official.infinite, ledger is None)
+
+
+def _made(folder: Path) -> bool:
+    """Makes a private folder; false if it was there, or if another process was faster: only its maker may remove it."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _resumable(private: Path, spec: str) -> Path:
+    """The spec of the run in ``private``, written if there is none; another one is another run."""
+    path = private / SPEC
+    if not path.exists():
+        write_text(path, spec, mode=0o644)
+    elif path.read_text(encoding="utf-8") != spec:
+        raise RunError("run-changed/execution", where=Place(file=str(path)))
+    return path
+
+
+def _check_out(out: Path, run: Path) -> None:
+    """The output must be new, unless it is that of the same run, which is then found as it is."""
+    if not out.name or out.is_file():
+        raise _there_already(out)
+    if out.is_dir() and any(out.iterdir()) and not _is_copy(run / "release", out):
+        raise _there_already(out)
+
+
+def _is_copy(release: Path, out: Path) -> bool:
+    """Whether there is a release, and all of it is in ``out``."""
+    files = [path.relative_to(release) for path in release.rglob("*") if path.is_file()]
+    try:
+        return bool(files) and all(filecmp.cmp(release / file, out / file, shallow=False) for file in files)
+    except FileNotFoundError:
+        return False
+
+
+def copy_release(release: Path, out: Path) -> None:
+    """The release, copied beside its place and then given its name: there whole or not at all."""
+    if out.is_dir() and any(out.iterdir()):
+        return
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(release, partial)
+    partial.replace(out)
+
+
+def _there_already(path: Path) -> RunError:
+    return RunError("there-already/ours", where=Place(file=str(path)))
