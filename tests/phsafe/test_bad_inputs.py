@@ -250,7 +250,7 @@ LINES = {
     "a quotation mark": ("unreadable", lambda text: text.replace("\n3,", '\n"3,', 1)),
     "another delimiter": ("wrong-delimiter", lambda text: text.replace(",", "|")),
     "two columns of one name": ("csv-header", lambda text: text.replace("CENHISP", "QAGE", 1)),
-    "no first line": ("missing-column", lambda text: text.partition("\n")[2]),
+    "no first line": ("csv-header", lambda text: text.partition("\n")[2]),
     "nothing": ("csv-header", lambda _: ""),
 }
 

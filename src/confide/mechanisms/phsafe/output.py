@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
+from confide.exact import exact_text
 from confide.mechanisms.phsafe.layout import EVERYBODY, ITERATION, Counts, ReleaseLayout, is_total
 from confide.mechanisms.phsafe.measure import read_measured
 from confide.mechanisms.phsafe.problem import PHSafeProblem
@@ -113,7 +115,7 @@ def codebook(plan: Mapping[str, Any]) -> Codebook:
 
 
 @dataclass(frozen=True, eq=False)
-class HouseholdFigures:
+class PHSafeFigures:
     """The noise of the counts of a release: which measured counts a row shows, and their law."""
 
     layout: ReleaseLayout
@@ -151,8 +153,8 @@ class PHSafeExplained(Explanation):
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest["plan"])
 
-    def figure_noise(self, manifest: Mapping[str, Any]) -> HouseholdFigures:
-        return HouseholdFigures(ReleaseLayout.of(manifest["plan"]))
+    def figure_noise(self, manifest: Mapping[str, Any]) -> PHSafeFigures:
+        return PHSafeFigures(ReleaseLayout.of(manifest["plan"]))
 
     def summary(self, plan: Plan) -> Summary:
         return _summary(plan)
@@ -168,7 +170,7 @@ def _summary(plan: Plan) -> Summary:
             each.level,
             each.iteration_level,
             str(truncation.get(each.table, "")),
-            budget["budget"],
+            exact_text(Fraction(budget["budget"])),
             f"{each.variance(1):,.1f}",
             f"±{each.margin(1, layout.interval_probability):,}",
         )
