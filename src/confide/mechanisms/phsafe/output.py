@@ -113,7 +113,7 @@ def codebook(plan: Mapping[str, Any]) -> Codebook:
 
 
 @dataclass(frozen=True, eq=False)
-class HouseholdFigures:
+class PHSafeFigures:
     """The noise of the counts of a release: which measured counts a row shows, and their law."""
 
     layout: ReleaseLayout
@@ -151,8 +151,8 @@ class PHSafeExplained(Explanation):
     def codebook(self, manifest: Mapping[str, Any]) -> Codebook | None:
         return codebook(manifest["plan"])
 
-    def figure_noise(self, manifest: Mapping[str, Any]) -> HouseholdFigures:
-        return HouseholdFigures(ReleaseLayout.of(manifest["plan"]))
+    def figure_noise(self, manifest: Mapping[str, Any]) -> PHSafeFigures:
+        return PHSafeFigures(ReleaseLayout.of(manifest["plan"]))
 
     def summary(self, plan: Plan) -> Summary:
         return _summary(plan)
