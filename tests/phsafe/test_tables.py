@@ -160,9 +160,11 @@ def test_states_are_those_with_a_housing_unit_whoever_lives_there(tmp_path: Path
             row["RTYPE"] = "4"
     data = made.write(tmp_path / "data")
     spec = convert_households(write_config(tmp_path, config_of()), data, tmp_path / "spec")
-    plan = api.check(spec, processes=1, memory="1GiB").plan
-    assert plan is not None
-    assert plan.question["states"] == ["01", "02"]
+    checked = api.check(spec, processes=1, memory="1GiB")
+    assert checked.plan is not None
+    assert checked.plan.question["states"] == ["01", "02"]
+    (absent,) = [each for each in checked.findings if each.code == "no-housing-units"]
+    assert (absent.found, absent.severity) == ("11", "warning")
 
 
 @pytest.mark.parametrize("name", ["persons", "units", "geo"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Integers
+from confide.exact import exact_text
 from confide.mechanisms.phsafe.layout import EVERYBODY, ITERATION, Counts, ReleaseLayout, is_total
 from confide.mechanisms.phsafe.measure import read_measured
 from confide.mechanisms.phsafe.problem import PHSafeProblem
@@ -168,7 +170,7 @@ def _summary(plan: Plan) -> Summary:
             each.level,
             each.iteration_level,
             str(truncation.get(each.table, "")),
-            budget["budget"],
+            exact_text(Fraction(budget["budget"])),
             f"{each.variance(1):,.1f}",
             f"±{each.margin(1, layout.interval_probability):,}",
         )

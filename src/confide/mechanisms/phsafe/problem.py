@@ -99,7 +99,12 @@ def fingerprint(files: HouseholdFiles) -> str:
 def check_files_of(problem: PHSafeProblem, job: Job) -> list[Finding]:
     """Every problem of the three files."""
     known = Path(job.workspace.scratch) / "known.parquet"
-    return check_files(job.engine, problem.files, problem.settings.states, known)
+    findings = check_files(job.engine, problem.files, problem.settings.states, known)
+    if absent := [state for state in problem.settings.states if state not in problem.states]:
+        where = job.loaded.place("phsafe", "states")
+        listed = ", ".join(absent)
+        findings.append(Finding.of("no-housing-units/states", where=where, listed=listed, severity="warning"))
+    return findings
 
 
 # The plan: one measurement for each query, all of them on the same people.
