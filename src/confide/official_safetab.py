@@ -5,17 +5,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 from confide import api
-from confide.errors import ConfideError, InputError, SpecError
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
+from confide.engines import LocalEngine, Source, format_of
+from confide.engines.protocol import write_text
+from confide.errors import ConfideError, InputError, Place, RunError, SpecError
+from confide.mechanisms import MECHANISMS
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
+from confide.mechanisms.safetab.output.coded import T1, T2
+from confide.mechanisms.safetab.output.coterminous import Unified, unify_released
+from confide.mechanisms.safetab.problem import DERIVED, ON_LAND, coterminous_sets
+from confide.mechanisms.safetab.regions import read_regions
 from confide.mechanisms.safetab.settings import SafeTabSettings
 from confide.mechanisms.safetab.spec import SafeTabSpec, spec_text
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.official_runs import (
+    KEPT,
     Execution,
     OfficialInput,
     Validation,
@@ -24,7 +42,10 @@ from confide.official_runs import (
     write_converted,
 )
 from confide.releases.draft import SPEC
-from confide.releases.workspace import Progress
+from confide.releases.folder import SealedRelease
+from confide.releases.public_input import read_public_input
+from confide.releases.spec import find_source
+from confide.releases.workspace import Progress, Workspace, no_room_is_an_error
 
 RELEASE_NAME = "safetab"
 
@@ -83,6 +104,7 @@ def execute(
     *,
     ledger: Path | None = None,
     accept_ledger: bool = False,
+    coterminous: str | None = None,
     processes: int | None = None,
     memory: str,
     progress: Progress | None = None,
@@ -99,6 +121,8 @@ def execute(
         ledger: The ledger of the data set. Without it, one is opened with this run's budget.
         accept_ledger: Use this ledger although the records have another one, or a newer copy of it, or although it was
             charged for other records: these are the same people.
+        coterminous: Give areas of the same extent the same figures: derived, derived-on-land (but for blocks of water),
+            or a file with SET|REGION_TYPE|REGION_ID.
         processes: How many processes count; all cores without it.
         memory: How much memory to use, such as ``4GB``.
         progress: Receives how far it got.
@@ -106,8 +130,9 @@ def execute(
     Returns:
         The folder of tables, the run behind it, and the warnings.
     """
+    named = coterminous in (None, DERIVED, ON_LAND)
     return run_official(
-        _read(parameters, data),
+        _read(parameters, data, coterminous if named else str(Path(str(coterminous)).resolve())),
         out,
         ledger=ledger,
         accept_ledger=accept_ledger,
@@ -117,11 +142,11 @@ def execute(
     )
 
 
-def _read(parameters: Path, data: Path) -> OfficialInput:
+def _read(parameters: Path, data: Path, coterminous: str | None = None) -> OfficialInput:
     """Folder and configuration. If the latter is wrong, the other files are looked at all the same: all at once."""
     official = find_folder(parameters, data)
     try:
-        return _input(official, read_config(official.config), data)
+        return _input(official, read_config(official.config), data, coterminous)
     except InputError as error:
         states, puerto_rico = filter_of(official.config)
         settings = replace(production_settings(), states=states, puerto_rico=puerto_rico)
@@ -132,13 +157,139 @@ def _read(parameters: Path, data: Path) -> OfficialInput:
         raise InputError([*error.findings, *findings]) from None
 
 
-def _input(official: OfficialFolder, config: OfficialConfig, data: Path) -> OfficialInput:
+def _input(
+    official: OfficialFolder, config: OfficialConfig, data: Path, coterminous: str | None = None
+) -> OfficialInput:
     title = "Detailed race and ethnicity groups"
-    text = partial(_text, config.settings, title)
+    text = partial(_text, config.settings, title, coterminous)
     return OfficialInput(
         "SafeTab-P", RELEASE_NAME, official.files, config.settings, config.infinite, config.warnings, text, data.name
     )
 
 
-def _text(settings: SafeTabSettings, title: str, files: dict[str, str], ledger: str) -> str:
-    return spec_text(settings, files, name=RELEASE_NAME, title=title, ledger=ledger, file=SPEC)
+def _text(settings: SafeTabSettings, title: str, coterminous: str | None, files: dict[str, str], ledger: str) -> str:
+    return spec_text(settings, files, name=RELEASE_NAME, title=title, ledger=ledger, file=SPEC, coterminous=coterminous)
+
+
+# Coterminous areas of a finished release.
+
+
+@dataclass(frozen=True)
+class CoterminousTables(TypedAnswer):
+    """Where the tables are, and what was made alike."""
+
+    folder: Path
+    source: str
+    """SHA-256 of the manifest of the release that they were made from."""
+    sets: int
+    copied: int
+    """How many groups have the figures of another area."""
+    stamped: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "ok": True,
+            "folder": str(self.folder),
+            "source_manifest_sha256": self.source,
+            "sets": self.sets,
+            "groups_copied": self.copied,
+            "not_for_release": self.stamped,
+        }
+
+    def described(self) -> Iterator[AnswerPart]:
+        of_others = f"{self.copied:,} groups have the figures of another area"
+        yield f"{self.sets:,} sets of areas of the same extent; {of_others}."
+        yield f"tables    {self.folder}  (made of released figures: it costs nothing)"
+        if self.stamped:
+            yield Said("NOT FOR RELEASE", ": so was the release that they were made from", Tone.BAD, aside=True)
+
+
+def coterminous(release: Path, out: Path, *, sets: str = DERIVED, geography: Path | None = None) -> CoterminousTables:
+    """Gives areas of the same extent the same figures in a finished release of SafeTab-P, by the paper's Algorithm 4.
+
+    Made of released figures and public files alone, so it costs nothing; done again, it changes nothing.
+
+    Args:
+        release: The release, the folder of its run, or the folder of tables that ``execute`` made.
+        out: A new folder for t1 and t2.
+        sets: How the sets are found: derived, derived-on-land (but for blocks of water), or a file with
+            SET|REGION_TYPE|REGION_ID.
+        geography: The geographic reference file, where it is not that of the run beside the release.
+
+    Returns:
+        Where the tables are, and how many groups were made alike.
+    """
+    given = read_public_input(release, Place(file=str(release)), MECHANISMS.__getitem__, ["safetab"])
+    if given.release is None:
+        raise InputError("not-a-release/folder", where=Place(file=str(release)))
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunError("there-already/ours", where=Place(file=str(out)))
+    facts, source = given.release.facts, _geography(given.release.folder, geography)
+    with (
+        tempfile.TemporaryDirectory(prefix="confide-coterminous-") as scratch,
+        LocalEngine(Path(scratch), processes=1, memory=api.DEFAULT_MEMORY) as engine,
+    ):
+        regions = read_regions(engine, source, facts["states"], facts["puerto_rico"])
+    if regions.fingerprint != facts["geography"]:
+        raise InputError("other-geography", where=Place(file=source.file), found=regions.fingerprint[:16])
+    found = coterminous_sets(sets, Path(sets), regions)
+    unified = unify_released(
+        given.release, [[(kind, regions.areas[kind][number]) for kind, number in areas] for areas in found]
+    )
+    with no_room_is_an_error(out):
+        _write_tables(given.release, unified, out)
+    return CoterminousTables(out, given.sha256, unified.sets, unified.copied, given.stamped)
+
+
+def _geography(release: Path, given: Path | None) -> Source:
+    """The geographic reference file that was named, or that of the run that a release was made by."""
+    if given is not None:
+        return Source(given, format_of(given) or "csv", {}, "|", quoted=False)
+    specs = [release.with_name(release.name + KEPT) / SPEC]
+    with suppress(ConfideError):
+        identity = Workspace(release.parent).identity()
+        specs += [] if identity is None else [release.parent / identity.spec]
+    for path in specs:
+        if path.is_file():
+            source = find_source(api.load(path), "blocks")
+            if isinstance(source, Source):
+                return replace(source, quoted=False)
+    raise InputError("no-geography-of-release", where=Place(file=str(release)))
+
+
+def _write_tables(release: SealedRelease, unified: Unified, out: Path) -> None:
+    """``t1`` and ``t2`` in every format of the release, under the names that they have there; whole or not at all."""
+    partial_folder = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial_folder, ignore_errors=True)
+    for name, schema in (("t1", T1), ("t2", T2)):
+        for path in release.paths(f"{name}/{name}."):
+            file = partial_folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            taken = unified.take(name, _rows(release.folder / path, schema))
+            if path.endswith(".parquet"):
+                pq.write_table(taken, file)
+            else:
+                write_text(file, "".join(_lines(taken)), mode=0o644)
+    if out.exists():
+        out.rmdir()
+    partial_folder.replace(out)
+
+
+def _rows(path: Path, schema: pa.Schema) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    types = {field.name: field.type for field in schema}
+    return pyarrow.csv.read_csv(
+        path,
+        parse_options=pyarrow.csv.ParseOptions(delimiter="|", quote_char=False),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    )
+
+
+def _lines(rows: pa.Table) -> Iterator[str]:
+    """The text of a table in the Bureau's layout."""
+    yield "|".join(rows.column_names) + "\n"
+    for batch in rows.to_batches(1 << 16):
+        columns = [column.to_pylist() for column in batch.columns]
+        yield "".join("|".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))

@@ -87,7 +87,7 @@ ledgers = listed(
 safetabs = listed(
     "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
     METHODS,
-    "validate execute convert=convert_official tune",
+    "validate execute convert=convert_official coterminous tune",
 )
 safetab_hs = listed(
     "Run SafeTab-H with the folders and arguments of the Census Bureau's program.",

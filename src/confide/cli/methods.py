@@ -249,6 +249,20 @@ convert_official = Verb(
     reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
 )
 
+coterminous = Verb(
+    """Give areas of the same extent the same figures in a finished release of SafeTab-P.
+
+    Made of released figures alone: it costs nothing. The geography is that of the run beside the release.
+    """,
+    f"{OFFICIAL}:coterminous",
+    options={
+        "release": "RELEASE",
+        "out": "--out DIR",
+        "sets": "--sets derived|derived-on-land|FILE",
+        "geography": "--geography FILE",
+    },
+)
+
 OFFICIAL_H = "confide.official_safetab_h"
 validate_h = Verb(
     "Find every problem of an input of SafeTab-H at once. Nothing is written and nothing spent; exits 1 on findings.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,8 @@ def _law(settings: SafeTabSettings, budget: Fraction, degree: int) -> NoiseDistr
 # From a spec to its problem: code lists, geography and universe, with every problem of them at once.
 
 
-DERIVED = "derived"
+DERIVED, ON_LAND = "derived", "derived-on-land"
+"""Sets of coterminous areas from the geography alone; the second passes over blocks of water."""
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
@@ -216,9 +218,14 @@ def _problem(
 
 def _coterminous(loaded: LoadedSpec, spec: SafeTabSpec, regions: Regions) -> tuple[CoterminousSet, ...]:
     chosen = spec.output.coterminous
-    if chosen is None:
-        return ()
-    return tuple(regions.coterminous() if chosen == DERIVED else coterminous_from_file(loaded.resolve(chosen), regions))
+    return () if chosen is None else coterminous_sets(chosen, loaded.resolve(chosen), regions)
+
+
+def coterminous_sets(chosen: str, path: Path, regions: Regions) -> tuple[CoterminousSet, ...]:
+    """Sets of areas that are taken for the same: derived from the geography, or those of a file."""
+    if chosen in (DERIVED, ON_LAND):
+        return tuple(regions.coterminous(on_land=chosen == ON_LAND))
+    return tuple(coterminous_from_file(path, regions))
 
 
 # The plan of a SafeTab-P release: generalised parallel composition, level by level.

@@ -42,6 +42,7 @@ DIGITS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4, "PLACEFP"
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 """The columns of which a block's code of 15 digits is made."""
 
+BLOCK_DIGITS = 15
 NO_AREA = -1
 NO_PLACE, NO_AIANNH = "99999", "9999"
 NATION = "1"
@@ -75,8 +76,9 @@ class Regions:
         numbers: npt.NDArray[np.int64] = self.blocks.column(area_column(region_type)).to_numpy()
         return numbers
 
-    def coterminous(self) -> list[CoterminousSet]:
-        """All sets of two or more areas, of different region types, that have the very same blocks.
+    def coterminous(self, *, on_land: bool = False) -> list[CoterminousSet]:
+        """All sets of two or more areas, of different region types, that have the very same blocks; ``on_land``: the
+        same but for blocks of water, whose number begins with 0. An area of water alone is in no set.
 
         An area a with a block x can only equal the area b that x lies in, and it does if as many blocks lie in both as
         in either. The nation is left out: it is no donor of Algorithm 4, even if it is one state. GRF-C does not say
@@ -84,7 +86,8 @@ class Regions:
         :func:`confide.mechanisms.safetab.regions.coterminous_from_file`.
         """
         types = [name for name in self.areas if name != "USA"]
-        numbers = {name: self.numbers(name) for name in types}
+        land = _on_land(self.blocks.column("code")) if on_land else slice(None)
+        numbers = {name: self.numbers(name)[land] for name in types}
         result: dict[tuple[str, int], list[tuple[str, int]]] = {}
         taken: set[tuple[str, int]] = set()
         for position, one in enumerate(types):
@@ -96,6 +99,12 @@ class Regions:
                         result.setdefault((one, area), [(one, area)]).append((other, equal))
                         taken.add((other, equal))
         return [tuple(result[first]) for first in sorted(result, key=lambda area: (types.index(area[0]), area[1]))]
+
+
+def _on_land(codes: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Whether blocks have land: the Bureau numbers those of water alone from 0001 to 0999."""
+    number = pc.utf8_slice_codeunits(codes, BLOCK_DIGITS - 4, BLOCK_DIGITS - 3)
+    return np.asarray(pc.not_equal(number, "0").to_numpy(), np.bool_)
 
 
 def read_regions(engine: Engine, source: Source, states: Sequence[str], puerto_rico: bool) -> Regions:

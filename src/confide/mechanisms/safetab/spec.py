@@ -131,8 +131,9 @@ class SafeTabOutput(GroupOutput):
 
     coterminous: spec.FilePath | None = Field(
         None,
-        description="Areas of the same extent get the same figures: derived (sets from the geography), or a file with "
-        "SET|REGION_TYPE|REGION_ID; absent: each area keeps its own.",
+        description="Areas of the same extent get the same figures: derived (sets from the geography), "
+        "derived-on-land (the same but for blocks of water), or a file with SET|REGION_TYPE|REGION_ID; absent: each "
+        "area keeps its own.",
     )
     tabulation_suppression: bool = Field(
         False, description="Also leave out negative figures, and groups alone that exceed alone or in combination."
@@ -241,7 +242,14 @@ def level_problems(levels: Sequence[GroupLevelPart], part: PassPart) -> list[spe
 
 
 def spec_text(
-    settings: SafeTabSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
+    settings: SafeTabSettings,
+    files: Mapping[str, str],
+    *,
+    name: str,
+    title: str,
+    ledger: str,
+    file: str,
+    coterminous: str | None = None,
 ) -> str:
     """The text of a spec of SafeTab-P.
 
@@ -252,6 +260,7 @@ def spec_text(
         title: Its title.
         ledger: The path of the ledger.
         file: The name that the spec will have.
+        coterminous: How areas of the same extent are found, if they are made alike.
 
     Returns:
         A commented TOML file.
@@ -264,6 +273,7 @@ def spec_text(
         title=title,
         ledger=ledger,
         file=file,
+        coterminous=coterminous,
         names=ITERATION_LEVELS,
     )
 
