@@ -145,8 +145,8 @@ _reading = Lock()
 
 def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, str] | None = None) -> OpenedOffice:
     """The office's files of an address: read again once one of them has changed, or other codes merged."""
-    records, areas, homes = (folder.table(name) if name else None for name in (view.file, view.areas, view.households))
-    assert records is not None
+    records = folder.table(view.file)
+    areas, homes = (folder.table(name) if name else None for name in (view.areas, view.households))
     key = ("doctor", view.file, view.areas, view.household, view.place, view.households)
     with _reading:
         known: OpenedOffice | None = folder.desk.get(key)
