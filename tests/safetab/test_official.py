@@ -253,15 +253,15 @@ def test_odd_but_harmless_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_there_twice(tmp_path: Path) -> None:
-    """JSON takes the last one, and so do we; but somebody may have meant the other."""
+    """JSON takes the last one; which of the two was meant, nobody can tell."""
     text = json.dumps(config())
     twice = text.replace('"max_race_codes": 8', '"max_race_codes": 8, "max_race_codes": 2', 1)
     twice = twice.replace('"(USA, 1)": [0, 1, 2]', '"(USA, 1)": [5, 6, 7], "(USA, 1)": [0, 1, 2]', 1)
-    found = read(tmp_path, twice)
-    assert found.settings.max_race_codes == 2
-    assert {(finding.where.path, finding.severity) for finding in found.warnings} == {
-        ("max_race_codes", "warning"),
-        ("(USA, 1)", "warning"),
+    with pytest.raises(InputError) as raised:
+        read(tmp_path, twice)
+    assert {(finding.code, finding.where.path) for finding in raised.value.findings} == {
+        ("config-key-twice", "max_race_codes"),
+        ("config-key-twice", "(USA, 1)"),
     }
 
 
