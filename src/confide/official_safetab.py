@@ -233,9 +233,9 @@ def coterminous(release: Path, out: Path, *, sets: str = DERIVED, geography: Pat
         regions = read_regions(engine, source, facts["states"], facts["puerto_rico"])
     if regions.fingerprint != facts["geography"]:
         raise InputError("other-geography", where=Place(file=source.file), found=regions.fingerprint[:16])
-    found = coterminous_sets(sets, Path(sets), regions)
+    members = coterminous_sets(sets, Path(sets), regions)
     unified = unify_released(
-        given.release, [[(kind, regions.areas[kind][number]) for kind, number in areas] for areas in found]
+        given.release, [[(kind, regions.areas[kind][number]) for kind, number in areas] for areas in members]
     )
     with no_room_is_an_error(out):
         _write_tables(given.release, unified, out)

@@ -35,5 +35,5 @@ def test_every_figure_of_a_budget_is_that_of_the_code(
 
 
 def test_the_page_has_every_mechanism_that_reads_records() -> None:
-    linked = set(re.findall(r"\[`([a-z]+)`\]\(concepts/", PAGE))
+    linked = set(re.findall(r"\[`([a-z-]+)`\]\(concepts/", PAGE))
     assert linked - {"confide compare"} >= set(MECHANISMS.own) - {"postprocess"}

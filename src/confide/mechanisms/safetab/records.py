@@ -63,7 +63,7 @@ class RecordLayout:
     """In order."""
     race: str
     """The column with one of the 63 combinations of major races."""
-    whole: tuple[WholeColumn, ...]
+    numbers: tuple[WholeColumn, ...]
     named: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Columns with a few values: the column, what it holds, and the values."""
 
@@ -135,16 +135,16 @@ def marks_of(
             f"is_{each.name.lower()}": "FALSE"
             if each.name in integers
             else _among(column[each.name], _rows_of(_texts(each)))
-            for each in layout.whole
+            for each in layout.numbers
         },
         f"is_{layout.race.lower()}": _among(column[layout.race], _rows_of(cenraces)),
         **{f"is_{name.lower()}": _among(column[name], codes) if codes else "FALSE" for name in CODE_COLUMNS},
     }
 
 
-def _texts(whole: WholeColumn) -> list[str]:
+def _texts(numbers: WholeColumn) -> list[str]:
     """How its numbers may be written."""
-    return sorted({f"{number:0{width}d}" for number in range(whole.first, whole.last + 1) for width in (1, 2, 3)})
+    return sorted({f"{number:0{width}d}" for number in range(numbers.first, numbers.last + 1) for width in (1, 2, 3)})
 
 
 def rules_of(
@@ -158,7 +158,7 @@ def rules_of(
     form = {name: _digits(column[name], DIGITS[name]) for name in BLOCK_COLUMNS}
     within = marks["within"]
     rules = [
-        *(_whole_rule(column, each, marks, integer=each.name in integers) for each in layout.whole),
+        *(_whole_rule(column, each, marks, integer=each.name in integers) for each in layout.numbers),
         *(
             RecordRule(name, f"{what} is wrong", " or ".join(allowed), _not(_is_one_of(column[name], allowed)))
             for name, what, allowed in layout.named
@@ -200,11 +200,11 @@ def whole_expression(column: str, *, integer: bool) -> str:
 
 
 def _whole_rule(
-    column: Mapping[str, str], whole: WholeColumn, marks: Mapping[str, str], *, integer: bool
+    column: Mapping[str, str], numbers: WholeColumn, marks: Mapping[str, str], *, integer: bool
 ) -> RecordRule:
-    number = whole_expression(column[whole.name], integer=integer)
-    broken = _unless(marks[f"is_{whole.name.lower()}"], _not(f"{number} BETWEEN {whole.first} AND {whole.last}"))
-    return RecordRule(whole.name, f"{whole.what} is wrong", whole.expected, broken)
+    number = whole_expression(column[numbers.name], integer=integer)
+    broken = _unless(marks[f"is_{numbers.name.lower()}"], _not(f"{number} BETWEEN {numbers.first} AND {numbers.last}"))
+    return RecordRule(numbers.name, f"{numbers.what} is wrong", numbers.expected, broken)
 
 
 def _is_one_of(column: str, allowed: Sequence[str]) -> str:
@@ -322,10 +322,10 @@ def check_person_columns(engine: Engine, source: Source, layout: RecordLayout = 
         )
     if not findings and source.format == "csv" and list(kinds) != names:
         findings.append(_out_of_order(source, list(kinds), names))
-    whole = {each.name for each in layout.whole}
+    with_numbers = {each.name for each in layout.numbers}
     for ours, name in zip(layout.columns, names, strict=True):
-        if name in kinds and not (kinds[name] == "text" or (ours in whole and kinds[name] == "integer")):
-            findings.append(_wrong_type(source, name, kinds[name], whole=ours in whole))
+        if name in kinds and not (kinds[name] == "text" or (ours in with_numbers and kinds[name] == "integer")):
+            findings.append(_wrong_type(source, name, kinds[name], numbers=ours in with_numbers))
     return findings
 
 
@@ -359,7 +359,7 @@ def _check_rows(
     layout: RecordLayout,
 ) -> list[Finding]:
     kinds = engine.kinds(source)
-    integers = [each.name for each in layout.whole if kinds[source.theirs(each.name)] == "integer"]
+    integers = [each.name for each in layout.numbers if kinds[source.theirs(each.name)] == "integer"]
     known = _rows_of(codes) if codes else None
     marks, quick = (
         marks_of(source, listed, settings, integers=integers, blocks=blocks is not None, layout=layout)
@@ -421,5 +421,5 @@ def _out_of_order(source: Source, columns: Sequence[str], names: Sequence[str]) 
     )
 
 
-def _wrong_type(source: Source, name: str, kind: str, *, whole: bool) -> Finding:
-    return Finding.of("column-type/hold", where=Place(file=source.file, column=name), kind=kind, same=whole)
+def _wrong_type(source: Source, name: str, kind: str, *, numbers: bool) -> Finding:
+    return Finding.of("column-type/hold", where=Place(file=source.file, column=name), kind=kind, same=numbers)

@@ -55,7 +55,7 @@ class SafeTabData(CodedData):
     )
 
 
-class PassPart(spec.Part):
+class GroupPassPart(spec.Part):
     """Which passes there are, and what counts of a record."""
 
     states: list[str] = Field(
@@ -70,7 +70,7 @@ class PassPart(spec.Part):
     )
 
 
-class SafeTabPart(PassPart):
+class SafeTabPart(GroupPassPart):
     """The algorithm."""
 
     stage_1_fraction: spec.ExactNumber = Field(
@@ -202,7 +202,7 @@ class SafeTabSpec(spec.Spec):
         return problems
 
 
-def pass_problems(part: PassPart) -> list[spec.Problem]:
+def pass_problems(part: GroupPassPart) -> list[spec.Problem]:
     """What is wrong with the passes that a spec asks for."""
     problems = []
     if not part.states and not part.puerto_rico:
@@ -216,7 +216,7 @@ def pass_problems(part: PassPart) -> list[spec.Problem]:
     return problems
 
 
-def level_problems(levels: Sequence[GroupLevelPart], part: PassPart) -> list[spec.Problem]:
+def level_problems(levels: Sequence[GroupLevelPart], part: GroupPassPart) -> list[spec.Problem]:
     """Levels that stand there twice, or are of a pass that is not asked for."""
     problems = []
     seen = set()

@@ -177,14 +177,15 @@ class _Checked:
         yield from self._broken("group-totals/no-area", chosen & (self.area < 0), REGION_ID, self.region_id)
         yield from self._broken("group-totals/no-iteration", chosen & (self.iteration < 0), ITERATION, self.code)
 
-    def _broken(self, key: str, broken: Flags, column: str, values: pa.Array) -> Iterator[Finding]:
+    def _broken(self, key: str, broken: Flags, column: str, values: pa.Array, **facts: object) -> Iterator[Finding]:
         """A finding for all rows that break a rule."""
         rows = np.flatnonzero(broken).tolist()
         if not rows:
             return
         texts = values.take(pa.array(rows[:SHOWN], pa.int64())).to_pylist()
         cases = [(row, quoted(texts[place]) if place < SHOWN else "") for place, row in enumerate(rows)]
-        yield Finding.of(key, where=self.sheet.place(rows[0], column), found=self.sheet.listed(cases))
+        listed = self.sheet.listed(cases)
+        yield Finding.of(key, where=self.sheet.place(rows[0], column), found=listed, **facts)  # type: ignore[arg-type]
 
 
 def _matches(column: pa.Array, pattern: str) -> Flags:

@@ -65,8 +65,8 @@ class HouseholdConfigPart(PassConfig):
 
     def thresholds(self, family: FamilyName, region: str, level: int) -> tuple[int, ...]:
         """Those of a level."""
-        found: tuple[int, ...] = getattr(self, THRESHOLDS[family])[f"({region}, {level})"]
-        return found
+        numbers: tuple[int, ...] = getattr(self, THRESHOLDS[family])[f"({region}, {level})"]
+        return numbers
 
     @property
     def levels(self) -> tuple[HouseholdLevel, ...]:

@@ -187,7 +187,7 @@ class PlannedTables:
     @classmethod
     def read(cls, facts: Mapping[str, Any], measures: Sequence[Mapping[str, Any]]) -> PlannedTables:
         """That of the facts of a level in a plan, and the measurements of the plan."""
-        made = [family for family in FAMILIES if family in facts]
+        families = [family for family in FAMILIES if family in facts]
         begins = f"{ITERATION_LEVELS[facts['iteration_level']]}: T0"
         laws = {
             measure["query"][len(begins)]: measure["law"]
@@ -198,10 +198,10 @@ class PlannedTables:
             facts["region_type"],
             facts["iteration_level"],
             facts["areas"],
-            {family: tuple(facts[family]["groups"]) for family in made},
-            {family: NoiseDistribution.from_dict(laws[family[1]]) for family in made},
-            {family: Fraction(facts[family]["budget"]) for family in made},
-            {family: tuple(facts[family]["thresholds"]) for family in made},
+            {family: tuple(facts[family]["groups"]) for family in families},
+            {family: NoiseDistribution.from_dict(laws[family[1]]) for family in families},
+            {family: Fraction(facts[family]["budget"]) for family in families},
+            {family: tuple(facts[family]["thresholds"]) for family in families},
             facts["stability"],
         )
 

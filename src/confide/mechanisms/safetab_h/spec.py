@@ -16,7 +16,7 @@ from confide.mechanisms.safetab.spec import (
     CodedData,
     GroupLevelPart,
     GroupOutput,
-    PassPart,
+    GroupPassPart,
     Threshold,
     level_problems,
     pass_problems,
@@ -97,7 +97,7 @@ class SafeTabHSpec(spec.Spec):
 
     data: SafeTabHData
     privacy: HouseholdPrivacy
-    safetab: PassPart
+    safetab: GroupPassPart
     levels: list[SafeTabHLevel] = Field(min_length=1)
     output: GroupOutput = GroupOutput()
 

@@ -152,11 +152,11 @@ class HouseholdFigures:
 
     def draws(self, table: str, row: Mapping[str, Any]) -> Sequence[Draw]:
         """One for each measured count that the figure is made of."""
-        made = next(each for each in TABLES if each.name == table)
+        measured = next(each for each in TABLES if each.name == table)
         iteration = self.iterations[row[ITERATION]]
-        law = self.levels[row[LEVEL], iteration.level].laws[made.family]
+        law = self.levels[row[LEVEL], iteration.level].laws[measured.family]
         key = (row[LEVEL], row[AREA], iteration.code, table)
-        return [Draw((*key, cell), law) for cell in _measured(made, row)]
+        return [Draw((*key, cell), law) for cell in _measured(measured, row)]
 
 
 def _measured(table: HouseholdTable, row: Mapping[str, Any]) -> list[int]:

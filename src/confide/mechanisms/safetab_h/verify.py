@@ -97,8 +97,11 @@ def verify(release: SealedRelease) -> Iterator[Check]:
         if not copies.fits:
             return
         read = read_official(table, copies)
-        whole = isinstance(read, OfficialTable)
-        yield Check(f"{name}: each group whole, in order", whole, read if isinstance(read, str) else _groups(read))
+        yield Check(
+            f"{name}: each group whole, in order",
+            not isinstance(read, str),
+            read if isinstance(read, str) else _groups(read),
+        )
         yield Check(f"{name}: the same in every format", copies.same, copies.formats)
         if isinstance(read, OfficialTable):
             tables.append(read)
