@@ -143,9 +143,9 @@ class SafeTabHAudit(TrialAudit[SafeTabHProblem]):
         for level in problem.levels:
             rows = pa.concat_tables(mapped[households_measured.measured_folder(job.workspace, level)])
             table, group, cell, count = (rows.column(each).to_numpy() for each in ("table", "group", "cell", "count"))
-            for made, tables in level.measured():
-                seen = np.flatnonzero((table == TABLES.index(made)) & (cell == 0))
-                query = households_problem.query_key(level.settings, made)
+            for drawn, tables in level.measured():
+                seen = np.flatnonzero((table == TABLES.index(drawn)) & (cell == 0))
+                query = households_problem.query_key(level.settings, drawn)
                 yield TrialCounts(level.region_type, query, tables.law, group[seen], count[seen])
 
 
