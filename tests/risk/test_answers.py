@@ -79,24 +79,24 @@ QUESTIONS: list[Twin] = [
     ("risk averaging --country MT --target SEX", lambda: risk.averaging(country="MT", targets=["SEX"])),
     ("risk areas --epsilon 1/2 --number 68", lambda: risk.areas(["1/2"], number=68)),
     ("risk region --country MT", lambda: risk.tune_cellkey(country="MT")),
-    ("noise compare -V 2 -D 5", lambda: risk.compare_noise(variance=2, bound=5)),
-    ("noise compare --epsilon 1 -t 3", lambda: risk.compare_noise(epsilon=1, measurements=3)),
+    ("account noise compare -V 2 -D 5", lambda: risk.compare_noise(variance=2, bound=5)),
+    ("account noise compare --epsilon 1 -t 3", lambda: risk.compare_noise(epsilon=1, measurements=3)),
     (
-        "noise pmf --law discrete-gaussian --sigma2 5 --at 0,1",
+        "account noise pmf --law discrete-gaussian --sigma2 5 --at 0,1",
         lambda: noise_probabilities(noise_law(NoiseKind.GAUSSIAN, sigma2=5), [0, 1]),
     ),
     (
-        "noise quantile --law two-sided-geometric --epsilon 1 -p 0.9",
+        "account noise quantile --law two-sided-geometric --epsilon 1 -p 0.9",
         lambda: noise_quantile(noise_law(NoiseKind.GEOMETRIC, epsilon=1), "0.9"),
     ),
     (
-        "noise margin --law truncated-discrete-gaussian --sigma2 5 --bound 3",
+        "account noise margin --law truncated-discrete-gaussian --sigma2 5 --bound 3",
         lambda: noise_margin(noise_law(NoiseKind.TRUNCATED_GAUSSIAN, sigma2=5, bound=3)),
     ),
     ("account convert --rho 2.56", lambda: epsilon_of_rho("2.56")),
     ("account convert --epsilon 10", lambda: rho_of_epsilon("10")),
     ("account strategy pl94-persons --root pr", lambda: account_strategy("pl94-persons", root="pr")),
-    ("ptable -D 3 -V 1 --js 1 --format csv", lambda: perturbation_table(3, 1, js=1, form="csv")),
+    ("cellkey ptable -D 3 -V 1 --js 1 --format csv", lambda: perturbation_table(3, 1, js=1, form="csv")),
     (
         "safetab tune --level STATE:2=2.134 --moe USA:1=3",
         lambda: tune_safetab(budgets={("STATE", 2): "2.134"}, targets={("USA", 1): 3}),
@@ -122,7 +122,8 @@ def test_the_answer_in_python_is_what_the_command_prints(
     for table in (part for part in answer.described() if isinstance(part, ShownTable)):
         texts = [*table.columns, *(str(cell) for row in table.rows for cell in row)]
         assert [text for text in texts if escape(text.strip()) not in html] == []
-        assert [text for text in texts if text.split() and text.split()[0] not in shown] == []
+        # A narrow terminal breaks words at hyphens too.
+        assert [text for text in texts if text.split() and text.split()[0].partition("-")[0] not in shown] == []
 
 
 def test_an_answer_cannot_be_changed() -> None:
