@@ -7,6 +7,7 @@ are pinned, a spec that is written.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import tomllib
@@ -31,6 +32,7 @@ from confide.releases import LoadedSpec, boards
 from confide.releases.abilities import BOARD, TARGETS
 from confide.releases.draft import toml_text
 from confide.releases.loss_account import YARDSTICKS
+from confide.utility.target_words import CHANCE, bad_target, meant, nearest, split_target
 
 # What the choices on a board protect from, by the kind of claim that they make.
 #
@@ -307,12 +309,17 @@ def tune(
         "--others-follow": keep_total is not None,
         "--prior": prior is not None,
     }
-    if targets or asked:
+    beside = [option for option, given in of_rows.items() if given]
+    by_moves = bool(targets) and not asked and TARGETS.of(api.MECHANISMS[api.load(spec).spec.release.mechanism]) is None
+    if (targets or asked) and not by_moves:
         loaded = api.load(spec)
-        beside = [option for option, given in of_rows.items() if given]
         return Tuning(loaded, for_targets=_from_targets(loaded, targets, beside, {"total": total, "out": out} | asked))
     opened = opened_board(spec)
-    if keep_total is not None and not opened.start.follows:
+    if by_moves:
+        if beside:
+            raise ParameterError("targets-and-rows", where=Place(path="--target"), found=", ".join(beside))
+        moves, keep_total = moves_for_targets(opened, targets), False
+    elif keep_total is not None and not opened.start.follows:
         raise without_effect(opened.loaded, "--others-follow")
     now = opened.start.chosen(choices or {})
     moving = boards.Moving(locks, keep_total is not False)
@@ -330,12 +337,7 @@ def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str],
     mechanism = api.MECHANISMS[loaded.spec.release.mechanism]
     find = TARGETS.of(mechanism)
     if find is None:
-        raise ParameterError(
-            "no-targets-here",
-            where=Place(path="--target"),
-            found=mechanism.name,
-            mechanisms=", ".join(TARGETS.among(api.MECHANISMS)),
-        )
+        raise _no_targets(mechanism.name)
     if beside:
         raise ParameterError("targets-and-rows", where=Place(path="--target"), found=", ".join(beside))
     wanted = {name: value for name, value in asked.items() if value is not None}
@@ -343,6 +345,39 @@ def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str],
     if unused:
         raise without_effect(loaded, ", ".join(f"--{name}" for name in unused))
     return find(loaded.path, targets, **wanted)
+
+
+def _no_targets(mechanism: str) -> ParameterError:
+    return ParameterError(
+        "no-targets-here",
+        where=Place(path="--target"),
+        found=mechanism,
+        mechanisms=", ".join(TARGETS.among(api.MECHANISMS)),
+    )
+
+
+def moves_for_targets(board: OpenedBoard, targets: Sequence[str]) -> dict[str, str]:
+    """The moves of a board whose rows are kinds of area, so that each kind that a target names has the noise margin
+    that it asks for, such as ``margin<=50 in county``: every row of that kind, by the smallest of its limits."""
+    now = board.now
+    if not isinstance(now, boards.BudgetBoard):
+        raise _no_targets(board.loaded.spec.release.mechanism)
+    kinds = {part.lower() for row in now.budgets for part in row}
+    limits: dict[boards.RowName, Fraction] = {}
+    for text in targets:
+        words = split_target(text)
+        if meant(words.statistic, ("margin", "noise margin")) not in ("margin", "noise margin"):
+            raise bad_target("bad-target/margin", text, found=words.statistic)
+        if words.unit or words.least or words.chance != CHANCE:
+            raise bad_target("bad-target/of-counts", text, found=words.text)
+        for kind in words.kinds:
+            rows = [row for row in now.budgets if meant(kind, kinds) in {part.lower() for part in row}]
+            if not rows:
+                listed = ", ".join(sorted(kinds))
+                raise bad_target("bad-target/kind-area", text, name=kind, kinds=listed, remedy=nearest(kind, kinds))
+            limits |= {row: min(words.limit, limits.get(row, words.limit)) for row in rows}
+    texts = {row: str(math.floor(limit) if now.whole_margins else limit) for row, limit in limits.items()}
+    return {f"{boards.MARGIN}:{':'.join(row)}": text for row, text in texts.items()}
 
 
 def without_effect(loaded: LoadedSpec, options: str) -> ParameterError:
