@@ -149,7 +149,7 @@ def test_every_line_of_a_list_is_that_of_the_command(tree: dict[tuple[str, ...],
 
 
 def test_the_lists_are_short(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:
-    assert len([path for path in tree if len(path) == 1]) <= 22
+    assert len([path for path in tree if len(path) == 1]) <= 24
     assert len({listed.rich_help_panel for path, (listed, _) in tree.items() if len(path) == 1}) == 5
     options = [
         option
@@ -157,7 +157,7 @@ def test_the_lists_are_short(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> No
         for option in real.params
         if option.param_type_name == "option" and not hasattr(real, "commands")
     ]
-    assert len(options) + len(COMMON) <= 240
+    assert len(options) + len(COMMON) <= 250
 
 
 def test_a_setting_is_listed_and_given_by_its_name(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:
@@ -267,7 +267,7 @@ def test_mechanisms_are_imported_once_and_when_they_are_looked_up() -> None:
 
 @pytest.mark.process
 def test_to_go_through_the_names_imports_no_mechanism() -> None:
-    names = tuple(f"confide.mechanisms.{name}.mechanism" for name in ORDER)
+    names = tuple(f"confide.mechanisms.{name.replace('-', '_')}.mechanism" for name in ORDER)
     script = "from confide.mechanisms import MECHANISMS, SPECS\nassert [*MECHANISMS] == [*SPECS]"
     assert loaded_by(script, names) == set()
     assert loaded_by(f"{script}\nMECHANISMS['tables']", names) == {"confide.mechanisms.tables.mechanism"}

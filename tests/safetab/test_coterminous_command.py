@@ -17,9 +17,9 @@ ONE_COUNTY = [GEOGRAPHY[0], *(line for line in GEOGRAPHY[1:] if not line.startsw
 PEOPLE = [person(block, *codes) for block in ONE_COUNTY[1:] for codes in (("1010",), ("1020", "2010"), ("3010",))]
 
 
-def made(folder: Path, *, noise: object = INFINITY, **options: str) -> tuple[Path, Path]:
+def made(folder: Path, *, noise: object = INFINITY, left_out: float = 0.9, **options: str) -> tuple[Path, Path]:
     """An input whose tables are made: parameters and data, and the folder of tables."""
-    values = config(run_pr=False, zero_suppression_chance=0.9, **budgets(noise))
+    values = config(run_pr=False, zero_suppression_chance=left_out, **budgets(noise))
     values["thresholds_p"] = {key: [2, 5, 9] for key in values["thresholds_p"]}
     parameters, data = write_input(folder / "input", values, people=PEOPLE, geography=ONE_COUNTY)
     out = folder / "out"
@@ -47,7 +47,7 @@ def test_it_gives_what_the_option_of_the_run_gives(sets: str, tmp_path: Path) ->
 
 def test_with_noise_every_figure_is_the_donors(tmp_path: Path) -> None:
     """And nothing outside of the sets changes."""
-    _, plain = made(tmp_path, noise=0.5)
+    _, plain = made(tmp_path, noise=0.5, left_out=0)
     answer = coterminous(plain, tmp_path / "after")
     (before, _), (after, _) = tables(plain), tables(answer.folder)
     old, new = ({row[:3]: row[3] for row in rows} for rows in (before, after))

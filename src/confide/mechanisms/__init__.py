@@ -26,7 +26,7 @@ GROUP = "confide.mechanisms"
 """The group of entry points."""
 OURS = "confide"
 """The name of our own package."""
-ORDER = ("tables", "topdown", "safetab", "safetab-h", "cellkey", "swapping", "suppression", "postprocess")
+ORDER = ("tables", "topdown", "safetab", "safetab-h", "phsafe", "cellkey", "swapping", "suppression", "postprocess")
 """The order of our own, as ``pyproject.toml`` declares them: what installs a package sorts its entry points."""
 
 
