@@ -25,7 +25,7 @@ from confide.errors import ConfideError, Finding, Place, RunError
 from confide.exact import fraction_up
 from confide.privacy import Definition
 from confide.releases.draft import LEDGER, SPEC
-from confide.releases.ledger import Ledger, UnitName
+from confide.releases.ledger import Ledger, UnitName, witness_file
 from confide.releases.run import RunResult
 from confide.releases.workspace import Progress, Silent, no_room_is_an_error
 
@@ -66,6 +66,8 @@ class Execution(TypedAnswer):
     infinite: bool
     own_ledger: bool
     """Whether a ledger was opened for this run alone."""
+    witnesses: tuple[Path, ...] = ()
+    """The hidden files beside the records that say which ledgers paid for them."""
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -73,6 +75,7 @@ class Execution(TypedAnswer):
             "ok": True,
             "folder": str(self.folder),
             "kept": str(self.private),
+            "witnesses": [str(file) for file in self.witnesses],
             "not_for_release": self.infinite,
             "cost": self.run.plan.loss.as_dict(),
             "was_sealed_before": self.run.was_sealed_before,
@@ -93,6 +96,8 @@ class Execution(TypedAnswer):
             yield "ledger    a new one; to charge the ledger of the data set, name it with --ledger"
         yield f"tables    {self.folder}"
         yield f"kept      {self.private}  (confidential: key, counts and spec)"
+        for file in self.witnesses:
+            yield f"beside    {file}  (hidden: which ledgers paid for these records; leave it there)"
 
 
 class BudgetedSettings(Protocol):
@@ -209,7 +214,8 @@ def run_official(
                         folder.rmdir()
             raise
         copy_release(run.release, out)
-    return Execution(out, run, private, official.warnings, official.infinite, ledger is None)
+    beside = tuple(file for file in map(witness_file, official.files.values()) if file.exists())
+    return Execution(out, run, private, official.warnings, official.infinite, ledger is None, beside)
 
 
 def _made(folder: Path) -> bool:

@@ -338,6 +338,9 @@ def test_validate_and_execute_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
     printed = confide("safetab", "execute", *made, out, "--processes", 1)
     assert "a new one; to charge the ledger of the data set" in printed
+    hidden = [path for folder in made for path in folder.iterdir() if path.name.startswith(".")]
+    assert hidden
+    assert [path for path in hidden if path.name not in printed] == [], "nothing hidden is left without a word"
     assert all(tables(out))
     explained = {"README.txt", "codebook.html", "datapackage.json", "explore.html", "areas.csv", "cells"}
     expected = {"t1", "t2", "tables", "manifest.json", "certificate.html"} | explained

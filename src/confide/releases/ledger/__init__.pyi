@@ -8,6 +8,7 @@ from confide.releases.ledger.book import RunRecord as RunRecord
 from confide.releases.ledger.book import Sighting as Sighting
 from confide.releases.ledger.book import leave_witness as leave_witness
 from confide.releases.ledger.book import read_witness as read_witness
+from confide.releases.ledger.book import witness_file as witness_file
 from confide.releases.ledger.entries import Definition as Definition
 from confide.releases.ledger.entries import Entry as Entry
 from confide.releases.ledger.entries import Neighbours as Neighbours
