@@ -157,7 +157,7 @@ def test_the_lists_are_short(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> No
         for option in real.params
         if option.param_type_name == "option" and not hasattr(real, "commands")
     ]
-    assert len(options) + len(COMMON) <= 250
+    assert len(options) + len(COMMON) <= 240
 
 
 def test_a_setting_is_listed_and_given_by_its_name(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:

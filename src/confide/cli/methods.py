@@ -258,9 +258,8 @@ coterminous = Verb(
     options={
         "release": "RELEASE",
         "out": "--out DIR",
-        "sets": "--sets derived|derived-on-land|FILE",
-        "geography": "--geography FILE",
     },
+    settings="sets geography",
 )
 
 OFFICIAL_H = "confide.official_safetab_h"
@@ -304,11 +303,13 @@ execute_households = Verb(
     continues and costs nothing more.
     """,
     f"{HOUSEHOLDS}:execute_households",
+    settings="sensitivity",
     options={**HOUSEHOLD_FILES, "out": "OUT"},
 )
 convert_households = Verb(
     "Write a spec of ours for an input of PHSafe, from its config.json; with a ledger of its budget.",
     f"{HOUSEHOLDS}:convert_households",
+    settings="sensitivity",
     options={
         "config": Given("CONFIG", meaning="The configuration, config.json."),
         "data": Given("DATA", meaning="The folder with persons, units and geo."),
