@@ -316,8 +316,7 @@ def tune(
         return Tuning(loaded, for_targets=_from_targets(loaded, targets, beside, {"total": total, "out": out} | asked))
     opened = opened_board(spec)
     if by_moves:
-        if beside:
-            raise ParameterError("targets-and-rows", where=Place(path="--target"), found=", ".join(beside))
+        _targets_alone(beside)
         moves, keep_total = moves_for_targets(opened, targets), False
     elif keep_total is not None and not opened.start.follows:
         raise without_effect(opened.loaded, "--others-follow")
@@ -338,13 +337,18 @@ def _from_targets(loaded: LoadedSpec, targets: Sequence[str], beside: list[str],
     find = TARGETS.of(mechanism)
     if find is None:
         raise _no_targets(mechanism.name)
-    if beside:
-        raise ParameterError("targets-and-rows", where=Place(path="--target"), found=", ".join(beside))
+    _targets_alone(beside)
     wanted = {name: value for name, value in asked.items() if value is not None}
     unused = sorted(set(wanted) - set(signature(find).parameters))
     if unused:
         raise without_effect(loaded, ", ".join(f"--{name}" for name in unused))
     return find(loaded.path, targets, **wanted)
+
+
+def _targets_alone(beside: list[str]) -> None:
+    """Raises where rows are moved or locked beside targets."""
+    if beside:
+        raise ParameterError("targets-and-rows", where=Place(path="--target"), found=", ".join(beside))
 
 
 def _no_targets(mechanism: str) -> ParameterError:

@@ -280,6 +280,7 @@ execute_h = Verb(
 convert_h = Verb(
     "Write a spec of ours for an input of SafeTab-H, from its config.json; with a ledger of its budget.",
     f"{OFFICIAL_H}:convert_h",
+    settings="ledger",
     options={
         "parameters": Given("PARAMETERS", meaning="The folder with config.json."),
         "data": Given("DATA", meaning="The folder with household-records, GRF-C and pop-group-totals."),
@@ -309,7 +310,7 @@ execute_households = Verb(
 convert_households = Verb(
     "Write a spec of ours for an input of PHSafe, from its config.json; with a ledger of its budget.",
     f"{HOUSEHOLDS}:convert_households",
-    settings="sensitivity",
+    settings="sensitivity ledger",
     options={
         "config": Given("CONFIG", meaning="The configuration, config.json."),
         "data": Given("DATA", meaning="The folder with persons, units and geo."),

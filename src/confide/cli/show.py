@@ -15,13 +15,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from confide import report
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
 from confide.errors import Finding, ParameterError, Place
 from confide.messages import word
-from confide.report import Chart, charts
 
 if TYPE_CHECKING:
     from confide.engines import Advance
+    from confide.report import Chart
 
 DONE, REFUSED, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit codes: done; findings or refused; usage; internal error."""
@@ -137,7 +138,7 @@ Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Writ
 
 def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
     """Draws pictures into a folder, each in a file of its name; none is drawn where the extra ``plots`` is missing."""
-    if not charts.available():
+    if not report.charts_available():
         raise ParameterError("no-plots/package-draws-pictures", where=Place(path="--plots"))
     drawn = {folder / f"{name.removesuffix('.svg')}.svg": picture().svg() for name, picture in pictures.items()}
     try:

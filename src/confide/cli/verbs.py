@@ -80,7 +80,8 @@ new = Verb(
 schema = Verb(
     "Propose a schema for a file of records: CSV, Parquet or Excel. Without --out it is printed.",
     "confide.drafting:new_schema",
-    options={"file": "RECORDS", "out": "--out FILE", "households": "--households FILE"},
+    settings="households",
+    options={"file": "RECORDS", "out": "--out FILE"},
     without="columns",
     reveal=_with_text,
 )

@@ -430,7 +430,7 @@ def commands(view: DoctorView, office: OpenedOffice, mechanism: str = "tables") 
     return [
         shlex.join(
             ["confide", "new", "schema", view.file, "--out", schema_name(view)]
-            + (["--households", view.households] if view.households else [])
+            + (["--set", f"households={view.households}"] if view.households else [])
         ),
         "confide ledger open office/data-set.ledger --data-set NAME --budget BUDGET",
         shlex.join([*new, "--ledger-file", "office/data-set.ledger"]),

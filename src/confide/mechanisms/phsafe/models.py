@@ -70,7 +70,7 @@ def quantile(noisy: float, variance: float, probability: float) -> float:
     """The quantile of one such count: closed form.
 
     >>> round(quantile(-64.0, 147.8, 0.95), 3), round(quantile(1478.0, 14782.2, 0.05), 1)
-    (6.326, 1278.0)
+    (6.392, 1278.0)
     """
     if variance == 0:
         return max(noisy, 0.0)
