@@ -28,7 +28,7 @@ from confide.releases.mechanism import Mechanism, Package
 ROOT = Path(__file__).parents[2]
 OURS, THEIRS, OTHERS = Package("confide", "1"), Package("office-counts", "2.5"), Package("second", "3")
 PLACE = "office_counts.mechanism"
-OWN = [Declared(name, f"confide.mechanisms.{name}.mechanism:{type(MECHANISMS[name]).__name__}", OURS) for name in ORDER]
+OWN = [Declared(name, f"{type(MECHANISMS[name]).__module__}:{type(MECHANISMS[name]).__name__}", OURS) for name in ORDER]
 
 
 class Counts(Tables):

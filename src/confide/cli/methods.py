@@ -235,11 +235,13 @@ execute = Verb(
     After a crash, run the same command again: it continues and costs nothing more.
     """,
     f"{OFFICIAL}:execute",
+    settings="coterminous",
     options={**FOLDERS, "out": "OUT"},
 )
 convert_official = Verb(
     "Write a spec of ours for an official input, from its config.json; with a ledger of its budget.",
     f"{OFFICIAL}:convert",
+    settings="ledger",
     options={
         "parameters": Given("PARAMETERS", meaning="The folder with config.json."),
         "data": Given("DATA", meaning="The folder with person-records and GRF-C."),

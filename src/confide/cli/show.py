@@ -138,7 +138,7 @@ Plots = Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Writ
 
 def write(folder: Path, pictures: Mapping[str, Callable[[], Chart]]) -> list[Path]:
     """Draws pictures into a folder, each in a file of its name; none is drawn where the extra ``plots`` is missing."""
-    if not report.charts_available():
+    if not report.charts.available():
         raise ParameterError("no-plots/package-draws-pictures", where=Place(path="--plots"))
     drawn = {folder / f"{name.removesuffix('.svg')}.svg": picture().svg() for name, picture in pictures.items()}
     try:
