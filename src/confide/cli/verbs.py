@@ -61,7 +61,7 @@ new = Verb(
     these files list is confidential until you have looked at it and keep them.
     """,
     "confide.drafting:new",
-    settings="merged household",
+    settings="merged household households place",
     options={
         "mechanism": "MECHANISM",
         "folder": "FOLDER",
