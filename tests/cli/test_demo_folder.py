@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confide.lab.demonstration import _free_folder
+from confide.lab.demonstrated_releases import free_folder
 
 
 class Notes:
@@ -17,12 +17,12 @@ class Notes:
 
 def test_a_second_demonstration_has_a_folder_of_its_own(tmp_path: Path) -> None:
     notes, demo = Notes(), tmp_path / "demo"
-    assert _free_folder(demo, notes) == demo  # type: ignore[arg-type]
+    assert free_folder(demo, notes) == demo  # type: ignore[arg-type]
     demo.mkdir()
-    assert _free_folder(demo, notes) == demo  # type: ignore[arg-type]
+    assert free_folder(demo, notes) == demo  # type: ignore[arg-type]
     assert notes.said == []
     (demo / "mine.txt").write_text("mine")
     (tmp_path / "demo-2").write_text("a file")
-    assert _free_folder(demo, notes) == tmp_path / "demo-3"  # type: ignore[arg-type]
+    assert free_folder(demo, notes) == tmp_path / "demo-3"  # type: ignore[arg-type]
     assert "demo-3" in notes.said[0]
     assert (demo / "mine.txt").read_text() == "mine"

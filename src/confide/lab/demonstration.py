@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,26 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from confide import api, drafting, official_safetab
-from confide.answers import AnswerPart, TypedAnswer
 from confide.engines import LocalEngine, Source
-from confide.exact import fraction_up
 from confide.lab.comparison.protections import toml_text
+from confide.lab.demonstrated_releases import Demonstration, DemoRelease, ProductAccount, free_folder, release_of_spec
 from confide.lab.population import EuAreas, Population, simulate, write_eu, write_official
 from confide.lab.population.eu import SCHEMA
-from confide.lab.population.generate import US_STATE
+from confide.lab.population.generate import US_STATE, write_population
+from confide.lab.population.official import HOUSEHOLDS
 from confide.lab.risk.bounded_noise import ProtectedRegion, RegionQuestion, load_programme
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
+from confide.mechanisms.phsafe.official import FILES as ADDRESS_FILES
+from confide.mechanisms.phsafe.spec import production_settings as phsafe_production
+from confide.mechanisms.phsafe.spec import spec_text as phsafe_spec
+from confide.mechanisms.safetab.official import PARAMETERS, find_folder, read_config
+from confide.mechanisms.safetab.spec import spec_text as safetab_spec
+from confide.mechanisms.safetab_h.official import DATA as HOUSEHOLD_DATA
+from confide.mechanisms.safetab_h.settings import HouseholdLevel, SafeTabHSettings
+from confide.mechanisms.safetab_h.settings import production_settings as safetab_h_production
+from confide.mechanisms.safetab_h.spec import TITLE as HOUSEHOLD_GROUPS_TITLE
+from confide.mechanisms.safetab_h.spec import spec_text as safetab_h_spec
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
@@ -33,92 +44,26 @@ from confide.mechanisms.topdown.spec import PRODUCTS, topdown_spec, with_tree_ev
 from confide.mechanisms.topdown.strategy import OWN
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise.ptables import DECIMAL
-from confide.releases import Job, NoiseSource, Progress, RunResult, Silent, Verification, Workspace
+from confide.releases import Job, NoiseSource, Progress, RunResult, Silent, Workspace
 from confide.releases.draft import LEDGER, SPEC, keep_secrets, new_ledger, write_spec
 from confide.releases.replay import begun
 from confide.releases.workspace import recall_key
 from confide.report import charts
-from confide.report.dossier import Evaluated, headline
 
 DATA_SET = "made-up state"
 PROGRAMME = "eu-2021"
 KEYED = "keyed.parquet"
 PERSONS, FROM_BELOW = "persons", "persons-strategy.toml"
+PL94_PERSONS = "pl94-persons"
+REDISTRICTING, GROUPS, HOUSEHOLD_GROUPS, PEOPLE = (
+    "PL94 persons (TopDown)",
+    "detailed groups (SafeTab-P)",
+    "household groups (SafeTab-H)",
+    "people in households (PHSafe)",
+)
+"""What the products of one census are called."""
 OWN_ALONE = "own alone"
 """What the table calls estimates from own measurements alone."""
-
-
-@dataclass(frozen=True)
-class DemoRelease(TypedAnswer):
-    """One release of the demonstration, looked at by its reader and by its curator."""
-
-    run: RunResult
-    verification: Verification
-    evaluated: Evaluated
-    beside: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Mean absolute errors of the total by geography, for other estimates from the same noise, by their names."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return {
-            "release": str(self.run.release),
-            "dossier": str(self.evaluated.dossier),
-            "cost": self.run.plan.loss.as_dict() if self.run.plan.has_loss else None,
-            "verified": self.verification.ok,
-        } | ({"beside": {name: dict(errors) for name, errors in self.beside.items()}} if self.beside else {})
-
-    def described_as(self, about: str) -> Iterator[AnswerPart]:
-        """How accurate it is, what it cost, and where its files are.
-
-        Args:
-            about: Of whom the release is.
-        """
-        run = self.run
-        accuracy = self.evaluated.accuracy.reveal("the demonstration's people are made up")
-        yield ""
-        yield from headline(accuracy, f"{about.capitalize()}: released compared with true", self.beside)
-        if run.plan.has_loss:
-            (rho,) = run.plan.loss.parameters().values()
-            yield f"cost         rho = {fraction_up(rho)} ({run.plan.neighbours.value})"
-        yield f"release      {run.release}  ({'verified' if self.verification.ok else 'NOT AS SEALED'})"
-        document = "certificate" if run.plan.has_loss else "statement"
-        yield f"{document:11}  {run.release / f'{document}.html'}"
-        yield f"dossier      {self.evaluated.dossier}  (confidential: for the curator only)"
-
-
-@dataclass(frozen=True)
-class Demonstration(TypedAnswer):
-    """What the demonstration made."""
-
-    folder: Path
-    persons: int
-    releases: Mapping[str, DemoRelease]
-    look_at: tuple[str, ...] = ()
-    """What a person might look at first, a sentence each."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether every release is as it was sealed."""
-        return all(release.verification.ok for release in self.releases.values())
-
-    def as_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
-        releases = {about: release.as_dict() for about, release in self.releases.items()}
-        return {"ok": self.ok, "persons": self.persons, "releases": releases}
-
-    def described(self) -> Iterator[AnswerPart]:
-        """Every release, and what to look at first."""
-        for about, release in self.releases.items():
-            yield from release.described_as(about)
-        yield "\nLook at:"
-        yield from (f"  {sentence}" for sentence in self.look_at)
-        last = list(self.releases.values())[-1].run
-        spent = f"{last.plan.mechanism} has no privacy budget"
-        if last.account is not None:
-            account = last.account
-            spent = f"the ledger has {fraction_up(account.spent)} spent of {fraction_up(account.budget)}"
-        yield f"\n{self.persons:,} made-up persons; {spent}."
-        yield f"In the browser: confide studio {self.folder}"
 
 
 def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progress | None = None) -> Demonstration:
@@ -134,7 +79,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
         The releases, each with its verification and its evaluation.
     """
     display = progress or Silent()
-    folder = _free_folder(folder, display)
+    folder = free_folder(folder, display)
     specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
     simulate(folder, persons=persons, seed=seed, progress=display)
     strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
@@ -151,7 +96,7 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     for about, path in specs.items():
         display.note(f"The {about}:")
         # One ledger for both files: units are of the same made-up people, and are charged after the persons.
-        releases[about] = _release(path, display, same_people=bool(releases))
+        releases[about] = release_of_spec(path, display, same_people=bool(releases))
         if about == PERSONS:
             errors = own_measurements_alone(path, releases[about].run)
             releases[about] = replace(releases[about], beside={OWN_ALONE: errors})
@@ -169,7 +114,7 @@ def demo_safetab(
 ) -> Demonstration:
     """Made-up people with detailed race and ethnicity codes, in the official layout: released, verified, evaluated."""
     display = progress or Silent()
-    folder = _free_folder(folder, display)
+    folder = free_folder(folder, display)
     official = write_official(Population(persons, seed), folder, progress=display)
     spec = official_safetab.convert(official.parameters, official.data, folder)
     look_at = (
@@ -177,7 +122,133 @@ def demo_safetab(
         "t1/t1.csv and t2/t2.csv: the same in the Census Bureau's layout, and sex by age for larger groups.",
         "the dossier: which groups were suppressed, and how much detail the others got.",
     )
-    return Demonstration(folder, persons, {"detailed groups": _release(spec, display)}, look_at)
+    return Demonstration(folder, persons, {"detailed groups": release_of_spec(spec, display)}, look_at)
+
+
+class _MadeUpState:
+    """Persons and households of a made-up state in a folder, the specs of releases of them, and one ledger.
+
+    Budgets are those of the 2020 Census; the thresholds of detailed groups are a tenth of them, because there are so
+    many fewer people (``made-up.toml``).
+    """
+
+    def __init__(self, folder: Path, persons: int, seed: int, display: Progress):
+        self.folder = free_folder(folder, display)
+        self._persons, self._display = persons, display
+        self.population = Population(persons, seed)
+        official = write_official(self.population, self.folder, households=True, progress=display)
+        layout = find_folder(*official)
+        self._files = {key: os.path.relpath(path, self.folder) for key, path in layout.files.items()}
+        self.groups = read_config(layout.config).settings
+        self.people = replace(phsafe_production(), states=self.groups.states)
+
+    @property
+    def households(self) -> SafeTabHSettings:
+        """The production settings of SafeTab-H for this state, with the thresholds of the settings of its persons."""
+        thresholds = {level.name: level.thresholds for level in self.groups.levels}
+        settings = safetab_h_production()
+        levels = tuple(
+            HouseholdLevel(level.region_type, level.iteration_level, level.budgets, (steps, steps[:1]))
+            for level in settings.passes["US"]
+            for steps in [thresholds[level.name]]
+        )
+        return replace(settings, levels=levels, states=self.groups.states, puerto_rico=False)
+
+    def write_groups(self) -> Path:
+        """The spec of SafeTab-P."""
+        return self._write("detailed-groups", safetab_spec, self.groups, self._files, "Detailed groups")
+
+    def write_households(self) -> Path:
+        """The spec of SafeTab-H, which takes the sealed totals of SafeTab-P."""
+        files = {key: self._files[key] for key in (*PARAMETERS, "blocks")}
+        files["records"] = f"data/{HOUSEHOLD_DATA['records']}.txt"
+        files["totals"] = "detailed-groups/release"
+        return self._write("household-groups", safetab_h_spec, self.households, files, HOUSEHOLD_GROUPS_TITLE)
+
+    def write_people(self) -> Path:
+        """The spec of PHSafe."""
+        files = {key: f"{HOUSEHOLDS}/{stem}.csv" for key, stem in ADDRESS_FILES.items()}
+        title = "People in households, and households"
+        return self._write("people-in-households", phsafe_spec, self.people, files, title)
+
+    def _write(
+        self, name: str, spec_text: Callable[..., str], settings: Any, files: Mapping[str, str], title: str
+    ) -> Path:
+        path = self.folder / f"{name}.toml"
+        titled = f"Demonstration: {title} of a made-up state"
+        write_spec(path, spec_text(settings, files, name=name, title=titled, ledger=LEDGER, file=path.name))
+        return path
+
+    def released(self, products: Mapping[str, Path], budget: Fraction, look_at: tuple[str, ...]) -> Demonstration:
+        """Releases of specs, in their order, charged to a new ledger that is kept in persons."""
+        note = "opened by confide demo for made-up people"
+        new_ledger(self.folder / LEDGER, DATA_SET, budget, note, neighbours="add-remove", unit="person")
+        releases: dict[str, DemoRelease] = {}
+        for product, path in products.items():
+            self._display.note(f"{product}:")
+            releases[product] = release_of_spec(path, self._display, same_people=bool(releases))
+        account = ProductAccount.of(releases)
+        return Demonstration(self.folder, self._persons, releases, look_at, account)
+
+
+def demo_safetab_h(
+    folder: Path, *, persons: int = 20_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Made-up households by the detailed race and ethnicity of the householder: the groups of persons are released
+    first, because their published totals decide which tables a group gets."""
+    state = _MadeUpState(folder, persons, seed, progress or Silent())
+    products = {GROUPS: state.write_groups(), HOUSEHOLD_GROUPS: state.write_households()}
+    look_at = (
+        "household-groups/release/tables: type and tenure of the households of each group, with noise margins.",
+        "household-groups/release/t3 and t4: the same in the Census Bureau's layout.",
+        "household-groups/release/manifest.json: which release of persons its totals are from, by its hash.",
+    )
+    return state.released(products, state.groups.total + 2 * state.households.total, look_at)
+
+
+def demo_phsafe(
+    folder: Path, *, persons: int = 20_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Made-up persons with their households: tables about both, and averages."""
+    state = _MadeUpState(folder, persons, seed, progress or Silent())
+    look_at = (
+        "people-in-households/release/tables: persons by household type, relationship and tenure, and averages with "
+        "their intervals.",
+        "certificate.html: how far one person can move a count, with households cut down to so many persons.",
+        "the dossier: what noise and cutting down large households each cost.",
+    )
+    return state.released({PEOPLE: state.write_people()}, state.people.total, look_at)
+
+
+def demo_census(
+    folder: Path, *, persons: int = 20_000, seed: int = 7, progress: Progress | None = None
+) -> Demonstration:
+    """Four products of the 2020 Census of one made-up state, on one ledger that is kept in persons.
+
+    The redistricting data of persons, detailed groups (Detailed DHC-A), household groups by the sealed totals of these
+    (Detailed DHC-B), and people in households (Supplemental DHC).
+    """
+    display = progress or Silent()
+    state = _MadeUpState(folder, persons, seed, display)
+    write_population(state.population, state.folder, display)
+    strategy = load_strategy(PL94_PERSONS, root="state")
+    path = state.folder / f"{PERSONS}.toml"
+    title = "Demonstration: persons of a made-up state"
+    write_spec(path, topdown_spec(strategy, path.name, name=PERSONS, title=title, facilities="yes"))
+    products = {
+        REDISTRICTING: path,
+        GROUPS: state.write_groups(),
+        HOUSEHOLD_GROUPS: state.write_households(),
+        PEOPLE: state.write_people(),
+    }
+    # Who comes or goes is in one cell of a table, who is changed in two: half of the budget of the strategy.
+    costs = strategy.budget / 2 + state.groups.total + 2 * state.households.total + state.people.total
+    look_at = (
+        "the account below: what the four releases cost one person together.",
+        "each certificate.html: what is promised to whom; that of the household groups says what they cost a person.",
+        "confide ledger show data-set.ledger: the same account as the office keeps it, with every entry.",
+    )
+    return state.released(products, Fraction(math.ceil(costs)), look_at)
 
 
 def demo_cellkey(
@@ -186,7 +257,7 @@ def demo_cellkey(
     """Made-up people with keys through the tables of the EU census programme: released, verified, evaluated; with the
     region of bounds and variances that the programme leaves."""
     display = progress or Silent()
-    folder = _free_folder(folder, display)
+    folder = free_folder(folder, display)
     areas = EuAreas()
     with display.stage("Making up people", 2) as advance:
         files = write_eu(folder, persons, seed, areas)
@@ -210,7 +281,7 @@ def demo_cellkey(
     spec = folder / SPEC
     write_spec(spec, cellkey_spec(SPEC, (), **named) + "\n" + files.tables.read_text(encoding="utf-8"))
     keep_secrets(folder, {ORDER: new_order()})
-    release = _release(spec, display)
+    release = release_of_spec(spec, display)
     if charts.available():
         (folder / "region.svg").write_text(region.chart().svg(), encoding="utf-8")
     look_at = (
@@ -254,14 +325,14 @@ def _one_release(
 ) -> Demonstration:
     """Made-up people through one release: of a state, by the spec that ``confide new`` writes, or of a country."""
     display = progress or Silent()
-    folder = _free_folder(folder, display)
+    folder = free_folder(folder, display)
     simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)
     if layout == US_STATE:
         title = f"Demonstration: {mechanism} of a made-up state"
         spec = drafting.new(mechanism, folder, open_ledger=True, name=mechanism, title=title).spec
     else:
         spec = _country_spec(mechanism, folder)
-    return Demonstration(folder, persons, {"tables": _release(spec, display)}, look_at)
+    return Demonstration(folder, persons, {"tables": release_of_spec(spec, display)}, look_at)
 
 
 def _country_spec(mechanism: str, folder: Path) -> Path:
@@ -398,7 +469,7 @@ def demo_studio(
         write_spec(folder / f"{name}.toml", toml_text(parts, "Written by confide studio demo."))
     new_ledger(folder / LEDGER, "made-up country", Fraction(1), "opened by confide studio demo for made-up people")
     (folder / "nuts3.geojson").write_text(json.dumps(_made_up_map(folder / "areas.csv", seed)), encoding="utf-8")
-    release = _release(folder / "census.toml", display)
+    release = release_of_spec(folder / "census.toml", display)
     return Demonstration(folder, persons, {"census": release}, ("the release in the studio: confide studio demo",))
 
 
@@ -414,9 +485,11 @@ def demonstrate(
     """The demonstration of a mechanism: complete releases of made-up people.
 
     Args:
-        mechanism: topdown (the default), tables, safetab, cellkey, swapping or suppression.
+        mechanism: topdown (the default), tables, safetab, safetab-h, phsafe, census-2020, cellkey, swapping or
+            suppression.
         out: A new folder for the results; if it exists, demo-2 is used, and so on.
-        persons: How many made-up persons; default: 200,000, for suppression 50,000.
+        persons: How many made-up persons; default: 200,000, for suppression 50,000, for households and census-2020
+            20,000.
         seed: The same seed gives the same people; the noise is new every time.
         layout: For tables, swapping, suppression: us-state (the default) or eu-country.
         progress: Shows stages; none by default.
@@ -450,30 +523,20 @@ def _made_up_map(areas: Path, seed: int) -> dict[str, Any]:
 
 OF_A_COUNTRY = ("tables", "swapping", "suppression")
 """Demonstrations that can also be had of the made-up European country."""
+CENSUS = "census-2020"
+"""The demonstration of several mechanisms, not of one."""
 DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
     "topdown": demo,
     "tables": demo_tables,
     "safetab": demo_safetab,
+    "safetab-h": demo_safetab_h,
+    "phsafe": demo_phsafe,
+    CENSUS: demo_census,
     "cellkey": demo_cellkey,
     "swapping": demo_swapping,
     "suppression": demo_suppression,
 }
-"""For each mechanism its demonstration."""
-
-
-def _release(spec: Path, display: Progress, *, same_people: bool = False) -> DemoRelease:
-    """A release, verified and evaluated.
-
-    Args:
-        spec: What to release.
-        display: Shows its stages.
-        same_people: Whether its ledger was charged before, for another file of the same people.
-
-    Returns:
-        The run, its verification and its evaluation.
-    """
-    result = api.run(spec, accept_ledger=same_people, progress=display)
-    return DemoRelease(result, api.verify(result.release), api.evaluate(spec, progress=display))
+"""For each mechanism its demonstration, and that of a whole census."""
 
 
 def own_measurements_alone(spec: Path, result: RunResult) -> dict[str, float]:
@@ -510,14 +573,3 @@ def own_measurements_alone(spec: Path, result: RunResult) -> dict[str, float]:
         sums = np.bincount(area[area >= 0], off[area >= 0], minlength=geography.units)
         errors[geography.name] = float(np.abs(sums).mean())
     return errors
-
-
-def _free_folder(folder: Path, display: Progress) -> Path:
-    """The folder, or the first of ``folder-2``, ``folder-3`` … where there is nothing yet: nothing is ever replaced."""
-    free, number = folder, 1
-    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
-        number += 1
-        free = folder.with_name(f"{folder.name}-{number}")
-    if number > 1:
-        display.note(f"There is something in {folder} already: this demonstration goes into {free}.")
-    return free

@@ -31,7 +31,9 @@ demo = Verb(
     """Make complete releases of made-up people, with ledger, certificate, verification, and a dossier with pictures.
 
     topdown: persons and housing units, records in, protected records and tables out. tables: counts with noise and
-    margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables. cellkey:
+    margins. safetab: detailed race and ethnicity groups, from the Census Bureau's input layout to its tables.
+    safetab-h: their households by type and tenure. phsafe: people in households, and averages. census-2020: persons,
+    groups, household groups and people in households of one state on one ledger, with the account of all. cellkey:
     the tables of the EU programme. swapping: households exchange places. suppression: small counts are left out.
     """,
     "confide.lab.demonstration:demonstrate",

@@ -1,31 +1,42 @@
-"""Made-up people in the official layout of SafeTab-P: the folders ``parameters/`` and ``data/``.
+"""Made-up people in the official layouts of SafeTab-P, and their households in those of SafeTab-H and PHSafe.
 
 ``parameters/`` has ``config.json`` and the four code files, ``data/`` the person records and the geography (GRF-C), one
 row for each block. Made-up states have codes that no real state has, which SafeTab-P refuses: here they take those of
-real states in the order of the settings, the first 01. Reference: SafeTab-P 5.0.0, its parameter and input files.
+real states in the order of the settings, the first 01. With households there are also ``data/household-records`` and
+the folder ``households/`` with persons, units and addresses. Whether a couple is married, which relative somebody is
+and who owns the home are drawn from streams of their own; the types of households follow from them. Reference:
+SafeTab-P 5.0.0, SafeTab-H 3.0.0 and PHSafe 3.0.0, their parameter and input files.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyarrow import csv
 
 from confide.errors import ParameterError
 from confide.lab.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
 from confide.lab.population.generate import Population, cannot_write
-from confide.lab.population.household_members import HOUSEHOLDER
+from confide.lab.population.household_members import ADULT, CHILD, HOUSEHOLDER, PARTNER, RELATIVE
 from confide.lab.population.origins import SUBSETS, Config, code_files
+from confide.lab.population.settings import UNIT_HOMES, Bools, Ints, stream
+from confide.mechanisms.phsafe.official import FILES
+from confide.mechanisms.phsafe.records import COLUMNS
+from confide.mechanisms.phsafe.tabulate import INTEGERS
+from confide.mechanisms.safetab_h.official import DATA
+from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS
 from confide.releases.workspace import Progress
 
 Format = Literal["text", "parquet"]
@@ -34,13 +45,18 @@ BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
 PERSON_COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, ETHNICITY_COLUMN)
 
 
-def _schema(names: tuple[str, ...]) -> pa.Schema:
-    kinds = {"QAGE": pa.int32()}
+def _schema(names: Sequence[str], integers: Collection[str] = ("QAGE",)) -> pa.Schema:
+    kinds = dict.fromkeys(integers, pa.int32())
     return pa.schema([pa.field(name, kinds.get(name, pa.string()), nullable=False) for name in names])
 
 
 PERSONS_SCHEMA = _schema(PERSON_COLUMNS)
 GEOGRAPHY_SCHEMA = _schema((*BLOCK_COLUMNS, "PLACEFP", "AIANNHCE"))
+HOUSEHOLDS_SCHEMA = _schema(HOUSEHOLD_COLUMNS)
+ADDRESS_SCHEMAS = {name: _schema(columns, INTEGERS) for name, columns in COLUMNS.items()}
+"""Persons, units and addresses in the layout of PHSafe."""
+HOUSEHOLDS = "households"
+"""The folder with these three."""
 
 
 class OfficialFiles(NamedTuple):
@@ -55,18 +71,30 @@ def write_official(
     folder: str | Path,
     *,
     format: Format = "text",  # noqa: A002  the word that a reader of the call expects
+    households: bool = False,
     progress: Progress | None = None,
 ) -> OfficialFiles:
-    """Write both folders into ``folder``; files of the same names are replaced once all of them are complete."""
+    """Write both folders into ``folder``; files of the same names are replaced once all of them are complete.
+
+    Args:
+        population: The people.
+        folder: Where the folders go; made if it is not there.
+        format: Text with ``|`` between values (addresses and those who live there: commas), or Parquet.
+        households: Also the households: their records in the folder of data, and the folder :data:`HOUSEHOLDS`.
+        progress: A display, if one is wanted.
+
+    Returns:
+        The two folders that SafeTab-P is given.
+    """
     folder = Path(folder)
     target = OfficialFiles(folder / "parameters", folder / "data")
     origins = DetailedOrigins(population)
     states = _States(population, origins.lists.config)
     try:
-        for each in target:
+        for each in (*target, *([folder / HOUSEHOLDS] if households else [])):
             each.mkdir(parents=True, exist_ok=True)
         with _Parts() as parts:
-            _write_data(origins, population, states, parts, target.data, format, progress)
+            _write_data(origins, population, states, parts, target.data, format, households, progress)
             for name, text in code_files(origins.lists).items():
                 parts.new(target.parameters / name).write_text(text, encoding="utf-8", newline="\n")
             config = render_json(origins.lists.config.entries(states.used))
@@ -84,19 +112,33 @@ def _write_data(
     parts: _Parts,
     folder: Path,
     form: Format,
+    households: bool,
     progress: Progress | None,
 ) -> None:
-    kind, suffix = (_Text, "txt") if form == "text" else (_Parquet, "parquet")
+    suffix, of_addresses = ("txt", "csv") if form == "text" else ("parquet", "parquet")
+    schemas = {folder / f"person-records.{suffix}": PERSONS_SCHEMA, folder / f"GRF-C.{suffix}": GEOGRAPHY_SCHEMA}
+    if households:
+        schemas[folder / f"{DATA['records']}.{suffix}"] = HOUSEHOLDS_SCHEMA
+        beside = folder.with_name(HOUSEHOLDS)
+        schemas |= {beside / f"{stem}.{of_addresses}": ADDRESS_SCHEMAS[stem] for stem in FILES.values()}
+    kind: type[_Text | _Parquet] = _Text if form == "text" else _Parquet
     metadata = population.metadata()
-    with (
-        kind(parts.new(folder / f"person-records.{suffix}"), PERSONS_SCHEMA, metadata) as persons,
-        kind(parts.new(folder / f"GRF-C.{suffix}"), GEOGRAPHY_SCHEMA, metadata) as blocks,
-        _stage(progress, population.persons) as advance,
-    ):
+    with ExitStack() as opened:
+        files = []
+        for path, schema in schemas.items():
+            files.append(kind(parts.new(path), schema, metadata))
+            opened.enter_context(files[-1])
+        advance = opened.enter_context(_stage(progress, population.persons))
+        addresses = FIRST_ADDRESS
         for unit in origins.units():
             of_blocks = _geography(unit.blocks, states)
-            blocks.add(of_blocks)
-            persons.add(_persons(unit, of_blocks))
+            rows = [_persons(unit, of_blocks), of_blocks]
+            if households:
+                homes = Homes(unit, stream(population.seed, UNIT_HOMES, unit.unit.index), addresses)
+                rows += [homes.records(of_blocks), homes.persons(), homes.units(), homes.places(of_blocks)]
+                addresses += homes.addresses
+            for file, batch in zip(files, rows, strict=True):
+                file.add(batch)
             advance(unit.persons.num_rows)
 
 
@@ -155,6 +197,187 @@ _SEXES = pa.array(["", "1", "2"])
 _CENRACES = pa.array([f"{code + 1:02d}" for code in range(len(SUBSETS))])
 
 
+# Households: what SafeTab-H and PHSafe know of them, worked out from who lives with whom.
+
+
+FIRST_ADDRESS = 100_000_001
+MARRIED, MARRIED_YOUNG, MARRIED_SAME_SEX = 0.90, 0.65, 0.58
+"""Chances that a couple is married; young is a householder under 30."""
+ADOPTED, STEPCHILD, IN_LAW, SIBLING, HOUSEMATE = 0.025, 0.065, 0.40, 0.85, 0.60
+"""Chances of relationships, where sex, age and what is there of a couple leave several."""
+INSTITUTIONS = 4
+"""Types of group quarters up to this one are institutions."""
+
+
+class Homes:
+    """The dwellings of a unit of work in the Census Bureau's codes: households, then group quarters as they come, and
+    at the end homes where nobody lives.
+
+    Args:
+        unit: Frame, records and codes.
+        rng: Draws what the records leave open.
+        first_address: The number of the first dwelling.
+    """
+
+    def __init__(self, unit: UnitWithOrigins, rng: np.random.Generator, first_address: int):
+        names = ("household_id", "relationship", "age", "sex", "hhgq", "cenrace", "hispanic")
+        column = {name: unit.persons.column(name).to_numpy().astype(np.int64) for name in names}
+        self._unit, self._column, self._first_address = unit, column, first_address
+        starts = np.diff(column["household_id"], prepend=-1) != 0
+        self._dwelling: Ints = np.cumsum(starts) - 1
+        self._first: Ints = np.flatnonzero(starts)
+        self._home: Bools = column["hhgq"][self._first] == 0
+        frame = {name: unit.blocks.column(name).to_numpy() for name in ("housing_units", "occupied_units")}
+        self._vacant: Ints = np.repeat(
+            np.arange(unit.blocks.num_rows), frame["housing_units"] - frame["occupied_units"]
+        )
+        self._couples(rng)
+        self._relationships(rng)
+        self._types()
+        self._tenures(rng)
+
+    @property
+    def addresses(self) -> int:
+        """How many dwellings there are."""
+        return len(self._first) + len(self._vacant)
+
+    def _couples(self, rng: np.random.Generator) -> None:
+        relationship, sex = self._column["relationship"], self._column["sex"]
+        self._couple: Bools = self._number_of(relationship == PARTNER) > 0
+        second = np.minimum(self._first + 1, len(sex) - 1)  # a partner follows the householder
+        self._same_sex: Bools = self._couple & (sex[self._first] == sex[second])
+        by_age = np.where(self._column["age"][self._first] < 30, MARRIED_YOUNG, MARRIED)
+        chance = np.where(self._same_sex, MARRIED_SAME_SEX, by_age)
+        self._married: Bools = self._couple & (rng.random(len(chance)) < chance)
+
+    def _relationships(self, rng: np.random.Generator) -> None:
+        """RELSHIP, from the relationship, the age beside that of the householder, and the couple."""
+        column, dwelling, point = self._column, self._dwelling, rng.random(len(self._dwelling))
+        age, couple = column["age"], self._couple[dwelling]
+        younger = age[self._first][dwelling] - age  # than the householder, in years
+        child = np.where(point < ADOPTED, 26, np.where(couple & (point < ADOPTED + STEPCHILD), 27, 25))
+        older = np.where(couple & (point < IN_LAW), 31, 29)
+        relative = np.select(
+            [younger <= -ADULT, younger < ADULT, younger >= 2 * ADULT],
+            [older, np.where(point < SIBLING, 28, 33), 30],
+            33,
+        )
+        other = np.where(age >= ADULT, np.where(point < HOUSEMATE, 34, 36), np.where(younger >= ADULT, 35, 36))
+        partner = 21 + 2 * self._same_sex[dwelling] + ~self._married[dwelling]
+        quarters = np.where(column["hhgq"] <= INSTITUTIONS, 37, 38)
+        self._relship: Ints = np.select(
+            [column["hhgq"] > 0, *(column["relationship"] == each for each in (HOUSEHOLDER, PARTNER, CHILD, RELATIVE))],
+            [quarters, np.int64(20), partner, child, relative],
+            other,
+        )
+
+    def _types(self) -> None:
+        """CPLT, HHT and HHT2 of households, NPF: they follow from the relationships."""
+        relship, male = self._relship, self._column["sex"][self._first] == 1
+        young = self._number_of((relship >= 25) & (relship <= 27) & (self._column["age"] < ADULT)) > 0
+        kin = self._number_of((relship >= 25) & (relship <= 33))
+        self._size = np.bincount(self._dwelling)
+        alone = self._size == 1
+        self._cplt = np.where(self._couple, 1 + self._same_sex + 2 * ~self._married, 5)
+        others = kin + self._married
+        self._npf = np.where(others > 0, others + 1, 0)
+        nonfamily = np.where(male, 4, 6) + ~alone
+        self._hht = np.where(self._married, 1, np.where(kin > 0, np.where(male, 2, 3), nonfamily))
+        single = np.where(male, 9, 5) + np.select([alone, young, kin > 0], [0, 1, 2], 3)
+        self._hht2 = np.where(self._couple, 1 + 2 * ~self._married + ~young, single)
+
+    def _tenures(self, rng: np.random.Generator) -> None:
+        """TEN: who is older, or married, owns more often, and has paid off more of it."""
+        age = self._column["age"][self._first]
+        owned = rng.random(len(age)) < np.clip(0.15 + 0.01 * (age - 20) + 0.2 * self._married, 0.05, 0.9)
+        paid = rng.random(len(age)) < np.clip((age - 35) / 50, 0.05, 0.9)
+        free = rng.random(len(age)) < 0.05
+        self._tenure = np.where(owned, np.where(paid, 2, 1), np.where(free, 4, 3))
+
+    def _number_of(self, members: Bools) -> Ints:
+        """How many such persons each dwelling has."""
+        number: Ints = np.bincount(self._dwelling, weights=members, minlength=len(self._first)).astype(np.int64)
+        return number
+
+    def records(self, geography: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of household-records: one for each home with people, with the codes of the householder."""
+        first = self._first[self._home]
+        block = self._unit.persons.column("geocode").indices.take(pa.array(first))
+        kind = self._hht[self._home]
+        origins = self._unit.origins.take(pa.array(first))
+        columns = [
+            *(geography.column(name).take(block) for name in BLOCK_COLUMNS),
+            _CENRACES.take(pa.array(self._column["cenrace"][first])),
+            *(each.dictionary.take(each.indices) for each in origins.columns),
+            _texts(np.where(kind > 5, kind - 2, kind)),
+            _texts(self._tenure[self._home]),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=HOUSEHOLDS_SCHEMA)
+
+    def persons(self) -> pa.RecordBatch:
+        """Rows of persons in the layout of PHSafe."""
+        column = self._column
+        return _rows(
+            "persons",
+            RTYPE=_texts(np.where(column["hhgq"] == 0, 3, 5)),
+            MAFID=self._first_address + self._dwelling,
+            QAGE=column["age"],
+            CENHISP=1 + column["hispanic"],
+            CENRACE=_CENRACES.take(pa.array(column["cenrace"])),
+            RELSHIP=_texts(self._relship),
+        )
+
+    def units(self) -> pa.RecordBatch:
+        """Rows of units: what is not in the universe, as of group quarters and where nobody lives, is zero."""
+        column, first = self._column, self._first
+        return _rows(
+            "units",
+            RTYPE=self._record_types(),
+            MAFID=self._first_address + np.arange(self.addresses),
+            FINAL_POP=np.append(self._size, np.zeros_like(self._vacant)),
+            NPF=self._of_homes(self._npf),
+            HHSPAN=self._of_homes(1 + column["hispanic"][first]),
+            HHRACE=_texts(self._of_homes(1 + column["cenrace"][first]), 2),
+            TEN=_texts(self._of_homes(self._tenure)),
+            HHT=_texts(self._of_homes(self._hht)),
+            HHT2=_texts(self._of_homes(self._hht2), 2),
+            CPLT=_texts(self._of_homes(self._cplt)),
+        )
+
+    def places(self, geography: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of addresses. A made-up state lies in no region of the country."""
+        blocks = self._unit.persons.column("geocode").indices.to_numpy()[self._first]
+        block = pa.array(np.append(blocks, self._vacant))
+        group = pc.utf8_slice_codeunits(geography.column("TABBLK"), 0, 1)
+        named = {name: geography.column(name).take(block) for name in GEOGRAPHY_SCHEMA.names}
+        return _rows(
+            "geo",
+            RTYPE=self._record_types(),
+            MAFID=self._first_address + np.arange(self.addresses),
+            TABBLKGRPCE=group.take(block),
+            REGIONCE=_texts(np.full(self.addresses, 9)),
+            DIVISIONCE=_texts(np.zeros(self.addresses, np.int64)),
+            **named,
+        )
+
+    def _record_types(self) -> pa.Array:
+        return _texts(np.append(np.where(self._home, 2, 4), np.full_like(self._vacant, 2)))
+
+    def _of_homes(self, values: Ints) -> Ints:
+        """The values of households, and zero of group quarters and where nobody lives."""
+        return np.append(np.where(self._home, values, 0), np.zeros_like(self._vacant))
+
+
+def _texts(values: NDArray[Any], width: int = 1) -> pa.Array:
+    return pc.utf8_lpad(pa.array(values).cast(pa.string()), width, "0")
+
+
+def _rows(name: str, **columns: Any) -> pa.RecordBatch:
+    """Rows of a file in the layout of PHSafe."""
+    schema = ADDRESS_SCHEMAS[name]
+    return pa.RecordBatch.from_arrays([pa.array(columns[each.name]).cast(each.type) for each in schema], schema=schema)
+
+
 class _Parts:
     """Files under temporary names, which get their own when all are complete and otherwise disappear."""
 
@@ -186,15 +409,18 @@ class _Parts:
 
 
 class _Text:
-    """A file of text with ``|`` between values, a header and no quotes."""
+    """A file of text with ``|`` between values, in a file called csv commas; a header and no quotes."""
 
     def __init__(self, path: Path, schema: pa.Schema, _metadata: dict[str, str]):
         self._path, self._schema = path, schema
+        self._between = "," if ".csv." in path.name else "|"
 
     def __enter__(self) -> Self:
         self._file = self._path.open("wb")
-        self._file.write(("|".join(self._schema.names) + "\n").encode())
-        options = csv.WriteOptions(include_header=False, delimiter="|", quoting_style="none", batch_size=16_384)
+        self._file.write((self._between.join(self._schema.names) + "\n").encode())
+        options = csv.WriteOptions(
+            include_header=False, delimiter=self._between, quoting_style="none", batch_size=16_384
+        )
         self._writer = csv.CSVWriter(self._file, self._schema, write_options=options)
         return self
 

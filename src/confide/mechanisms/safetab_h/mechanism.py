@@ -53,7 +53,7 @@ class SafeTabH(Mechanism[SafeTabHProblem]):
     can: ClassVar = {
         "draft": "confide.mechanisms.safetab_h.spec:draft_safetab_h",
         "evaluate": "confide.mechanisms.safetab_h.evaluate:evaluate_safetab_h",
-        "published": "confide.lab.published.household_groups:read_published",
+        "published": "confide.lab.published.released_households:read_household_groups",
         "residuals": "confide.mechanisms.safetab_h.evaluate:residuals",
         "rehearsal": "confide.mechanisms.safetab_h.audit:SafeTabHRehearsal",
         "audit": "confide.lab.risk.privacy_audit.of_safetab:SafeTabHAudit",
