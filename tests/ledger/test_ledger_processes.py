@@ -6,16 +6,18 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from tests.kits.ledger import new_ledger
 
-from confide.releases.ledger import Ledger
+from confide.releases.ledger import Ledger, entries
 
 pytestmark = pytest.mark.process
 
@@ -64,6 +66,20 @@ def test_sixteen_processes_race_for_the_last_part_of_a_budget(tmp_path: Path) ->
     account = ledger.account()
     assert set(account.runs) == {f"run-{number}" for number, outcome in enumerate(outcomes) if outcome == "reserved"}
     assert account.left == Fraction(3, 16)
+
+
+def test_whoever_writes_has_the_lock_before_reading(tmp_path: Path) -> None:
+    """By chance alone sixteen processes meet between reading and writing; here another one always tries there."""
+    ledger = new_ledger(tmp_path / "census.ledger", budget="1")
+    with (
+        entries.writing(ledger.path, timeout=5),
+        closing(sqlite3.connect(ledger.path, timeout=0)) as other,
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        other.execute("BEGIN IMMEDIATE")
+    with entries.reading(ledger.path, timeout=5), closing(sqlite3.connect(ledger.path, timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
 
 
 # One start of Python serves many deaths: a child is forked for each life, and tells of each step once it is done.
