@@ -33,7 +33,7 @@ release = {{ name = "out", mechanism = "tables" }}
 data = {{ records = "persons.{ending}", blocks = "areas.csv", schema = "schema.toml", {two} }}
 geography.block = "{block}"
 geography.levels = [{{ name = "country", digits = 0 }}, {{ name = "district", column = "district" }}]
-privacy = {{ ledger = "made-up.ledger", budget = "1000000000" }}
+privacy = {{ ledger = "made-up.ledger", budget = "1000000000"{unit} }}
 [[tables]]
 name = "sex-by-tenure"
 variables = ["sex", "tenure"]
@@ -62,9 +62,10 @@ class Homes:
             writer.writeheader()
             writer.writerows(rows)
 
-    def spec(self, two: str = TWO, *, block: str = "area", ending: str = "csv") -> Path:
+    def spec(self, two: str = TWO, *, block: str = "area", ending: str = "csv", unit: str | None = None) -> Path:
         path = self.folder / "spec.toml"
-        path.write_text(SPEC.format(two=two, block=block, ending=ending), encoding="utf-8")
+        unit = ', unit = "household"' if unit is None and "counts" in two else unit or ""
+        path.write_text(SPEC.format(two=two, block=block, ending=ending, unit=unit), encoding="utf-8")
         return path
 
     def counted(self, two: str = TWO, *, ending: str = "csv") -> dict[tuple[str, str], int]:
@@ -122,6 +123,29 @@ def test_neither_the_order_of_rows_nor_the_kind_of_file_changes_a_count(homes: H
     first = Counter((row["sex"]) for row in homes.rows("persons.csv")[:3])
     counted = homes.counted(ending="parquet")
     assert sum(expected.values()) - sum(counted.values()) == 3 == sum(first.values())
+
+
+@pytest.mark.parametrize(
+    ("two", "unit"),
+    [(HOUSEHOLDS, ', unit = "person"'), (HOUSEHOLDS, ', unit = "record"'), (TWO, ', unit = "household"')],
+)
+def test_what_is_counted_is_what_is_protected_and_charged(homes: Homes, two: str, unit: str) -> None:
+    with pytest.raises(ConfideError) as raised:
+        confide.run(homes.spec(two, unit=unit))
+    assert "two-files" in {finding.code for finding in raised.value.findings}
+    assert confide.check(homes.spec(two, unit=unit)).account.spent == 0
+
+
+@pytest.mark.parametrize(("neighbours", "times"), [("add-remove", 1), ("change-one", 4)])
+def test_households_on_a_ledger_of_persons_cost_what_one_person_changes(
+    homes: Homes, neighbours: str, times: int
+) -> None:
+    """Who comes changes one household; who moves changes two of them, maybe alike."""
+    ledger = homes.folder / "made-up.ledger"
+    ledger.unlink()
+    confide.open_ledger(ledger, data_set="made up", budget=10**10, unit="person", neighbours=neighbours)
+    checked = confide.check(homes.spec(HOUSEHOLDS))
+    assert checked.cost.amount == times * checked.plan.loss.parameters()["rho"]
 
 
 def test_who_lives_in_no_household_has_no_value_of_one(homes: Homes) -> None:

@@ -178,7 +178,7 @@ def check(
     except ConfideError as error:
         findings += once_for_both_files(error.findings)
         return Checked(None, None, None, account, in_office_words(findings, loaded.spec.geography.smallest))
-    findings += _too_wide(loaded, plan)
+    findings += _too_wide(loaded, plan) + _unit_of_rows(loaded, mechanism, plan)
     for name, given in mechanism.public_inputs(problem).items():
         findings += stamped_input(loaded.place("data", name), given, trial=key == "chosen")
     if loaded.spec.geography.outlines:
@@ -261,6 +261,18 @@ def _household_areas(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
     if len(sources) < 2:
         return []
     return check_areas(engine, sources["records"], sources["blocks"], loaded.spec.geography.block)
+
+
+def _unit_of_rows(loaded: LoadedSpec, mechanism: Mechanism[Any], plan: Plan) -> list[Finding]:
+    """A finding if a plan with a price protects persons where the rows of two files are households, or the other way
+    round: an account would be charged half of what one person can change, and the certificate speak of another."""
+    data = loaded.spec.data
+    households = data.counts == "households"
+    if not mechanism.accounted or data.households is None or households == (plan.protects is PrivacyUnit.HOUSEHOLD):
+        return []
+    return [
+        Finding.of("two-files/unit", where=loaded.place("privacy"), households=households, unit=plan.protects.value)
+    ]
 
 
 def _of_two_files(loaded: LoadedSpec, engine: Engine) -> list[Finding]:
