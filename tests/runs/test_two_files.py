@@ -119,10 +119,9 @@ def test_households_have_the_columns_of_their_householder(homes: Homes) -> None:
 def test_neither_the_order_of_rows_nor_the_kind_of_file_changes_a_count(homes: Homes) -> None:
     expected = by_hand(homes)
     homes.write("households.csv", homes.rows("households.csv")[::-1])
-    pq.write_table(pa.csv.read_csv(homes.folder / "persons.csv").slice(3), homes.folder / "persons.parquet")
-    first = Counter((row["sex"]) for row in homes.rows("persons.csv")[:3])
-    counted = homes.counted(ending="parquet")
-    assert sum(expected.values()) - sum(counted.values()) == 3 == sum(first.values())
+    persons = pa.csv.read_csv(homes.folder / "persons.csv")
+    pq.write_table(persons.take(list(range(persons.num_rows))[::-1]), homes.folder / "persons.parquet")
+    assert homes.counted(ending="parquet") == expected
 
 
 @pytest.mark.parametrize(
@@ -214,7 +213,7 @@ def test_two_files_that_do_not_fit_are_refused(homes: Homes, case: str) -> None:
     with pytest.raises(ConfideError) as raised:
         confide.run(homes.spec(two))
     finding = next(each for each in raised.value.findings if each.code == code)
-    assert finding.where.row == row if row is not None else True
+    assert row is None or finding.where.row == row
     assert SECRET not in str(raised.value)
     after = [path for path in homes.folder.rglob("*") if path.is_file() and path.name != "spec.toml"]
     assert [path for path in after if path not in before] == []
