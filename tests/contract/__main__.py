@@ -8,6 +8,7 @@ Tests that are about all mechanisms together have a line of their own.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -60,8 +61,12 @@ def place_of(nodeid: str) -> tuple[str, str]:
     """The mechanism and the kind of a test: a parameter names the mechanism, or its folder does."""
     file, _, test = nodeid.partition("::")
     kind = next(kind for kind, files in KINDS.items() if file in files)
-    words = test.partition("[")[2].rstrip("]").replace("-", " ").split()
-    named = [name for name in NAMES if name in words or f"/{name}/" in file]
+    given = test.partition("[")[2].rstrip("]")
+    named = [
+        name
+        for name in sorted(NAMES, key=len, reverse=True)  # safetab-h before safetab
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", given) or f"/{name.replace('-', '_')}/" in file
+    ]
     return (named[0] if named else ALL), kind
 
 
