@@ -24,6 +24,7 @@ from confide.mechanisms.topdown.build_spine import (
     parse_area_types,
     parse_strong_mcd_states,
     split_areas,
+    subset_groups,
     tract_groups,
 )
 
