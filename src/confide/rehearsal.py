@@ -20,8 +20,9 @@ import numpy as np
 
 from confide import api
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
-from confide.engines import Advance, Engine, LocalEngine, Source, private_folder, write_parquet, write_text
+from confide.engines import Advance, Engine, LocalEngine, Source, write_parquet
 from confide.errors import ParameterError, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
 from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS

@@ -16,8 +16,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place, RunError
+from confide.file_system import write_text
 from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles, PlacesProposal
 from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from confide.answers import AnswerPart, ShownTable
 from confide.confidential import Confidential
-from confide.engines import Engine, private_folder, write_text
+from confide.engines import Engine
 from confide.errors import Finding, ParameterError, Place
+from confide.file_system import private_folder, write_text
 from confide.releases import STAMP, Plan, Progress, Workspace
 from confide.releases.folder import REHEARSAL
 from confide.report.certificate import risk_pictures

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import write_parquet
 from confide.errors import Finding, SpecError
+from confide.file_system import private_folder
 from confide.inputs.frame import Frame, read_frame
 from confide.inputs.records import blocks_table, check_records, column_expressions, records_fingerprint
 from confide.noise import perturb

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place
+from confide.file_system import write_text
 from confide.lab.comparison.attacking import ALL, EXPOSED, UNIVERSES
 from confide.lab.comparison.common_tables import CommonTables, characteristics, listed_words
 from confide.lab.comparison.programme_file import BLOCK, ProgrammeGeographyPart, plural

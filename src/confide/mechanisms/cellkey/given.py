@@ -35,9 +35,10 @@ import pyarrow.parquet as pq
 from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines import Engine, Source, format_of, identifier, write_text
+from confide.engines import Engine, Source, format_of, identifier
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact, exact
+from confide.file_system import write_text
 from confide.inputs.frame import missing_columns
 from confide.inputs.records import ROWS_NAMED, bad_record, records_fingerprint, wrong_type
 from confide.mechanisms.cellkey.keys import CellSums, lower_parts, uneven

@@ -21,9 +21,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine, private_folder, write_parquet
+from confide.engines import Engine, write_parquet
 from confide.errors import Finding
 from confide.exact import exact_text
+from confide.file_system import private_folder
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import keyed_records
 from confide.mechanisms.cellkey import verify as verification

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, private_folder, write_parquet
+from confide.documents.argus import write_jj
+from confide.engines import Engine, write_parquet
 from confide.errors import ConfideError, Finding
-from confide.inputs.argus import write_jj
+from confide.file_system import private_folder
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import output as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped

@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, identifier, literal, private_folder, write_parquet, write_text
+from confide.engines import Engine, identifier, literal, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import cell_index, private_folder, write_parquet
+from confide.engines.protocol import cell_index, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
+from confide.file_system import private_folder
 from confide.geography import Geolevel
 from confide.inputs.records import (
     blocks_table,

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.documents import load_shipped, shipped
-from confide.engines.protocol import Engine, Format, Source, cell_index, private_folder, write_parquet, write_text
+from confide.engines.protocol import Engine, Format, Source, cell_index, write_parquet
 from confide.errors import Place, ReleaseError, SpecError
+from confide.file_system import private_folder, write_text
 from confide.geography import OUTSIDE, AreaSet, Geolevel
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
