@@ -31,6 +31,7 @@ from confide.privacy import price
 from confide.releases import abilities
 from confide.releases import check as checking
 from confide.releases import run as running
+from confide.releases.dossier import Evaluated, headline, stamp_rehearsal
 from confide.releases.draft import relocated_values, toml_text
 from confide.releases.folder import REHEARSAL
 from confide.releases.ledger import Ledger
@@ -40,7 +41,6 @@ from confide.releases.run import DEFAULT_MEMORY, RunResult
 from confide.releases.spec import TWO_FILES, LoadedSpec, find_source, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_error
-from confide.report.dossier import Evaluated, headline, stamp_rehearsal
 
 # The rehearsal itself.
 

@@ -23,7 +23,7 @@ from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
 from confide.inputs.proposals.office import table_name
 from confide.releases.ledger import Ledger, UnitName
 from confide.releases.spec import LoadedSpec, named_files
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 LEDGER = "data-set.ledger"
 SPEC = "spec.toml"

@@ -46,7 +46,7 @@ from confide.mechanisms.cellkey.spec import ORDER, WEIGHT_UNIT, CellKeySpec, new
 from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import SDMX
-from confide.report.certificate import render
+from confide.report.rendering import render
 from confide.schema.schema import as_read
 
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"

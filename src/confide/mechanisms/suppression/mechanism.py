@@ -43,13 +43,13 @@ from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import solve
+from confide.releases.certificate import STATEMENT
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import masked, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import STATEMENT
 
 BYTES_PER_CELL = 100
 

@@ -53,6 +53,7 @@ from confide.noise import (
     perturb,
 )
 from confide.releases import tabular
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
@@ -60,7 +61,7 @@ from confide.releases.plan import Explanation, Plan, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import asked
 from confide.releases.workspace import Workspace
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 from confide.schema import Query, Schema
 
 # A release of tables as others have it: what is said to its readers, and what ``verify`` looks at.

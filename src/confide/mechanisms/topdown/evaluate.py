@@ -38,9 +38,9 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import TREE, Strategy, groups_of, resolve
 from confide.noise import ReleaseKey
 from confide.releases import NoiseSource, Plan, Workspace
+from confide.releases.dossier import LoneFigures
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.replay import no_truth, require_sealed
-from confide.report.certificate import LoneFigures
 from confide.schema import DETAILED, Query, Schema
 from confide.utility import LargestGroup, LargestGroups, metrics
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of
