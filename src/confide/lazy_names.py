@@ -236,7 +236,7 @@ def asker(place: str, given: dict[str, Any]) -> Any:
 
 
 def meaning(place: str, argument: str) -> str:
-    """What a function's documentation says of an argument.
+    """What a function's documentation says of an argument, without the condition under which it is asked for.
 
     Args:
         place: As :func:`requests` takes it.
@@ -245,10 +245,12 @@ def meaning(place: str, argument: str) -> str:
     Returns:
         The text, on one line.
 
-    >>> meaning("confide.releases.loss_account:epsilon_of_rho", "delta")
-    'The probability that the privacy loss exceeds epsilon.'
+    >>> meaning("confide.drafting:new", "household")
+    'The column that identifies households.'
     """
-    return next(each.meaning for each in requests(place) if each.name == argument)
+    text = next(each.meaning for each in requests(place) if each.name == argument)
+    said = re.sub(r"^With(out)? ``[^:]*: ", "", text)
+    return said[:1].upper() + said[1:]
 
 
 def _of_function(place: str, function: ast.FunctionDef) -> list[Request]:

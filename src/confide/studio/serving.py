@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.engines.protocol import private_folder, write_text
 from confide.errors import ParameterError, Place
+from confide.file_system import private_folder, write_text
 from confide.studio.door import ADDRESS, Door, Guard
 from confide.studio.opened_folder import OpenedFolder
 
