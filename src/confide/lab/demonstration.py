@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from confide import api, drafting, official_safetab
+from confide import api, drafting, official_runs
 from confide.engines import LocalEngine, Source
 from confide.lab.comparison.protections import toml_text
 from confide.lab.demonstrated_releases import Demonstration, DemoRelease, ProductAccount, free_folder, release_of_spec
@@ -116,7 +116,7 @@ def demo_safetab(
     display = progress or Silent()
     folder = free_folder(folder, display)
     official = write_official(Population(persons, seed), folder, progress=display)
-    spec = official_safetab.convert(official.parameters, official.data, folder)
+    spec = official_runs.convert(official.parameters, official.data, folder)
     look_at = (
         "tables/T01001.csv: the totals of detailed groups, each with the range of true counts that it stands for.",
         "t1/t1.csv and t2/t2.csv: the same in the Census Bureau's layout, and sex by age for larger groups.",

@@ -32,6 +32,8 @@ from confide.mechanisms.safetab.settings import (
     AGE_23,
     CHOICE,
     ITERATION_LEVELS,
+    NAMED_SETS,
+    ON_LAND,
     TABLE,
     TOTAL_ONLY,
     LevelSettings,
@@ -152,10 +154,6 @@ def _law(settings: SafeTabSettings, budget: Fraction, degree: int) -> NoiseDistr
 # From a spec to its problem: code lists, geography and universe, with every problem of them at once.
 
 
-DERIVED, ON_LAND = "derived", "derived-on-land"
-"""Sets of coterminous areas from the geography alone; the second passes over blocks of water."""
-
-
 def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
@@ -223,7 +221,7 @@ def _coterminous(loaded: LoadedSpec, spec: SafeTabSpec, regions: Regions) -> tup
 
 def coterminous_sets(chosen: str, path: Path, regions: Regions) -> tuple[CoterminousSet, ...]:
     """Sets of areas that are taken for the same: derived from the geography, or those of a file."""
-    if chosen in (DERIVED, ON_LAND):
+    if chosen in NAMED_SETS:
         return tuple(regions.coterminous(on_land=chosen == ON_LAND))
     return tuple(coterminous_from_file(path, regions))
 
