@@ -21,7 +21,6 @@ from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
 from confide.privacy import Definition
 from confide.releases import spec
 from confide.releases.tabular import noting
-from confide.report.certificate import render
 
 MeasuredName = Literal["PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom", "PH6", "PH7", "PH8_denom"]
 
@@ -131,40 +130,6 @@ class PHSafeSpec(SummedSpec):
         return problems
 
 
-def spec_text(
-    settings: PHSafeSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
-) -> str:
-    """The text of a spec of PHSafe.
-
-    Args:
-        settings: Budgets, truncation, states and sensitivity.
-        files: The paths of the input files, by their key under ``[data]``.
-        name: The name of the release.
-        title: Its title.
-        ledger: The path of the ledger.
-        file: The name that the spec will have.
-
-    Returns:
-        A commented TOML file.
-    """
-    asked: dict[str, dict[str, Fraction]] = {}
-    keys = {(each.name, *levels): key for each in measured_tables() for key, levels in budget_keys(each).items()}
-    for query in settings.queries:
-        key = keys[query.table, query.level, query.iteration_level]
-        asked.setdefault(query.table, {})[key] = query.budget
-    return render(
-        "phsafe.toml.j2",
-        settings=settings,
-        asked=asked,
-        titles={each.name: each.title for each in measured_tables()},
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-    )
-
-
 def production_settings() -> PHSafeSettings:
     """The settings of the 2020 Census, United States."""
     values = load_shipped("phsafe", "production-2020")
@@ -203,8 +168,13 @@ class PHSafeProgram(OfficialProgram):
     def production(self) -> PHSafeSettings:
         return production_settings()
 
-    def text(self, settings: Any, files: Mapping[str, str], options: Mapping[str, str], /, **named: str) -> str:  # noqa: ARG002
-        return spec_text(settings, files, **named)
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        asked: dict[str, dict[str, Fraction]] = {}
+        keys = {(each.name, *levels): key for each in measured_tables() for key, levels in budget_keys(each).items()}
+        for query in settings.queries:
+            key = keys[query.table, query.level, query.iteration_level]
+            asked.setdefault(query.table, {})[key] = query.budget
+        return {"asked": asked, "titles": {each.name: each.title for each in measured_tables()}}
 
 
 PROGRAM = PHSafeProgram()

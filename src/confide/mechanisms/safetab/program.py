@@ -21,6 +21,7 @@ from confide.privacy import Definition
 from confide.releases import spec
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.ledger import Ledger, UnitName
+from confide.report.certificate import render
 
 KEPT = "-confidential"
 """What the name of the folder ends in that keeps what is confidential of a run, beside the folder of tables."""
@@ -57,7 +58,7 @@ class OfficialInput:
             "ledger": LEDGER if ledger is None else os.path.relpath(ledger.resolve(), folder.resolve()),
             "file": SPEC,
         }
-        return self.program.text(self.config.settings, files, self.options, **named) + "\n"
+        return self.program.text(self.config.settings, files, **named, options=self.options) + "\n"
 
     def open_ledger(self, path: Path) -> Path:
         """A ledger with exactly the budget of one release."""
@@ -143,15 +144,40 @@ class OfficialProgram(ABC):
         """The settings of the 2020 Census, for a draft."""
 
     @abstractmethod
-    def text(self, settings: Any, files: Mapping[str, str], options: Mapping[str, str], /, **named: str) -> str:
-        """The text of a spec with these settings."""
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:
+        """What the template of the spec needs beside the settings."""
+
+    def text(
+        self,
+        settings: Any,
+        files: Mapping[str, str],
+        *,
+        name: str,
+        title: str,
+        ledger: str,
+        file: str,
+        options: Mapping[str, str] | None = None,
+    ) -> str:
+        """The text of a spec, a commented TOML file.
+
+        Args:
+            settings: Budgets, and what else decides the release.
+            files: The paths of the input files, by their key under ``[data]``.
+            name: The name of the release.
+            title: Its title.
+            ledger: The path of the ledger.
+            file: The name that the spec will have.
+            options: What is asked for beside the configuration.
+        """
+        given = {"settings": settings, "files": files, "name": name, "title": title, "ledger": ledger, "file": file}
+        return render(f"{self.release}.toml.j2", **given, **self.further(settings, options or {}))
 
     def draft(self, product: str | None, values: Mapping[str, str]) -> Draft:
         """The spec that ``confide new`` writes."""
         no_product(self.release, product)
         settings = self.production()
         named = {"name": self.drafted, "title": self.about} | dict(values)
-        text = self.text(settings, self.stems, {}, **named, ledger=LEDGER, file=SPEC)
+        text = self.text(settings, self.stems, name=named["name"], title=named["title"], ledger=LEDGER, file=SPEC)
         return Draft(text, settings.total, "add-remove", unit=self.unit)
 
     def read(

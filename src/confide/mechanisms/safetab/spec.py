@@ -32,7 +32,6 @@ from confide.mechanisms.safetab.settings import (
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
 from confide.releases import spec
-from confide.report.certificate import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
 Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]
@@ -258,43 +257,6 @@ def level_problems(levels: Sequence[GroupLevelPart], part: GroupPassPart) -> lis
     return problems
 
 
-def spec_text(
-    settings: SafeTabSettings,
-    files: Mapping[str, str],
-    *,
-    name: str,
-    title: str,
-    ledger: str,
-    file: str,
-    coterminous: str | None = None,
-) -> str:
-    """The text of a spec of SafeTab-P.
-
-    Args:
-        settings: Levels, budgets and thresholds.
-        files: The paths of the input files, by their key under ``[data]``.
-        name: The name of the release.
-        title: Its title.
-        ledger: The path of the ledger.
-        file: The name that the spec will have.
-        coterminous: How areas of the same extent are found, if they are made alike.
-
-    Returns:
-        A commented TOML file.
-    """
-    return render(
-        "safetab.toml.j2",
-        settings=settings,
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-        coterminous=coterminous,
-        names=ITERATION_LEVELS,
-    )
-
-
 def settings_of(path: Path) -> SafeTabSettings:
     """The settings in a spec of ours, or in a ``config.json``."""
     from confide.mechanisms import SPECS
@@ -327,8 +289,8 @@ class SafeTabProgram(OfficialProgram):
     def production(self) -> SafeTabSettings:
         return of_united_states(production_settings())
 
-    def text(self, settings: Any, files: Mapping[str, str], options: Mapping[str, str], /, **named: str) -> str:
-        return spec_text(settings, files, **named, coterminous=options.get("coterminous"))
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        return {"names": ITERATION_LEVELS, "coterminous": options.get("coterminous")}
 
 
 PROGRAM = SafeTabProgram()

@@ -33,7 +33,6 @@ from confide.mechanisms.safetab_h.settings import (
     production_settings,
 )
 from confide.releases import spec
-from confide.report.certificate import render
 
 NAME, TITLE = "household-groups", "Household type and tenure by detailed race and ethnicity"
 
@@ -134,34 +133,6 @@ class SafeTabHSpec(GroupSpec):
         return SafeTabHSettings(levels=tuple(level.settings for level in ordered), **self.shared)
 
 
-def spec_text(
-    settings: SafeTabHSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
-) -> str:
-    """The text of a spec of SafeTab-H.
-
-    Args:
-        settings: Levels, budgets and thresholds.
-        files: The paths of the input files, by their key under ``[data]``.
-        name: The name of the release.
-        title: Its title.
-        ledger: The path of the ledger.
-        file: The name that the spec will have.
-
-    Returns:
-        A commented TOML file.
-    """
-    return render(
-        "safetab-h.toml.j2",
-        settings=settings,
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-        names=ITERATION_LEVELS,
-    )
-
-
 class SafeTabHProgram(OfficialProgram):
     """SafeTab-H."""
 
@@ -180,8 +151,8 @@ class SafeTabHProgram(OfficialProgram):
     def production(self) -> SafeTabHSettings:
         return of_united_states(production_settings())
 
-    def text(self, settings: Any, files: Mapping[str, str], options: Mapping[str, str], /, **named: str) -> str:  # noqa: ARG002
-        return spec_text(settings, files, **named)
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        return {"names": ITERATION_LEVELS}
 
 
 PROGRAM = SafeTabHProgram()
