@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from confide import api
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, Place, RunError
 from confide.exact import fraction_up
+from confide.file_system import write_text
 from confide.lazy_names import named
 from confide.mechanisms.safetab.program import KEPT, OfficialInput, OfficialProgram
 from confide.mechanisms.safetab.settings import NAMED_SETS

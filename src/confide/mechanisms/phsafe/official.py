@@ -18,8 +18,8 @@ from pydantic import BeforeValidator, ValidationInfo, create_model
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.documents import Part, Problem, read
 from confide.engines import LocalEngine, Source, format_of
-from confide.engines.protocol import private_folder, write_text
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
 from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
 from confide.mechanisms.phsafe.tables import measured_tables, tables

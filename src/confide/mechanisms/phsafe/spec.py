@@ -70,8 +70,7 @@ class PHSafeTable(spec.Part):
 class PHSafeSpec(SummedSpec):
     """People in households, and households, for the nation and the states (PHSafe)."""
 
-    refused_geography = "geography/addresses"
-    unlike_sum = "budget-sum/tables"
+    in_passes = False
 
     data: PHSafeData
     privacy: spec.OneNumberPrivacy

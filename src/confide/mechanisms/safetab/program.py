@@ -21,7 +21,7 @@ from confide.privacy import Definition
 from confide.releases import spec
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
 from confide.releases.ledger import Ledger, UnitName
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 KEPT = "-confidential"
 """What the name of the folder ends in that keeps what is confidential of a run, beside the folder of tables."""
@@ -79,10 +79,8 @@ class SummedSpec(spec.Spec):
     """A spec whose budget is stated, and is the sum of the budgets of its parts."""
 
     names_smallest: ClassVar[bool] = False
-    refused_geography: ClassVar[str] = "geography/safetab"
-    """The finding for a table of geographic levels, which such a spec has no use for."""
-    unlike_sum: ClassVar[str] = "budget-sum"
-    """The finding for a budget that is not the sum."""
+    in_passes: ClassVar[bool] = True
+    """Whether its parts are levels in two passes, so that no record is in all of them."""
 
     privacy: spec.OneNumberPrivacy
 
@@ -98,14 +96,23 @@ class SummedSpec(spec.Spec):
     def problems(self) -> list[spec.Problem]:
         problems = super().problems()
         if self.geography.model_fields_set:
-            problems.append(spec.Problem.of(("geography",), self.refused_geography))
+            problems.append(
+                spec.Problem.of(("geography",), "geography/safetab" if self.in_passes else "geography/addresses")
+            )
         if self.privacy.neighbours != "add-remove":
             path: spec.KeyPath = ("privacy", "neighbours")
             problems.append(spec.Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
         problems += self.problems_of_parts()
         if not problems and self.privacy.budget != self.settings.total:
             total, path = self.settings.total, ("privacy", "budget")
-            problems.append(spec.Problem.of(path, self.unlike_sum, found=str(self.privacy.budget), total=total))
+            problems.append(
+                spec.Problem.of(
+                    path,
+                    "budget-sum" if self.in_passes else "budget-sum/tables",
+                    found=str(self.privacy.budget),
+                    total=total,
+                )
+            )
         return problems
 
 

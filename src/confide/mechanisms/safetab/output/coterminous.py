@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.arrays import Booleans, Integers
 from confide.engines import LocalEngine, Source, format_of
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, InputError, Place, RunError
+from confide.file_system import write_text
 from confide.mechanisms.safetab.codes import read_iterations
 from confide.mechanisms.safetab.output import reading
 from confide.mechanisms.safetab.output.coded import T1, T2
