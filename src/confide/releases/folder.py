@@ -248,7 +248,17 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
 
 
 def rehearsal_banner(manifest: Mapping[str, Any]) -> str:
-    """What a page of a rehearsal says above everything else; nothing on those of other releases."""
+    """What a page of a rehearsal says above everything else; nothing on those of other releases.
+
+    Args:
+        manifest: The manifest of a release.
+
+    Returns:
+        The banner, or an empty text.
+
+    >>> rehearsal_banner({"stamp": None})
+    ''
+    """
     return f"{STAMP}: {REHEARSAL}" if manifest.get("rehearsal") else ""
 
 

@@ -288,7 +288,17 @@ def new_run_id() -> str:
 
 @contextmanager
 def no_room_is_an_error(folder: Path) -> Iterator[None]:
-    """Turns what the operating system says of full disks, closed folders and memory into words with a remedy."""
+    """Turns what the operating system says of full disks, closed folders and memory into words with a remedy.
+
+    Args:
+        folder: Where files are written.
+
+    Returns:
+        A context: a :class:`RunError` comes out of it in place of an :class:`OSError`.
+
+    >>> with no_room_is_an_error(tmp_path):
+    ...     _ = (tmp_path / "note").write_text("there is room")
+    """
     try:
         yield
     except MemoryError:

@@ -411,7 +411,18 @@ class Recode:
 
 
 def identity(attribute: Attribute) -> Recode:
-    """The recode that keeps every level apart."""
+    """The recode that keeps every level apart.
+
+    Args:
+        attribute: An attribute.
+
+    Returns:
+        A recode with a group for each level.
+
+    >>> sex = Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female")))
+    >>> [group.label for group in identity(sex).groups]
+    ['male', 'female']
+    """
     return Recode(attribute.name, attribute, tuple(Group(level.label, (level.code,)) for level in attribute.levels))
 
 

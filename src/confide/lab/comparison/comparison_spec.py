@@ -251,7 +251,17 @@ class LoadedComparison(Loaded[ComparisonSpec]):
 
 
 def load_comparison(path: str | Path) -> LoadedComparison:
-    """The spec in a file. Raises a :class:`SpecError` with all findings."""
+    """The spec in a file. Raises a :class:`SpecError` with all findings.
+
+    Args:
+        path: The spec file of a comparison.
+
+    Returns:
+        The spec, with the tables that protections are compared by.
+
+    >>> load_comparison(compared / "spec.toml").value.comparison.made_up
+    300
+    """
     loaded = load(Path(path), ComparisonSpec, kind=COMPARISON)
     loaded.refuse(_problems(loaded.value))
     tables = _tables(loaded)

@@ -413,6 +413,14 @@ def audit_suppression(
 
     Returns:
         The smallest interval for each suppressed cell, by linear programming, and whether it is too narrow.
+
+    >>> import confide
+    >>> table = tmp_path / "table.csv"
+    >>> rows = "f,a, f,b,7 f,total,10 m,a, m,b,5 m,total,9 total,a,7 total,b,12 total,total,19".split()
+    >>> with table.open("w") as file:
+    ...     print("sex,age,count", *rows, sep=chr(10), file=file)
+    >>> confide.audit_suppression(table).ok
+    False
     """
     return read_subject(Path(tables), None if truth is None else Path(truth), note).audit(sharpen=sharpen)
 

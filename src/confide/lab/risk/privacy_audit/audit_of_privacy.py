@@ -280,6 +280,11 @@ def audit_privacy(
 
     Returns:
         The lower bound beside the stated loss, for the release and for each measurement.
+
+    >>> import confide
+    >>> audit = confide.audit_privacy(project / "spec.toml", runs=20, seed=1)
+    >>> audit.ok
+    True
     """
     loaded, mechanism = _accounted(spec)
     if runs < 20:
@@ -305,6 +310,11 @@ def audit_canaries(
 
     Returns:
         The lower bound beside the stated loss. One run says much less than many: see :func:`audit_privacy`.
+
+    >>> import confide
+    >>> audit = confide.audit_canaries(project / "spec.toml", canaries=10, seed=1)
+    >>> audit.as_dict()["canaries"]
+    10
     """
     loaded, mechanism = _accounted(spec)
     if canaries < 10:
