@@ -1,7 +1,7 @@
 """What the examples of docstrings are run with: the folders that they name.
 
-- ``project``: a folder with ``persons.parquet``, ``blocks.parquet``, ``spec.toml`` and ``data-set.ledger``, as they come
-  from ``confide import made-up`` and ``confide new tables``;
+- ``project``: a folder with the files of made-up people, ``spec.toml`` and ``data-set.ledger``, as the commands
+  ``confide import made-up`` and ``confide new tables`` make it;
 - ``sealed``: the folder of a run of such a spec, with its release;
 - ``topdown``: the same by the mechanism topdown;
 - ``official``: the folders ``parameters`` and ``data`` of the Census Bureau's programs, for 300 made-up people;

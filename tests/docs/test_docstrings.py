@@ -26,7 +26,10 @@ def public() -> dict[str, Callable[..., Any]]:
         listed = import_module(room)
         for name in (each for each in dir(listed) if not each.startswith("_")):
             each = getattr(listed, name)
-            if inspect.isfunction(each) and each.__module__.startswith("confide"):
+            if not inspect.isfunction(each):
+                continue
+            ours = each.__module__.startswith("confide") if hasattr(listed, "__path__") else each.__module__ == room
+            if ours:
                 functions.setdefault(id(each), (f"{room}.{name}", each))
     return dict(functions.values())
 

@@ -428,7 +428,19 @@ def audit_suppression(
 def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], None] = lambda _: None) -> AuditSubject:
     """The tables of a folder, a file or a release, ready to be audited.
 
-    ``note`` is told at once what was read as the description says, and may not be what was meant.
+    Args:
+        tables: A folder with a description, a file or a release.
+        truth: CONFIDENTIAL: the true figures, in the same form.
+        note: Receives at once what was assumed of the tables.
+
+    Returns:
+        The tables, to be audited.
+
+    >>> rows = "f,a, f,b,7 f,total,10 m,a, m,b,5 m,total,9 total,a,7 total,b,12 total,total,19".split()
+    >>> with (tmp_path / "table.csv").open("w") as file:
+    ...     print("sex,age,count", *rows, sep=chr(10), file=file)
+    >>> read_subject(tmp_path / "table.csv").audit().ok
+    False
     """
     tables = release_of(tables)
     if (tables / MANIFEST).is_file():
