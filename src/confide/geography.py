@@ -102,7 +102,7 @@ def build_spine(
         The spine.
 
     Raises:
-        InputError: With a finding for each level that is not nested, for a block that stands twice, and for each level
+        InputError: With a finding for each level that is not nested, for a block given twice, and for each level
             or partition two of whose codes nobody can tell apart.
 
     >>> spine = build_spine({"country": ["X", "X", "X"], "county": ["a", "b", "b"], "block": ["1", "2", "3"]})

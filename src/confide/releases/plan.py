@@ -293,7 +293,7 @@ class Plan:
 
 
 def _drop(values: Any, path: list[str]) -> None:
-    """Takes what is at a path out of plain values, wherever it stands."""
+    """Takes what is at a path out of plain values, wherever it is."""
     name, *rest = path
     parts = values if name == "*" else [values[name]] if name in values else []
     if not rest:

@@ -509,7 +509,7 @@ def named_files(part: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, 
 
     Args:
         part: A spec, or a part of one.
-        path: Where the part stands.
+        path: Where the part is.
 
     Yields:
         The keys, and the text.

@@ -158,7 +158,7 @@ class Workspace:
         return record
 
     def note_manifest(self, record: RunIdentity, manifest_sha256: str) -> None:
-        """Keeps the hash of the release's manifest, by which a release of another run is told from our own."""
+        """Keeps the hash of the release's manifest, which shows whether a release is of another run."""
         if record.manifest_sha256 != manifest_sha256:
             self._save(replace(record, manifest_sha256=manifest_sha256))
 

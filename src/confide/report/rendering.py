@@ -98,7 +98,7 @@ def render(template: str, language: str = ENGLISH, **values: Any) -> str:
 
 
 def _with_contents(page: str, language: str) -> str:
-    """Every heading gets an address; where there are many, a list of them stands below the head of the page."""
+    """Every heading gets an address; where there are many, a list of them is below the head of the page."""
     # What may scroll sideways on a small screen can be reached with the keyboard.
     page = page.replace('<div class="scroll">', '<div class="scroll" tabindex="0">')
     page = page.replace('<figure><div role="img"', '<figure><div tabindex="0" role="img"')

@@ -32,7 +32,7 @@ from confide.releases import SealedRelease, tabular
 FINEST = Fraction(1, WEIGHT_UNIT)
 MANY = 1 << 40
 DIGITS_OF_POWER = 3
-"""The power of the attack is told for weights of so many decimals."""
+"""The power of the attack is computed for weights of so many decimals."""
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _unsummed(given: TableInput, read: Sequence[_Read], linked: LinkedTables) ->
 
 
 def _unhidden(read: Sequence[_Read], cells: Sequence[int]) -> list[Finding]:
-    """Tables without a suppressed cell that were said to have some, or with others than the number that was told.
+    """Tables without a suppressed cell that were said to have some, or with another number than was said.
     ``cells``: how many each has; those that are in no row are hidden where the description says so."""
     findings = []
     numbers = [
@@ -376,7 +376,7 @@ def suspect_of_release(release: SealedRelease) -> Suspect:
     if step_of(value) > 1:
         raise ReleaseError("figures-too-large", where=Place(file=str(folder)), solvable=SOLVABLE)
     high, unit = np.full(len(value), np.inf), unit_of(question)
-    # Figures and intervals are told as they are published. Multiples of a part of one are no whole numbers.
+    # Figures and intervals are given as they are published. Multiples of a part of one are no whole numbers.
     low = bounds(programme, question) * float(unit)
     figures = value.astype(np.float64) * float(unit)
     return Suspect(programme.linked, figures, unknown, low, high, integer=unit.denominator == 1)

@@ -68,7 +68,7 @@ class ComparedGeographyPart(programme_file.ProgrammeGeographyPart):
     block_group: int | None = Field(None, ge=1, le=40, description="The characters of a block group's code.")
 
     def over(self, given: programme_file.ProgrammeGeographyPart) -> programme_file.ProgrammeGeographyPart:
-        """The geography of a programme with what stands here instead."""
+        """The geography of a programme with what is here instead."""
         own = {
             key: value for key in self.model_fields_set - set(US_LEVELS) if (value := getattr(self, key)) is not None
         }

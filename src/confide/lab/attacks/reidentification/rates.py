@@ -485,7 +485,7 @@ def _words_described(rates: Rates, linked: people_files.LinkedAttributes) -> Ite
 
 
 def _known(linked: people_files.LinkedAttributes, age: str = "age group") -> str:
-    """What the attacker knows of people besides the block, in words."""
+    """What the attacker knows of people apart from the block, in words."""
     return _listed((*linked.known, *([age] if linked.with_age else [])))
 
 

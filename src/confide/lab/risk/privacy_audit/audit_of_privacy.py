@@ -64,7 +64,7 @@ class TwinAudit:
             raise twin_loss.nothing_touched()
         per_twin = {key: twin_loss.components_of(parts) for key, parts in single.touched.items()}
         error = float(1 - CONFIDENCE) / (2 if by_measurement else 1)
-        # The release: one test, or several where one record alone is told from another almost surely.
+        # The release: one test, or several where a test tells one record alone from another almost surely.
         twins, batches = _design(per_twin)
         files = self._two_files(twins)
         losses = self._losses(files, runs, "Measuring made-up records")
@@ -219,7 +219,7 @@ def _design(
 ) -> tuple[int, list[tuple[twin_loss.Key, ...]]]:
     """How many twins, and which measurements are judged together.
 
-    All of them, unless even so few twins are told too well; then as many together as are not.
+    All of them, unless a test tells even so few twins apart too well; then so many together that it does not.
     """
     twins = _enough_twins(sum(per_twin.values(), Counter()))
     batches: list[tuple[twin_loss.Key, ...]] = []
