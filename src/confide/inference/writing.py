@@ -144,7 +144,7 @@ def _sdmx_batch(batch: pa.RecordBatch, answer: Inference) -> pa.RecordBatch:
 
 
 def _write_statements(folder: Path, by_kind: Mapping[str, Iterator[dict[str, Any]]]) -> None:
-    """A CSV file for each kind of area of which something is said."""
+    """A CSV file for each kind of area that has rows."""
     for kind, statements in by_kind.items():
         rows = list(statements)
         if rows:

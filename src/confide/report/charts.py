@@ -111,7 +111,7 @@ def chart(name: str, rows: Rows, *, width: int | None = None, height: int | None
         **values: The rows of its other datasets, and its params, by name.
 
     Returns:
-        The chart, of which only the declared columns of the rows are a part.
+        The chart; it holds the declared columns of the rows alone.
 
     Raises:
         ParameterError: The name of the chart, a dataset or a param is unknown, or a param, a dataset or a column is

@@ -207,7 +207,7 @@ class TableReader:
         """A cross-table: one dimension down, another across, and the rest held at what is chosen of it.
 
         Args:
-            view: What is chosen; a dimension of which not exactly one code is chosen is held at its total, or at the
+            view: What is chosen; a dimension without exactly one chosen code is held at its total, or at the
                 first code where it has none.
             down: The column of the lines.
             across: The column of the columns; none for a single one.

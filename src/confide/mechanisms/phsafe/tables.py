@@ -1,8 +1,8 @@
 """The tables of PHSafe as declared data: universe, units, cells and sums, and SQL for their conditions.
 
 ``data/phsafe/tables.toml`` has what each table counts; its first lines say how to read it. An *iteration* is a group of
-race or origin, of the householder or of the person; an *iteration level* is a set of iterations of which a record is in
-at most one. What is measured are interior cells; cells that are sums are made of them.
+race or origin, of the householder or of the person; an *iteration level* is a set of iterations such that a record is
+in at most one. What is measured are interior cells; cells that are sums are made of them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ShellCell:
 
 @dataclass(frozen=True)
 class ExactCounting:
-    """What exact tables, of which no noise is made, do otherwise: see the data file."""
+    """What exact tables, which have no noise, do otherwise: see the data file."""
 
     where: Condition
     repeated: tuple[int, ...] = ()

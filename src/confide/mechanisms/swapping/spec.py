@@ -155,7 +155,7 @@ class SwappingOutput(spec.TabularOutput):
 
 
 class SwappingSpec(spec.Spec):
-    """Tables of records of which some households have exchanged their places."""
+    """Tables of records after some households have exchanged their places."""
 
     data: SwappingData
     swapping: SwappingPart

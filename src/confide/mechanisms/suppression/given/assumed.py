@@ -315,7 +315,7 @@ DEVANAGARI = frozenset(map(chr, range(0x900, 0x980)))
 
 
 def _times(path: Path, rows: Mapping[str, Sequence[str]], asked: Sequence[str]) -> list[Finding]:
-    """Years and the like that would be added up, and of which nobody says that they should be."""
+    """Years and the like that would be added up, although nobody says that they should be."""
     return [
         Finding.of(
             "time-added-up",

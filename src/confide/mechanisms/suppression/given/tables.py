@@ -153,7 +153,7 @@ def _published(given: TableInput, variable: Variable) -> PublishedCodes:
 
 
 def _require_rule(loaded: LoadedSpec, spec: SuppressionSpec, rows: tuple[CellCodes, ...]) -> None:
-    """Refuses tables of which nothing could be primary: neither a rule nor anything beside the figures says so."""
+    """Refuses tables without any cell that could be primary: neither a rule nor anything beside the figures says so."""
     part = spec.suppression
     beside = [(t.text.decided, t.text.apriori, t.text.lower, t.text.upper, t.text.sliding) for t in rows]
     if part.threshold is None and part.dominance is None and part.p is None and not any(map(any, beside)):
