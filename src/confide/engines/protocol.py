@@ -63,7 +63,7 @@ class Source:
     name: str | None = None
     """The name in messages, where the file is one of ours that was made of another."""
     joined: Join | None = None
-    """A second file whose rows stand beside those of this one."""
+    """A second file with further columns for the rows of this one."""
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -296,7 +296,7 @@ Polygons = list[list[list[list[float]]]]
 
 
 def read_polygons(file: Path, name: str, codes: Iterable[str]) -> dict[str, Polygons]:
-    """By code the polygons of each area that a GeoJSON file has, in degrees as they stand there."""
+    """By code the polygons of each area that a GeoJSON file has, in its own degrees."""
     listed = list(codes)
     features = _features(file, name)
     matches = _matched(features, set(listed))

@@ -588,7 +588,7 @@ def area_map(reader: TableReader, view: View, measure: Measure, geometry: Path |
 
 
 def _unlike(crossed: Crossed) -> list[tuple[str, str, tuple[CrossedCell | None, ...]]]:
-    """The lines, without the total where there is something else; labels that stand twice with their codes."""
+    """The lines, without the total where there is something else; labels that are there twice with their codes."""
     lines = [line for line in crossed.lines if line[0] != TOTAL_CODE] or list(crossed.lines)
     labels = [label for _, label, _ in lines]
     return [(code, label if labels.count(label) == 1 else f"{label} ({code})", cells) for code, label, cells in lines]

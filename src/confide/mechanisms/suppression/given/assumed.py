@@ -202,7 +202,7 @@ def completed(
 SAID = {"total", "parts", "hierarchy", "also", "adds_up"}
 """Keys that say how a variable adds up."""
 BESIDE = ("contributors", "largest", "decided", "cost", "lower", "upper", "sliding")
-"""Keys for columns that stand beside the figures."""
+"""Keys for columns beside the figures."""
 
 
 def _rows_of(path: Path, text: description.TableText) -> tuple[dict[str, list[str]], str]:

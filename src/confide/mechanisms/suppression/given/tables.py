@@ -57,7 +57,7 @@ class GivenTablesProblem(programme.SuppressionProblem):
 
     @property
     def magnitude(self) -> bool:
-        """Whether the figures are sums of contributions and no counts: contributors, or contributions, stand beside
+        """Whether the figures are sums of contributions and no counts: contributors, or contributions, are given beside
         them, or a rule asks for some."""
         return _are_magnitudes(self.spec, self.rows)
 
@@ -180,8 +180,8 @@ def describe_given(
     ignore: Sequence[str] = (),
 ) -> TableInput:
     """The description of tables that are to be protected, complete: what nobody has named is found by common names,
-    whether there is a description or none. ``value``, ``totals``, ``hierarchies`` and ``ignore`` are what somebody says
-    besides."""
+    whether there is a description or none. ``value``, ``totals``, ``hierarchies`` and ``ignore`` are what somebody
+    also says."""
     plain = path.is_file() and path.suffix.lower() in (".csv", ".parquet") and not path.with_suffix(".toml").is_file()
     if not plain:
         return completed(describe(path), value, totals or (), hierarchies, ignore)
