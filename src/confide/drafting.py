@@ -80,7 +80,7 @@ def new(
             ``suppression``, or another mechanism that is installed; or ``comparison``.
         folder: Where ``spec.toml`` is written; a spec that is there already is never replaced.
         product: Which product of the mechanism, where it has several: of ``topdown`` ``pl94-persons`` (the default),
-            ``pl94-persons-2026`` or ``pl94-units``.
+            ``pl94-persons-2026``, ``pl94-units`` or ``dhc-persons``.
         method: Which method of the mechanism, where it has several: of ``swapping`` ``targeted`` (the default),
             ``enhanced`` or ``permutation``.
         open_ledger: Whether to open a ledger; by default where the draft comes with a budget.

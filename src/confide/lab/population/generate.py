@@ -150,9 +150,10 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
-US_STATE, EU_COUNTRY = "us-state", "eu-country"
-LAYOUTS = (US_STATE, EU_COUNTRY)
-"""What made-up people are like: those of a state of the United States, or of a European country."""
+US_STATE, US_DHC, EU_COUNTRY = "us-state", "us-dhc", "eu-country"
+LAYOUTS = (US_STATE, US_DHC, EU_COUNTRY)
+"""What made-up people are like: those of a state of the United States, in the variables of the redistricting file or of
+the demographic and housing characteristics, or those of a European country."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ def simulate(
         seed: From 0 to 2^64 - 1: the same seed gives the same people.
         settings: Shipped settings by name, a file, or settings.
         detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
-        layout: ``us-state``, or ``eu-country``: municipalities with irregular codes, and citizenship for race.
+        layout: ``us-state``; ``us-dhc``: the same people with their relationship to the householder, or their type of
+            group quarters; or ``eu-country``: municipalities with irregular codes, and citizenship for race.
         progress: A display, if one is wanted.
 
     Returns:
@@ -203,14 +205,18 @@ def simulate(
     ...     simulate(folder, persons=100, seed=7).files.persons.name
     'persons.parquet'
     """
+    from confide.lab.population.characteristics import CHARACTERISTICS_SCHEMA, characteristics
     from confide.lab.population.eu import write_eu_country
     from confide.lab.population.official import write_official
 
     if layout not in LAYOUTS or (detailed and layout != US_STATE):
         raise ParameterError("no-layout", found=layout, same=layout not in LAYOUTS, layouts=" or ".join(LAYOUTS))
-    if layout != US_STATE:
+    if layout == EU_COUNTRY:
         return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
     population = Population(persons, seed, settings)
+    if layout == US_DHC:
+        schema, units = CHARACTERISTICS_SCHEMA, characteristics(population)
+        return SimulatedPopulation(persons, seed, write_units(population, folder, schema, units, progress))
     files = write_population(population, folder, progress)
     more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
     return SimulatedPopulation(persons, seed, files, more)
@@ -227,18 +233,37 @@ def write_population(population: Population, folder: str | Path, progress: Progr
     Returns:
         The two paths. The files appear only when both are complete.
     """
+    units = (population.unit(unit) for unit in population.units)
+    return write_units(population, folder, PERSONS_SCHEMA, units, progress)
+
+
+def write_units(
+    population: Population,
+    folder: str | Path,
+    schema: pa.Schema,
+    units: Iterator[tuple[pa.RecordBatch, pa.RecordBatch]],
+    progress: Progress | None = None,
+) -> PopulationFiles:
+    """Write frame and records of units of work as they come; for the arguments see :func:`write_population`.
+
+    Args:
+        population: The people.
+        folder: Where the files go.
+        schema: The columns of the records.
+        units: Of every unit of work the blocks and the records.
+        progress: A display, if one is wanted.
+    """
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
     metadata = population.metadata()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (
-            _RowGroups(target.persons, PERSONS_SCHEMA, PERSONS_PER_ROW_GROUP, metadata, "household_id") as persons,
+            _RowGroups(target.persons, schema, PERSONS_PER_ROW_GROUP, metadata, "household_id") as persons,
             _RowGroups(target.blocks, BLOCKS_SCHEMA, BLOCKS_PER_ROW_GROUP, metadata, "geocode") as blocks,
             _stage(progress, population.persons) as advance,
         ):
-            for unit in population.units:
-                of_blocks, of_persons = population.unit(unit)
+            for of_blocks, of_persons in units:
                 blocks.add(of_blocks)
                 persons.add(of_persons)
                 advance(of_persons.num_rows)

@@ -134,8 +134,14 @@ def _write_data(
             of_blocks = _geography(unit.blocks, states)
             rows = [_persons(unit, of_blocks), of_blocks]
             if households:
-                homes = Homes(unit, stream(population.seed, UNIT_HOMES, unit.unit.index), addresses)
-                rows += [homes.records(of_blocks), homes.persons(), homes.units(), homes.places(of_blocks)]
+                random = stream(population.seed, UNIT_HOMES, unit.unit.index)
+                homes = Homes(unit.blocks, unit.persons, random, addresses)
+                rows += [
+                    homes.records(of_blocks, unit.origins),
+                    homes.persons(),
+                    homes.units(),
+                    homes.places(of_blocks),
+                ]
                 addresses += homes.addresses
             for file, batch in zip(files, rows, strict=True):
                 file.add(batch)
@@ -214,23 +220,29 @@ class Homes:
     at the end homes where nobody lives.
 
     Args:
-        unit: Frame, records and codes.
+        blocks: The frame of the unit.
+        persons: Its records.
         rng: Draws what the records leave open.
         first_address: The number of the first dwelling.
     """
 
-    def __init__(self, unit: UnitWithOrigins, rng: np.random.Generator, first_address: int):
+    def __init__(
+        self,
+        blocks: pa.RecordBatch,
+        persons: pa.RecordBatch,
+        rng: np.random.Generator,
+        first_address: int = FIRST_ADDRESS,
+    ):
         names = ("household_id", "relationship", "age", "sex", "hhgq", "cenrace", "hispanic")
-        column = {name: unit.persons.column(name).to_numpy().astype(np.int64) for name in names}
-        self._unit, self._column, self._first_address = unit, column, first_address
+        column = {name: persons.column(name).to_numpy().astype(np.int64) for name in names}
+        self._column, self._first_address = column, first_address
+        self._block = persons.column("geocode").indices
         starts = np.diff(column["household_id"], prepend=-1) != 0
         self._dwelling: Ints = np.cumsum(starts) - 1
         self._first: Ints = np.flatnonzero(starts)
         self._home: Bools = column["hhgq"][self._first] == 0
-        frame = {name: unit.blocks.column(name).to_numpy() for name in ("housing_units", "occupied_units")}
-        self._vacant: Ints = np.repeat(
-            np.arange(unit.blocks.num_rows), frame["housing_units"] - frame["occupied_units"]
-        )
+        frame = {name: blocks.column(name).to_numpy() for name in ("housing_units", "occupied_units")}
+        self._vacant: Ints = np.repeat(np.arange(blocks.num_rows), frame["housing_units"] - frame["occupied_units"])
         self._couples(rng)
         self._relationships(rng)
         self._types()
@@ -240,6 +252,17 @@ class Homes:
     def addresses(self) -> int:
         """How many dwellings there are."""
         return len(self._first) + len(self._vacant)
+
+    @property
+    def relship(self) -> Ints:
+        """RELSHIP of every person."""
+        return self._relship
+
+    @property
+    def size_of_person(self) -> Ints:
+        """For every person how many live in the dwelling."""
+        sizes: Ints = self._size[self._dwelling]
+        return sizes
 
     def _couples(self, rng: np.random.Generator) -> None:
         relationship, sex = self._column["relationship"], self._column["sex"]
@@ -299,12 +322,12 @@ class Homes:
         number: Ints = np.bincount(self._dwelling, weights=members, minlength=len(self._first)).astype(np.int64)
         return number
 
-    def records(self, geography: pa.RecordBatch) -> pa.RecordBatch:
+    def records(self, geography: pa.RecordBatch, origins: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of household-records: one for each home with people, with the codes of the householder."""
         first = self._first[self._home]
-        block = self._unit.persons.column("geocode").indices.take(pa.array(first))
+        block = self._block.take(pa.array(first))
         kind = self._hht[self._home]
-        origins = self._unit.origins.take(pa.array(first))
+        origins = origins.take(pa.array(first))
         columns = [
             *(geography.column(name).take(block) for name in BLOCK_COLUMNS),
             _CENRACES.take(pa.array(self._column["cenrace"][first])),
@@ -346,7 +369,7 @@ class Homes:
 
     def places(self, geography: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of addresses. A made-up state lies in no region of the country."""
-        blocks = self._unit.persons.column("geocode").indices.to_numpy()[self._first]
+        blocks = self._block.to_numpy()[self._first]
         block = pa.array(np.append(blocks, self._vacant))
         group = pc.utf8_slice_codeunits(geography.column("TABBLK"), 0, 1)
         named = {name: geography.column(name).take(block) for name in GEOGRAPHY_SCHEMA.names}

@@ -12,7 +12,7 @@ from pydantic import Field
 from confide.documents import load_named
 from confide.inputs.proposals import OfficeFiles
 from confide.inputs.proposals.column_proposal import free_name
-from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
+from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT, PRIM
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import BLOCK, STRATEGY, StrategyFile, load_strategy
 from confide.releases.draft import BUDGET, LEDGER, SCHEMA, SPEC, Draft, office_files, office_values, one_of, schema_text
@@ -65,7 +65,8 @@ class TopDownPart(Part):
     """What is measured, and along which spine."""
 
     strategy: FilePath = Field(
-        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units), or a TOML file."
+        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units, dhc-persons), or a TOML "
+        "file."
     )
     root: str | None = Field(None, description="The root of the strategy: us, pr or state; default: the file's own.")
     spine: Literal["optimised", "plain"] = Field(
@@ -196,7 +197,7 @@ class TopDownSpec(Spec):
 # The draft of a spec for a strategy that ships.
 
 
-PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units"}
+PRODUCTS = {"pl94-persons": "persons", "pl94-units": "units", "dhc-persons": "persons"}
 """The products of the 2020 Census: strategies that ship, and what they are about."""
 OWN_PRODUCTS = {"pl94-persons-2026": "persons"}
 """The same with shares of our own."""
@@ -227,6 +228,7 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
         ledger=LEDGER,
         budget=str(strategy.budget),
         of_2020=strategy.id in PRODUCTS,
+        prims=PRIM in strategy.level_names,
         file=file,
     )
 
