@@ -53,7 +53,8 @@ def possible_ages() -> Bools:
     shape = [attribute.size for attribute in strategy.schema.attributes]
     never = strategy.constraints.zero_cells(strategy.schema).reshape(shape)
     by_age = never.transpose(0, 2, 1, 3, 4).reshape(shape[0], shape[2], -1)
-    return np.logical_not(np.all(by_age, axis=2))
+    ages: Bools = np.logical_not(by_age.all(axis=2))
+    return ages
 
 
 def characteristics(population: Population) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
