@@ -28,6 +28,7 @@ from confide.releases import run as running
 from confide.releases import verify as verifying
 from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
+from confide.releases.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 from confide.releases.folder import MANIFEST, SealedRelease, release_of, sha256_of
 from confide.releases.ledger import Ledger, RunRecord
 from confide.releases.loss_account import DELTA, ReleaseAccount
@@ -41,7 +42,6 @@ from confide.releases.signature import new_signature_key as new_signature_key
 from confide.releases.spec import LoadedSpec, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import Progress, Silent, Workspace, recall_key
-from confide.report.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 
 if TYPE_CHECKING:
     from confide.mechanisms.cellkey.given import PerturbedTable

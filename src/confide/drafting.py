@@ -10,8 +10,9 @@ from typing import Any
 
 from confide.answers import AnswerPart, TypedAnswer
 from confide.confidential import Confidential
-from confide.engines import LocalEngine, write_text
+from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
+from confide.file_system import write_text
 from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS

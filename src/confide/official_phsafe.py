@@ -15,8 +15,8 @@ from typing import Any
 from confide import api
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import LocalEngine, Source, format_of
-from confide.engines.protocol import private_folder, write_text
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.mechanisms.phsafe.official import FILES, PHSafeConfigRead, find_files, read_config, states_of
 from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
 from confide.mechanisms.phsafe.settings import PHSafeSettings, Sensitivity

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from confide import api
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, Place, RunError
 from confide.exact import fraction_up
+from confide.file_system import write_text
 from confide.privacy import Definition
 from confide.releases.draft import LEDGER, SPEC
 from confide.releases.ledger import Ledger, UnitName, witness_file

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from confide import api
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines import LocalEngine, Source, format_of
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, InputError, Place, RunError, SpecError
+from confide.file_system import write_text
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder, filter_of, find_folder, read_config
 from confide.mechanisms.safetab.output.coded import T1, T2

@@ -192,7 +192,7 @@ def test_synthesize_detailed_adds_the_official_folders(tmp_path: Path) -> None:
 
 
 def test_the_json_schema_accepts_our_specs_and_refuses_wrong_ones(project: Path, tmp_path: Path) -> None:
-    schema = json.loads(confide("schema"))
+    schema = json.loads(confide("new", "json-schema"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     spec = tomllib.loads((project / "spec.toml").read_text())

@@ -11,7 +11,7 @@ import pytest
 from confide.cli.main import main
 from confide.errors import Finding, Place
 from confide.messages import LANGUAGES, SPOKEN, Messages, choices, messages, texts_of_findings
-from confide.report.certificate import environment
+from confide.report.rendering import environment
 
 SOURCE = Path(__file__).parents[2] / "src" / "confide"
 OTHERS = [language for language in LANGUAGES if language != "en"]

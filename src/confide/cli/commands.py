@@ -184,12 +184,15 @@ class Later(TyperCommand):
         name: How it is called.
         place: Where it is.
         panel: The heading that it is listed under.
-        within: Further commands, called by two words, the first of which is this name.
+        within: Further commands, called by two words: this name, then their own.
+        row: The command whose line in the list names this one too, so that the list has no line for it.
     """
 
-    def __init__(self, name: str, place: str, panel: str | None = None, within: Mapping[str, str] | None = None):
+    def __init__(
+        self, name: str, place: str, panel: str | None = None, within: Mapping[str, str] | None = None, row: str = ""
+    ):
         super().__init__(name, rich_help_panel=panel)
-        self.called, self.place = name, place
+        self.called, self.place, self.row = name, place, row
         self.within = {inner: Later(inner, where) for inner, where in (within or {}).items()}
 
     def load(self) -> Any:
@@ -223,6 +226,12 @@ class LazyGroup(TyperGroup):
             if isinstance(command, Later):
                 command.help = command.help or first_line(command.place)
         return super().list_commands(ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, without those that the line of another one names."""
+        page = copy(self)
+        page.commands = {name: each for name, each in self.commands.items() if not getattr(each, "row", "")}
+        super(LazyGroup, page).format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called by the first argument, or the first two, loaded."""

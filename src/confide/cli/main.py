@@ -42,8 +42,8 @@ class Commands(LazyGroup):
         Later("suppress", "confide.cli.verbs:suppress", MAKE),
         Later("cellkey", "confide.cli.main:cellkeys", MAKE),
         Later("safetab", "confide.cli.main:safetabs", MAKE),
-        Later("safetab-h", "confide.cli.main:safetab_hs", MAKE),
-        Later("phsafe", "confide.cli.main:phsafes", MAKE),
+        Later("safetab-h", "confide.cli.main:safetab_hs", MAKE, row="safetab"),
+        Later("phsafe", "confide.cli.main:phsafes", MAKE, row="safetab"),
         Later("import", "confide.cli.main:imports", MAKE),
         Later("studio", "confide.cli.verbs:studio", LOOK, {"page": "confide.cli.verbs:page"}),
         Later("infer", "confide.cli.verbs:infer", LOOK, {"replicate": "confide.cli.verbs:replicate"}),
@@ -86,7 +86,8 @@ ledgers = listed(
     "open=ledger_open show=ledger_show history=ledger_history reconcile=ledger_reconcile void=ledger_void",
 )
 safetabs = listed(
-    "Run SafeTab-P with the folders and arguments of the Census Bureau's program.",
+    "Run SafeTab-P with the folders and arguments of the Census Bureau's program. The commands confide safetab-h and "
+    "confide phsafe do so for SafeTab-H and PHSafe.",
     METHODS,
     "validate execute convert=convert_official coterminous tune",
 )

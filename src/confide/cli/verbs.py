@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from confide.drafting import NewSchema
     from confide.inputs.frame import OffendingValues
     from confide.releases.check import Checked
-    from confide.report.dossier import Evaluated
+    from confide.releases.dossier import Evaluated
 
 SPEC: dict[str, Given | str] = {"spec": Given("SPEC", meaning="The spec file of the release (TOML).")}
 OF_RUN: dict[str, Given | str] = {"run_folder": "RUN"}
@@ -265,7 +265,7 @@ def _revealed(evaluated: Evaluated) -> Revealed:
     """The accuracy, which is confidential, for the curator alone."""
     numbers = evaluated.accuracy.reveal("the curator asked for the accuracy on a terminal of the confidential zone")
     values = {"confidential": True, "dossier": str(evaluated.dossier)} | numbers
-    table = named("confide.report.dossier:headline")(numbers, "CONFIDENTIAL: released compared with true")
+    table = named("confide.releases.dossier:headline")(numbers, "CONFIDENTIAL: released compared with true")
     return Revealed(values, [*table, f"Dossier (confidential): {evaluated.dossier}"])
 
 

@@ -34,12 +34,11 @@ from confide.engines.protocol import (
     identifier,
     map_groups,
     no_room,
-    private_folder,
     unreadable,
-    whole_file,
 )
 from confide.engines.texts import as_csv, csv_header, encoding_findings, uneven_row
 from confide.errors import ConfideError, Finding, InputError, Place, RunError
+from confide.file_system import private_folder, whole_file
 
 LINES_NAMED = 5
 LONGEST_LINE = 2_000_000

@@ -27,10 +27,10 @@ import numpy as np
 
 from confide.arrays import Floats
 from confide.engines import LocalEngine
-from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
+from confide.file_system import write_text
 from confide.geography import OUTSIDE, AreaSet
 from confide.inference import tuning_answer
 from confide.inference.replicates import counts_matrix

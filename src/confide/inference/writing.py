@@ -30,8 +30,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer, note
-from confide.engines.protocol import write_parquet, write_text
+from confide.engines.protocol import write_parquet
 from confide.errors import ParameterError, Place
+from confide.file_system import write_text
 from confide.geography import AreaSet
 from confide.inference.asked import read_areas
 from confide.inference.choosing import METHODS

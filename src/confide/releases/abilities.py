@@ -36,9 +36,9 @@ from confide.releases.mechanism import Job, Mechanism, NoiseSource
 if TYPE_CHECKING:
     from confide.inputs.proposals import OfficeFiles
     from confide.releases.boards import Board
+    from confide.releases.dossier import Evaluated, Evaluating
     from confide.releases.draft import Draft
     from confide.releases.replay import Residuals
-    from confide.report.dossier import Evaluated, Evaluating
 
 P = TypeVar("P")
 T = TypeVar("T")

@@ -17,9 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.engines.joined import join_warnings
-from confide.engines.protocol import Engine, Source, private_umask
+from confide.engines.protocol import Engine, Source
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
 from confide.exact import fraction_up
+from confide.file_system import private_umask
 from confide.inputs.frame import BLOCK, OffendingValues, reading_in_words
 from confide.inputs.records import check_areas, count_rows
 from confide.noise import TruncatedDistribution, check_width

@@ -24,7 +24,7 @@ from confide import trade_offs as boards
 from confide.errors import ParameterError, Place
 from confide.exact import exact_text, probability
 from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving, spec_changes
-from confide.report.certificate import environment
+from confide.report.rendering import environment
 from confide.studio.explorer import Folder
 from confide.studio.opened_folder import OpenedFolder
 from confide.studio.pages import address, page

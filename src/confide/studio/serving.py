@@ -11,8 +11,8 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
-from confide.engines.protocol import private_folder, write_text
 from confide.errors import ParameterError, Place
+from confide.file_system import private_folder, write_text
 from confide.studio.door import ADDRESS, Door, Guard
 from confide.studio.opened_folder import OpenedFolder
 

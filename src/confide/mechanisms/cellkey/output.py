@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Integers
-from confide.engines import Engine, private_folder
+from confide.engines import Engine
+from confide.file_system import private_folder
 from confide.geography import Geolevel
 from confide.mechanisms.cellkey.given import GivenTable, read_given, sdmx_names
 from confide.mechanisms.cellkey.keyed_records import PerturbedFigures, count_cells, value_scale, write_coded

@@ -24,7 +24,7 @@ from confide.mechanisms.cellkey.keys import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMA
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.tabular import AskedTable, level_problems
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 MOST_LARGEST, LARGEST_POWER = 6, 10
 

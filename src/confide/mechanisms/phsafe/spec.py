@@ -16,7 +16,7 @@ from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
 from confide.privacy import Definition
 from confide.releases import spec
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 MeasuredName = Literal["PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom", "PH6", "PH7", "PH8_denom"]
 

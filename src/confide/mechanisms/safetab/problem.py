@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import write_parquet
 from confide.errors import Finding, SpecError
+from confide.file_system import private_folder
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability
 from confide.mechanisms.safetab.records import check_persons

@@ -24,7 +24,7 @@ from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
 from confide.releases import spec
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
 Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]

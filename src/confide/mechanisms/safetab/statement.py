@@ -17,10 +17,11 @@ from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TABLE, 
 from confide.mechanisms.safetab.tallies import count_interval, excess_of_sum, margin_of_sum
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, price
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw, SelectedFigure
 from confide.releases.plan import Explanation, Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE, Codebook, asked
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 
 PROBABILITY = "0.95"
 PASSES = {False: "United States", True: "Puerto Rico"}

@@ -34,7 +34,7 @@ from confide.mechanisms.safetab_h.settings import (
 from confide.privacy import Definition
 from confide.releases import spec
 from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 NAME, TITLE = "household-groups", "Household type and tenure by detailed race and ethnicity"
 

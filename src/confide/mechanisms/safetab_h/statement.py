@@ -16,11 +16,12 @@ from confide.mechanisms.safetab.statement import CLAMPED, CLAMPED_SUMS, NEGATIVE
 from confide.mechanisms.safetab.tallies import excess_of_sum, margin_of_sum
 from confide.mechanisms.safetab_h.output import HouseholdLayout, PlannedTables, variable_of
 from confide.mechanisms.safetab_h.settings import TABLES, TABLES_OF, TOTAL_CELL, VARIABLES, HouseholdTable
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import cost_of_person
 from confide.releases.plan import Explanation, Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE, Codebook, asked
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 
 PROBABILITY = Fraction("0.95")
 

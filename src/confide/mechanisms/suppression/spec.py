@@ -20,7 +20,7 @@ from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.spec import DataPart, ExactNumber, FilePath, Part, PrivacyPart, Problem, Spec, TabularOutput
 from confide.releases.tabular import AskedTable, level_problems, masked
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 NOTHING = "-"
 

@@ -19,7 +19,7 @@ from confide.inputs.proposals import OfficeFiles
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
 from confide.releases.tabular import AskedTable, level_problems
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 NOTHING = "-"
 HOUSEHOLD = "household"

@@ -58,7 +58,7 @@ from confide.privacy import (
 )
 from confide.releases import Plan, PlannedMeasurement, spec, tabular
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
-from confide.report.certificate import render
+from confide.report.rendering import render
 from confide.schema import Query, Schema, query_name
 
 # The spec of a static programme of tables.

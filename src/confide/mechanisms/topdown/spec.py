@@ -17,7 +17,7 @@ from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import BLOCK, STRATEGY, StrategyFile, load_strategy
 from confide.releases.draft import BUDGET, LEDGER, SCHEMA, SPEC, Draft, office_files, office_values, one_of, schema_text
 from confide.releases.spec import AreaPart, DataPart, ExplainedOutput, FilePath, GeographyPart, Part, Problem, Spec
-from confide.report.certificate import render
+from confide.report.rendering import render
 from confide.schema import DETAILED, TOTAL
 
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from confide.documents import argus
 from confide.errors import Finding, Place
-from confide.inputs import argus
 from confide.releases import tabular
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
@@ -213,7 +213,7 @@ def _styles() -> str:
 # A suppressed figure is left out here as everywhere: its place is empty. Levels and areas are one column. Where codes
 # of a column have several hierarchies, the files have one and the rows of its codes. Where figures do not add up over
 # areas, as with noise, a table has a file for each level, ``TABLE.LEVEL.tab``. No name of a table has a point, so that
-# no two files have one name. All of it is read by :mod:`confide.inputs.argus`.
+# no two files have one name. All of it is read by :mod:`confide.documents.argus`.
 
 
 FOLDER, STAMPED = "argus", ".NOT-FOR-RELEASE"

@@ -200,7 +200,7 @@ def leave_witness(records: Path, sighting: Sighting) -> bool:
             {"ledger_id": one.ledger_id, "data_set": one.data_set, "sequence": one.sequence, "hash": one.hash}
             for one in (*others, sighting)
         ]
-        from confide.engines.protocol import write_text  # only runs leave a witness, and they have an engine loaded
+        from confide.file_system import write_text
 
         write_text(witness_file(records), json.dumps({"format": WITNESS_FORMAT, "ledgers": ledgers}, indent=1) + "\n")
     except (OSError, LedgerError):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.engines.protocol import PRIVATE_FILE
+from confide.file_system import PRIVATE_FILE
 from confide.inputs.table_files import write_file
 from confide.lab.attacks.reconstruction.integer_program import Flags
 from confide.lab.attacks.reconstruction.space import Axis, Space

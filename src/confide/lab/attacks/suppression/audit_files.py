@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from confide.arrays import Floats, Integers
+from confide.documents.argus import JJProblem, read_jj
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
-from confide.inputs.argus import JJProblem, read_jj
 from confide.lab.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit, wrong_sums
 from confide.mechanisms.suppression.given.assumed import assumed, read_plain
 from confide.mechanisms.suppression.given.description import (

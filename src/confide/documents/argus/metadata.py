@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from confide.inputs.argus.beside_table import LEAD, read_lines, refused, unquoted
+from confide.documents.argus.beside_table import LEAD, read_lines, refused, unquoted
 
 Kind = Literal["variable", "value", "shadow", "cost", "lower", "upper", "contributors", "largest", "status", "other"]
 

@@ -24,8 +24,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal
 
-from confide.engines.protocol import write_text
 from confide.errors import CONFIDENTIAL, InputError, Place
+from confide.file_system import write_text
 
 CODE = "argus-file"
 
