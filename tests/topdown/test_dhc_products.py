@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 from confide.documents import load_schema, load_shipped
 from confide.lab.population import Population, simulate
 from confide.lab.population.characteristics import characteristics, possible_ages
 from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout
-from confide.mechanisms.topdown.output.tabulation import axes_of
+from confide.mechanisms.topdown.output.tabulation import TabulationFile, axes_of
 from confide.mechanisms.topdown.strategy import account_of
 from confide.mechanisms.topdown.strategy_file import load_strategies, load_strategy
 
@@ -148,3 +149,54 @@ def test_roots_are_the_nation_puerto_rico_and_one_state() -> None:
     below = ("county", "prim", "tract_subset_group", "tract_subset", "block_group", "block")
     assert strategies["us"].level_names == ("us", "state", *below)
     assert strategies["pr"].level_names == strategies["state"].level_names == ("state", *below)
+
+
+def test_tables_count_whom_they_say() -> None:
+    rng = np.random.default_rng(5)
+    relgq, sex, age, hispanic, race = (rng.integers(0, size, 4_000) for size in (42, 2, 116, 2, 63))
+    cells = np.ravel_multi_index((relgq, sex, age, hispanic, race), (42, 2, 116, 2, 63))
+    people = sp.csr_array((np.ones(4_000, np.int64), (np.zeros(4_000, np.int64), cells)), shape=(1, 1_227_744))
+    file = TabulationFile.model_validate(load_shipped("tabulations", "dhc-persons")).complete()
+    assert not [*file.problems(axes_of(SCHEMA))]
+    tables = {table.name: table for table in file.build(axes_of(SCHEMA))}
+
+    def counts(name: str) -> dict[str, list[int]]:
+        """The counts of the lines with each label, in order."""
+        values = (people @ tables[name].matrix()).toarray()[0].tolist()
+        by_label: dict[str, list[int]] = {}
+        for label, value in zip(tables[name].labels, values, strict=True):
+            by_label.setdefault(label, []).append(value)
+        return by_label
+
+    adults, home = age >= 18, relgq <= 17
+    assert counts("p1") == {"Total": [4_000]}
+    assert counts("p3")["Two or more races"] == [int((race > 5).sum())]
+    assert counts("p5")["Asian alone"] == [int(((race == 3) & (hispanic == each)).sum()) for each in (0, 1)]
+    assert counts("p10")["Total"] == [int(adults.sum())]
+    assert counts("p11")["Hispanic or Latino"] == [int((adults & (hispanic == 1)).sum())]
+    assert counts("p12")["22 to 24 years"] == [
+        int(((age >= 22) & (age <= 24) & (sex == each)).sum()) for each in (0, 1)
+    ]
+    assert counts("p12")["85 years and over"] == [int(((age >= 85) & (sex == each)).sum()) for each in (0, 1)]
+    assert counts("p14")["Total"] == [int((age < 20).sum())]
+    assert counts("p18")["Total"] == [int((~home).sum())]
+    assert counts("p18")["Military quarters"] == [
+        int((np.isin(relgq, (34, 35)) & (sex == each) & (age >= low) & (age <= high)).sum())
+        for each in (0, 1)
+        for low, high in ((0, 17), (18, 64), (65, 115))
+    ]
+    assert counts("pct12")["7 years"] == [int(((age == 7) & (sex == each)).sum()) for each in (0, 1)]
+    assert counts("pct13")["Total"] == [int(home.sum())]
+    assert counts("p12i")["Male"] == [int(((race == 0) & (hispanic == 0) & (sex == 0)).sum())]
+    assert counts("relationship")["Child"] == [int(np.isin(relgq, (6, 7, 8)).sum())]
+    # Every single age and every group of ages counts everybody once.
+    for name, total in (("p12", 4_000), ("pct12", 4_000), ("p14", int((age < 20).sum()))):
+        ages = {label: values for label, values in counts(name).items() if "year" in label}
+        assert sum(map(sum, ages.values())) == total
+
+
+def test_lists_of_another_tabulation_are_refused_where_there_is_none() -> None:
+    values = load_shipped("tabulations", "dhc-persons")
+    file = TabulationFile.model_validate({**values, "lists_from": "pl94-people"}).complete()
+    problems = {(problem.path, problem.code) for problem in file.problems(axes_of(SCHEMA))}
+    assert (("lists_from",), "unknown-list") in problems

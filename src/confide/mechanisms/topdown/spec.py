@@ -65,8 +65,8 @@ class TopDownPart(Part):
     """What is measured, and along which spine."""
 
     strategy: FilePath = Field(
-        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units, dhc-persons), or a TOML "
-        "file."
+        description="The strategy: a shipped name (pl94-persons, pl94-persons-2026, pl94-units, dhc-persons), or a TOML"
+        " file."
     )
     root: str | None = Field(None, description="The root of the strategy: us, pr or state; default: the file's own.")
     spine: Literal["optimised", "plain"] = Field(
