@@ -28,6 +28,7 @@ from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.inputs import proposals
 from confide.inputs.proposals.office import ColumnReading
+from confide.lazy_names import meaning
 from confide.releases.abilities import DRAFT_FROM
 from confide.releases.ledger import Ledger
 from confide.schema import Code
@@ -127,13 +128,17 @@ class OfficeAnswer(BaseModel):
     areas_that_do_not_nest: int | None
 
 
+NEW = "confide.drafting:new"
+"""The function whose documentation says what these arguments mean."""
+
+
 def asked(
     file: Annotated[str, Query(max_length=400, description="A file of records in the folder.")],
     areas: Annotated[str, Query(max_length=400, description="A file of areas in the folder.")] = "",
-    household: Annotated[str, Query(max_length=400, description="The column that identifies households.")] = "",
-    place: Annotated[str, Query(max_length=400, description="The column of the smallest areas.")] = "",
+    household: Annotated[str, Query(max_length=400, description=meaning(NEW, "household"))] = "",
+    place: Annotated[str, Query(max_length=400, description=meaning(NEW, "place"))] = "",
     column: Annotated[str, Query(max_length=400, description="The column to look at.")] = "",
-    households: Annotated[str, Query(max_length=400, description="A second file, with a row a household.")] = "",
+    households: Annotated[str, Query(max_length=400, description=meaning(NEW, "households"))] = "",
 ) -> DoctorView:
     """An address as a view of the doctor."""
     return DoctorView(file, areas, household, place, column, households)
