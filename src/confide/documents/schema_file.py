@@ -324,8 +324,11 @@ def schema_text(document: dict[str, Any]) -> str:
     """The plain values of a schema as the text of a TOML file."""
     lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]
     for name, body in document["attributes"].items():
-        lines += ["", f"[attributes.{_key(name)}]", f"title = {json.dumps(body['title'])}"]
-        lines += [_levels_text(body)]
+        lines += ["", f"[attributes.{_key(name)}]"]
+        if "as_in" in body:
+            lines += [f"as_in = {json.dumps(body['as_in'])}"]
+        else:
+            lines += [f"title = {json.dumps(body['title'])}", _levels_text(body)]
         for recode, given in body.get("recodes", {}).items():
             if "starts" in given:
                 lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}]", f"starts = {given['starts']}"]
