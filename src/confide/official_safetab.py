@@ -43,8 +43,8 @@ from confide.official_runs import (
 )
 from confide.releases.draft import SPEC
 from confide.releases.folder import SealedRelease
-from confide.releases.public_input import read_public_input
 from confide.releases.spec import find_source
+from confide.releases.verify import read_public_input
 from confide.releases.workspace import Progress, Workspace, no_room_is_an_error
 
 RELEASE_NAME = "safetab"

@@ -120,7 +120,7 @@ reconstruct = Verb(
 
     The records in FILE may be true: the file can be read by its owner alone.
     """,
-    "confide.lab.attacks.reconstruction.reconstructing:reconstruct",
+    "confide.lab.attacks.reconstruction.result:reconstruct",
     settings="repeats seed time_limit groups",
     options={
         "source": Given(
@@ -301,7 +301,7 @@ bayes = Verb(
 )
 profile = Verb(
     "The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds.",
-    "confide.lab.risk.bayesian.risk_profile:tune_risk",
+    "confide.lab.risk.bayesian.decision_map:tune_risk",
     options={"profile": "--profile PROFILE"},
 )
 hierarchy = Verb(

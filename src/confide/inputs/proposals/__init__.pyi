@@ -8,8 +8,8 @@ from confide.inputs.proposals.office import look_at_people as look_at_people
 from confide.inputs.proposals.office import propose_office as propose_office
 from confide.inputs.proposals.office import propose_schema as propose_schema
 from confide.inputs.proposals.office import read_column as read_column
+from confide.inputs.proposals.place_proposal import AreaTree as AreaTree
+from confide.inputs.proposals.place_proposal import AreaUnit as AreaUnit
 from confide.inputs.proposals.place_proposal import PlacesProposal as PlacesProposal
 from confide.inputs.proposals.place_proposal import propose_places as propose_places
-from confide.inputs.proposals.record_places import AreaTree as AreaTree
-from confide.inputs.proposals.record_places import AreaUnit as AreaUnit
-from confide.inputs.proposals.record_places import propose_record_places as propose_record_places
+from confide.inputs.proposals.place_proposal import propose_record_places as propose_record_places

@@ -22,13 +22,16 @@ from pyarrow import parquet
 
 from confide.answers import AnswerPart, TypedAnswer
 from confide.errors import InputError, ParameterError, Place, RunError
-from confide.lab.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
 from confide.lab.pl94.segments import (
     CELLS,
     RACES,
+    SIZE_LIMIT,
+    Archive,
     CellArray,
+    Findings,
     Header,
     IntArray,
+    Progress,
     PublishedTable,
     SparseRows,
     SummaryLevel,

@@ -38,9 +38,8 @@ from confide.releases.tabular import (
     no_other_files,
     publish_areas,
 )
-from confide.releases.tabular.checks import TableCopies
+from confide.releases.tabular.checks import TableCopies, remade
 from confide.releases.tabular.described import Rows
-from confide.releases.tabular.remade import remade
 from confide.releases.tabular.table import in_dictionaries, same_rows
 from confide.report.rendering import messages_of
 

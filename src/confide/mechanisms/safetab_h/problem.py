@@ -43,9 +43,9 @@ from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, PrivacyUnit, budget_of, calibrate
 from confide.releases.mechanism import Job
 from confide.releases.plan import PUBLIC_INPUTS, Family, Plan, PlannedMeasurement
-from confide.releases.public_input import PublicInput, read_public_input
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import AreaNames, noting
+from confide.releases.verify import PublicInput, read_public_input
 
 TOTALS = "totals"
 """The key of the published totals under ``[data]``."""
