@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 
 from confide import api, drafting, official_safetab
 from confide.engines import LocalEngine, Source
+from confide.errors import ParameterError
 from confide.lab.comparison.protections import toml_text
 from confide.lab.demonstrated_releases import Demonstration, DemoRelease, ProductAccount, free_folder, release_of_spec
 from confide.lab.population import EuAreas, Population, simulate, write_eu, write_official
 from confide.lab.population.eu import SCHEMA
-from confide.lab.population.generate import US_STATE, write_population
+from confide.lab.population.generate import EU_COUNTRY, US_STATE, write_population
 from confide.lab.population.official import HOUSEHOLDS
 from confide.lab.risk.bounded_noise import ProtectedRegion, RegionQuestion, load_programme
 from confide.mechanisms.cellkey.keys import write_keyed
@@ -292,6 +293,8 @@ def demo_cellkey(
     return Demonstration(folder, persons, {"tables": release}, look_at)
 
 
+DEMONSTRATED = (US_STATE, EU_COUNTRY)
+"""The layouts of made-up people that demonstrations of one release take."""
 EU_LEVELS = [{"name": "nuts2", "column": "nuts2"}, {"name": "nuts3", "column": "nuts3"}]
 EU_TABLES = [
     {"name": "sex-by-age", "variables": ["sex", "age:broad"], "levels": ["nuts2", "nuts3", "block"]},
@@ -324,6 +327,8 @@ def _one_release(
     progress: Progress | None,
 ) -> Demonstration:
     """Made-up people through one release: of a state, by the spec that ``confide new`` writes, or of a country."""
+    if layout not in DEMONSTRATED:
+        raise ParameterError("no-layout", found=layout, same=True, layouts=" or ".join(DEMONSTRATED))
     display = progress or Silent()
     folder = free_folder(folder, display)
     simulate(folder, persons=persons, seed=seed, layout=layout, progress=display)

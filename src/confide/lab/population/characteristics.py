@@ -16,8 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from confide.lab.population.generate import Population
-from confide.lab.population.household_members import HOUSEHOLDER
-from confide.lab.population.households import column
+from confide.lab.population.households import HOUSEHOLDER, column
 from confide.lab.population.official import Homes
 from confide.lab.population.settings import UNIT_FACILITIES, UNIT_HOMES, Bools, Ints, stream
 from confide.mechanisms.topdown.strategy_file import load_strategy
