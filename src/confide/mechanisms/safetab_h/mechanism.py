@@ -16,18 +16,18 @@ from typing import Any, ClassVar
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
+from confide.mechanisms.safetab.problem import check_records_of
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab_h import output, statement
 from confide.mechanisms.safetab_h.measure import measure_households, measured_folder
 from confide.mechanisms.safetab_h.problem import (
     TOTALS,
     SafeTabHProblem,
-    check_households_of,
     plan_safetab_h,
     prepare,
     query_key,
 )
-from confide.mechanisms.safetab_h.records import household_expressions
+from confide.mechanisms.safetab_h.records import HOUSEHOLDS, household_expressions
 from confide.mechanisms.safetab_h.spec import SafeTabHSpec
 from confide.mechanisms.safetab_h.statement import SafeTabHExplained
 from confide.mechanisms.safetab_h.verify import verify
@@ -76,7 +76,7 @@ class SafeTabH(Mechanism[SafeTabHProblem]):
         return records_fingerprint(problem.records.path)
 
     def check(self, problem: SafeTabHProblem, job: Job) -> list[Finding]:
-        return check_households_of(problem, job)
+        return check_records_of(problem, job, HOUSEHOLDS)
 
     def count(self, problem: SafeTabHProblem, job: Job) -> None:
         tabulate(problem, job, household_expressions)
