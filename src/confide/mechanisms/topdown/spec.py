@@ -211,7 +211,7 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
         strategy: The strategy of the product.
         file: The name that the spec will have.
         facilities: Whether the block table counts facilities (group quarters) by kind.
-        values: What differs from the draft: ``name``, ``title``.
+        values: What differs from the draft: ``name``, ``title``, ``ledger``, ``records``.
 
     Returns:
         A commented TOML file.
@@ -219,13 +219,12 @@ def topdown_spec(strategy: Strategy, file: str, *, facilities: str = "", **value
     about = (PRODUCTS | OWN_PRODUCTS)[strategy.id]
     return render(
         "topdown.toml.j2",
-        **{"name": about, "title": strategy.title} | values,
+        **{"name": about, "title": strategy.title, "ledger": LEDGER, "records": "persons.parquet"} | values,
         strategy=strategy,
         attributes=["geocode", *(attribute.name for attribute in strategy.schema.attributes)],
         counted=about == "units",
         facilities=facilities,
         quarters=QUARTERS,
-        ledger=LEDGER,
         budget=str(strategy.budget),
         of_2020=strategy.id in PRODUCTS,
         prims=PRIM in strategy.level_names,
@@ -277,7 +276,7 @@ def strategy_files(office: OfficeFiles, named: Mapping[str, Any]) -> dict[str, s
 def draft_topdown(product: str | None, values: Mapping[str, str]) -> Draft:
     """The spec that ``confide new topdown`` writes."""
     strategy = load_strategy(one_of("product", product or "pl94-persons", PRODUCTS | OWN_PRODUCTS), root="state")
-    return Draft(topdown_spec(strategy, SPEC, **values), strategy.budget)
+    return Draft(topdown_spec(strategy, **{"file": SPEC} | dict(values)), strategy.budget)
 
 
 def draft_topdown_from(office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
