@@ -18,7 +18,7 @@ from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
 from confide.exact import fraction_up
 from confide.file_system import write_text
-from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
+from confide.inputs import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
 from confide.privacy import Definition, Measurement, Neighbours, PrivacyUnit, price_for

@@ -37,8 +37,7 @@ from confide.privacy import ZCDP, Definition, Loss, Neighbours, PrivacyUnit, Pur
 from confide.releases import NoiseSource, Plan, PlannedMeasurement
 from confide.releases.ledger import Account, Ledger
 from confide.releases.tabular import masked
-from confide.schema import Attribute, Level, Query, Schema
-from confide.schema.schema import as_read
+from confide.schema import Attribute, Level, Query, Schema, as_read
 from confide.version import __version__
 
 MECHANISM = "tabulate"

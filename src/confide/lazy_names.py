@@ -36,9 +36,9 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     Returns:
         What the package binds to the three names.
 
-    >>> load, names, exported = lazy_names("confide.schema")
-    >>> load("Schema").__module__, names() == exported
-    ('confide.schema.schema', True)
+    >>> load, names, exported = lazy_names("confide.utility")
+    >>> load("ErrorSums").__module__, names() == exported
+    ('confide.utility.metrics', True)
     """
 
     @cache

@@ -26,7 +26,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal
@@ -56,9 +56,8 @@ KINDS: Mapping[str, Kind] = {
     "<STATUS>": "status",
     "<WEIGHT>": "other",
 }
-PASSED_OVER = {
-    *("<HIERARCHICAL>", "<DISTANCE>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"),
-}
+TEXTS = {"<TOTCODE>": "total", "<HIERCODELIST>": "hierarchy", "<CODELIST>": "labels", "<HIERLEADSTRING>": "lead"}
+PASSED_OVER = {"<HIERARCHICAL>", "<DISTANCE>", "<TRUNCABLE>", "<REQUEST>", "<HOLDING>", "<MISSING>"}
 WORD = re.compile(r"<[^>]*>|\"[^\"]*\"|“[^”]*”|[^\s<]+")
 """A keyword, a text in quotation marks, or a word."""
 STATUS_KEYWORDS: Mapping[str, Decided] = {"<SAFE>": "s", "<UNSAFE>": "u", "<PROTECT>": "z"}
@@ -172,17 +171,11 @@ def _property(path: Path, number: int, words: list[str], column: dict[str, objec
         column["kind"] = NUMERIC[keyword]
     elif keyword in KINDS:
         column["kind"] = KINDS[keyword]
-    elif keyword == "<TOTCODE>":
-        column["total"] = _one(path, number, words)
-    elif keyword == "<HIERCODELIST>":
-        column["hierarchy"] = _one(path, number, words)
+    elif keyword in TEXTS:
+        column[TEXTS[keyword]] = _one(path, number, words)
     elif keyword == "<DECIMALS>":
         digits = _one(path, number, words)
         column["decimals"] = int(digits) if digits.isdigit() else 0
-    elif keyword == "<CODELIST>":
-        column["labels"] = _one(path, number, words)
-    elif keyword == "<HIERLEADSTRING>":
-        column["lead"] = _one(path, number, words)
     elif keyword == "<HIERLEVELS>":
         if len(words) < 2 or not all(word.isdigit() for word in words[1:]):
             raise refused("argus-file/levels", path, number, found=" ".join(words[1:]))
@@ -368,9 +361,6 @@ def column_names(wanted: Iterable[str]) -> list[str]:
 # ``c, cost``               what it costs to hide the cell
 # ``pl, lower, upper``      its protection levels
 # ========================  ===================================================================
-
-
-CODE = "argus-file"
 
 
 def read_lines(path: Path) -> list[str]:
@@ -591,7 +581,7 @@ FIELDS = 9
 
 @dataclass(frozen=True)
 class JJCell:
-    """One cell."""
+    """One cell, its fields in the order of a line."""
 
     number: int
     value: Decimal
@@ -660,17 +650,7 @@ def write_jj(problem: JJProblem, path: str | Path) -> None:
         path: The file; it appears whole or not at all.
     """
     lines = ["0", str(len(problem.cells))]
-    lines += [
-        " ".join(
-            [
-                str(cell.number),
-                *map(_plain, (cell.value, cell.cost)),
-                cell.status,
-                *map(_plain, (cell.low, cell.high, cell.lower, cell.upper, cell.sliding)),
-            ]
-        )
-        for cell in problem.cells
-    ]
+    lines += [" ".join(_plain(value) for value in astuple(cell)) for cell in problem.cells]
     lines.append(str(len(problem.sums)))
     for each in problem.sums:
         terms = " ".join(f"{number} ({coefficient})" for number, coefficient in each.terms)
@@ -678,8 +658,8 @@ def write_jj(problem: JJProblem, path: str | Path) -> None:
     write_text(Path(path), "\n".join(lines) + "\n")
 
 
-def _plain(number: Decimal) -> str:
-    text = format(number, "f")
+def _plain(value: Decimal | int | str) -> str:
+    text = format(value, "f") if isinstance(value, Decimal) else str(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -714,13 +694,12 @@ def _cell(path: Path, line: int, text: str) -> JJCell:
     words = text.split()
     if len(words) not in (FIELDS, FIELDS - 1) or not words[0].isdigit():
         raise refused("argus-file/cell-cells", path, line, words=len(words))
-    written = words[3].lower() if len(words) == FIELDS else ""
-    if len(words) == FIELDS and written not in STATUSES:
-        raise refused("argus-file/status-none-format", path, line, found=repr(words[3]))
-    rest = words[4:] if len(words) == FIELDS else words[3:]
-    value, cost, low, high, lower, upper, sliding = _decimals(path, line, [*words[1:3], *rest])
+    written = words.pop(3) if len(words) == FIELDS else ""
+    if written and written.lower() not in STATUSES:
+        raise refused("argus-file/status-none-format", path, line, found=repr(written))
+    value, cost, low, high, lower, upper, sliding = _decimals(path, line, words[1:])
     levels = any(level > 0 for level in (lower, upper, sliding))
-    status: Status = STATUSES[written] if written else "u" if levels else "s"
+    status: Status = STATUSES[written.lower()] if written else "u" if levels else "s"
     if min(lower, upper, sliding) < 0 or cost < 0:
         raise refused("argus-file/cost", path, line)
     if not low <= value <= high:

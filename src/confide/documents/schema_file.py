@@ -21,8 +21,7 @@ from pydantic import Field
 
 from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values, shipped
 from confide.errors import NOWHERE, SpecError
-from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling
-from confide.schema.schema import as_read
+from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling, as_read
 
 SCHEMA = FileKind(
     "schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct this line of the schema file"

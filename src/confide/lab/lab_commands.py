@@ -75,7 +75,7 @@ suppression = Verb(
     Exit code 1: a cell is disclosed, or its interval is narrower than required, or the table does not add up; or
     nothing is suppressed, so that there is nothing to judge.
     """,
-    "confide.lab.attacks.suppression.audit_files:audit_suppression",
+    "confide.lab.attacks.audit_files:audit_suppression",
     options={"tables": "TABLE", "truth": "--truth"},
     prepare=_noted,
     without="note",

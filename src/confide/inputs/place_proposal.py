@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from confide.engines import LocalEngine
 from confide.errors import InputError, ParameterError, Place
+from confide.inputs import place_proposal
+from confide.inputs.column_proposal import FileLook
 from confide.inputs.frame import BLOCK
-from confide.inputs.proposals import place_proposal
-from confide.inputs.proposals.column_proposal import FileLook
 from confide.inputs.records import vocabulary, without_accents
 
 ENOUGH = 0.5
