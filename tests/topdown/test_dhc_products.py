@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -189,10 +190,26 @@ def test_tables_count_whom_they_say() -> None:
     assert counts("pct13")["Total"] == [int(home.sum())]
     assert counts("p12i")["Male"] == [int(((race == 0) & (hispanic == 0) & (sex == 0)).sum())]
     assert counts("relationship")["Child"] == [int(np.isin(relgq, (6, 7, 8)).sum())]
+    profile = counts("dp1")
+    assert profile["Total population"] == [4_000]
+    assert profile["Male population"] == [int((sex == 0).sum())]
+    assert profile["62 years and over"] == [
+        int(((age >= 62) & chosen).sum()) for chosen in (np.full(4_000, True), sex == 0, sex == 1)
+    ]
+    asian = np.array([code in codes_with(3) for code in race])
+    assert profile["Asian alone or in combination with one or more other races"] == [int(asian.sum())]
+    assert profile["Child under 18 years"] == [int((np.isin(relgq, (6, 7, 8)) & (age < 18)).sum())]
+    assert sum(profile["Hispanic or Latino"] + profile["Not Hispanic or Latino"]) == 4_000
     # Every single age and every group of ages counts everybody once.
     for name, total in (("p12", 4_000), ("pct12", 4_000), ("p14", int((age < 20).sum()))):
         ages = {label: values for label, values in counts(name).items() if "year" in label}
         assert sum(map(sum, ages.values())) == total
+
+
+def codes_with(race: int) -> set[int]:
+    """The codes of all sets of races that have one, which are listed by size and then in order."""
+    sets = [chosen for size in range(1, 7) for chosen in combinations(range(6), size)]
+    return {code for code, chosen in enumerate(sets) if race in chosen}
 
 
 def test_lists_of_another_tabulation_are_refused_where_there_is_none() -> None:
