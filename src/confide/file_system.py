@@ -13,6 +13,10 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -80,3 +84,71 @@ def lock_now(descriptor: int) -> None:
         _MSVCRT.locking(descriptor, _MSVCRT.LK_NBLCK, 1)
     except OSError as error:  # EACCES or EDEADLOCK: Windows does not tell a held lock from a closed file
         raise BlockingIOError(error.errno, "the file is locked") from None
+
+
+# Files that are there whole or not at all.
+PRIVATE_FILE = 0o600
+
+
+PRIVATE_FOLDER = 0o700
+
+
+def private_folder(path: Path) -> Path:
+    """A folder that only its owner can open, made if it is not there, with every folder made on the way."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        folder.chmod(PRIVATE_FOLDER)  # also what an odd umask took away
+    path.chmod(PRIVATE_FOLDER)
+    return path
+
+
+PRIVATE_UMASK = 0o077
+
+
+_umask_lock = threading.Lock()
+
+
+_umask_before: list[int] = []
+"""The umask that somebody else had set, once for each who works in private at this moment."""
+
+
+@contextmanager
+def private_umask() -> Iterator[None]:
+    """Inside, files and folders are made for their owner alone, by whatever library, whatever umask was set before.
+
+    A umask belongs to the whole process: other threads make private files too until the last one leaves.
+    """
+    with _umask_lock:
+        before = os.umask(PRIVATE_UMASK)
+        _umask_before.append(_umask_before[0] if _umask_before else before)
+    try:
+        yield
+    finally:
+        with _umask_lock:
+            before = _umask_before.pop()
+            if not _umask_before:
+                os.umask(before)
+
+
+@contextmanager
+def whole_file(path: Path, *, mode: int = PRIVATE_FILE) -> Iterator[Path]:
+    """A temporary path to write to; it takes the name ``path`` only when the block ends well and is on the disk."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    temporary.touch(mode=mode)
+    try:
+        temporary.chmod(mode)
+        yield temporary
+        temporary.chmod(mode)
+        flush(temporary)
+        temporary.replace(path)
+        flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
+    """A text file, whole or not at all."""
+    with whole_file(path, mode=mode) as temporary:
+        # One form of the end of a line on every system: bytes are hashed and compared.
+        temporary.write_text(text, encoding="utf-8", newline="\n")

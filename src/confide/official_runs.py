@@ -8,28 +8,27 @@ it, in a folder that says so.
 from __future__ import annotations
 
 import filecmp
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal
 
 from confide import api
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, Place, RunError
 from confide.exact import fraction_up
-from confide.privacy import Definition
+from confide.file_system import write_text
+from confide.lazy_names import named
+from confide.mechanisms.safetab.program import KEPT, OfficialInput, OfficialProgram
+from confide.mechanisms.safetab.settings import NAMED_SETS
 from confide.releases.draft import LEDGER, SPEC
-from confide.releases.ledger import Ledger, UnitName, witness_file
+from confide.releases.ledger import witness_file
 from confide.releases.run import RunResult
 from confide.releases.workspace import Progress, Silent, no_room_is_an_error
 
-KEPT = "-confidential"
 NO_KEY = "00" * 32
 """The chosen key of runs with an infinite budget: everything made with it is stamped, whatever the noise."""
 
@@ -100,58 +99,120 @@ class Execution(TypedAnswer):
             yield f"beside    {file}  (hidden: which ledgers paid for these records; leave it there)"
 
 
-class BudgetedSettings(Protocol):
-    """What the settings of every program have."""
-
-    @property
-    def definition(self) -> Definition:
-        """The definition that budgets are in."""
-
-    @property
-    def total(self) -> Fraction:
-        """What a release costs when one record is added or removed."""
+PROGRAMS = {
+    "safetab": "confide.mechanisms.safetab.spec:PROGRAM",
+    "safetab-h": "confide.mechanisms.safetab_h.spec:PROGRAM",
+    "phsafe": "confide.mechanisms.phsafe.spec:PROGRAM",
+}
+"""Where each program is, by the name that it has on the command line."""
+ProgramName = Literal["safetab", "safetab-h", "phsafe"]
 
 
-@dataclass(frozen=True)
-class OfficialInput:
-    """An input of one of the programs that was read: its files by their keys under ``[data]``, and what it asks."""
+def validate(
+    parameters: Path,
+    data: Path,
+    *,
+    program: ProgramName = "safetab",
+    processes: int | None = None,
+    memory: str,
+    progress: Progress | None = None,
+) -> Validation:
+    """Every problem of an input of one of the Census Bureau's programs. Nothing is kept.
 
-    program: str
-    """What people call the program."""
-    release: str
-    """The name of its releases."""
-    files: Mapping[str, Path]
-    settings: BudgetedSettings
-    infinite: bool
-    warnings: tuple[Finding, ...]
-    text: Callable[[Mapping[str, str], str], str]
-    """The text of the spec, from the paths of the files and of the ledger."""
-    data_set: str
-    unit: UnitName = "record"
-    """What a ledger of its own is kept in."""
+    Args:
+        parameters: The Bureau's folder of parameters with ``config.json`` and the code lists; of PHSafe the
+            configuration itself.
+        data: The Bureau's folder of data.
+        program: Which program: safetab, safetab-h or phsafe.
+        processes: How many processes read the records; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+        progress: Receives how far it got.
 
-    def spec_in(self, folder: Path, ledger: Path | None) -> str:
-        """The text of the spec that would be in ``folder``."""
-        files = {key: os.path.relpath(path.resolve(), folder.resolve()) for key, path in self.files.items()}
-        named = LEDGER if ledger is None else os.path.relpath(ledger.resolve(), folder.resolve())
-        return self.text(files, named) + "\n"
-
-    def open_ledger(self, path: Path) -> Path:
-        """A ledger with exactly the budget of one release."""
-        Ledger.open_new(
-            path,
-            data_set=self.data_set or "persons",
-            definition="pure" if self.settings.definition is Definition.PURE else "zcdp",
-            neighbours="add-remove",
-            budget=self.settings.total,
-            note=f"opened for one release of {self.program}, with its budget",
-            unit=self.unit,
-        )
-        return path
+    Returns:
+        All findings, warnings among them.
+    """
+    try:
+        official = _read(program, parameters, data)
+    except ConfideError as error:
+        return Validation(tuple(error.findings))
+    return Validation((*official.config.warnings, *check_official(official, memory, processes, progress)))
 
 
-def write_converted(official: OfficialInput, folder: Path, ledger: Path | None) -> Path:
-    """A spec of ours in ``folder``; with a ledger of its budget, unless one is named."""
+def execute(
+    parameters: Path,
+    data: Path,
+    out: Path,
+    *,
+    program: ProgramName = "safetab",
+    ledger: Path | None = None,
+    accept_ledger: bool = False,
+    coterminous: str | None = None,
+    sensitivity: Literal["bureau", "household"] | None = None,
+    processes: int | None = None,
+    memory: str,
+    progress: Progress | None = None,
+) -> Execution:
+    """The tables of an input of one of the Census Bureau's programs, in ``out``. On invalid input nothing is written.
+
+    Without ``ledger`` the run is charged to a ledger of its own, which has exactly its budget: the account of the data
+    set is then kept by nobody.
+
+    Args:
+        parameters: The Bureau's folder of parameters with ``config.json`` and the code lists; of PHSafe the
+            configuration itself.
+        data: The Bureau's folder of data.
+        out: A new folder for the tables; key, counts and spec go to ``out-confidential`` beside it.
+        program: Which program: safetab, safetab-h or phsafe.
+        ledger: The ledger of the data set. Without it, one is opened with this run's budget.
+        accept_ledger: Use this ledger although the records have another one, or a newer copy of it, or although it was
+            charged for other records: these are the same people.
+        coterminous: Give areas of the same extent the same figures: derived, derived-on-land (but for blocks of water),
+            or a file with SET|REGION_TYPE|REGION_ID.
+        sensitivity: How far one person may move a count: bureau as the Bureau's program reckons, or household.
+        processes: How many processes count; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+        progress: Receives how far it got.
+
+    Returns:
+        The folder of tables, the run behind it, and the warnings.
+    """
+    official = _read(program, parameters, data, coterminous, sensitivity)
+    return run_official(
+        official,
+        out,
+        ledger=ledger,
+        accept_ledger=accept_ledger,
+        processes=processes,
+        memory=memory,
+        progress=progress,
+    )
+
+
+def convert(
+    parameters: Path,
+    data: Path,
+    folder: Path,
+    *,
+    program: ProgramName = "safetab",
+    sensitivity: Literal["bureau", "household"] | None = None,
+    ledger: Path | None = None,
+) -> Path:
+    """A spec of ours for an input of one of the Census Bureau's programs, in ``folder``; with a ledger of its budget,
+    unless one is named.
+
+    Args:
+        parameters: The Bureau's folder of parameters with ``config.json`` and the code lists; of PHSafe the
+            configuration itself.
+        data: The Bureau's folder of data.
+        folder: Where the spec goes; made if it is not there.
+        program: Which program: safetab, safetab-h or phsafe.
+        sensitivity: How far one person may move a count: bureau as the Bureau's program reckons, or household.
+        ledger: The ledger of the data set. Without it, one is opened with this run's budget.
+
+    Returns:
+        The path of the spec.
+    """
+    official = _read(program, parameters, data, None, sensitivity)
     with no_room_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / SPEC
@@ -161,6 +222,20 @@ def write_converted(official: OfficialInput, folder: Path, ledger: Path | None) 
         if ledger is None and not (folder / LEDGER).exists():
             official.open_ledger(folder / LEDGER)
     return path
+
+
+def _read(
+    program: ProgramName, parameters: Path, data: Path, coterminous: str | None = None, sensitivity: str | None = None
+) -> OfficialInput:
+    """The input, with every problem of configuration and files at once."""
+    if coterminous not in (None, *NAMED_SETS):
+        coterminous = str(Path(str(coterminous)).resolve())
+    asked = {"coterminous": coterminous, "sensitivity": sensitivity}
+    options = {name: value for name, value in asked.items() if value is not None}
+    official: OfficialProgram = named(PROGRAMS[program])
+    return official.read(
+        parameters, data, options, lambda stand_in: check_official(stand_in, api.DEFAULT_MEMORY, None, None)
+    )
 
 
 def check_official(
@@ -187,7 +262,7 @@ def run_official(
     """The tables of an input, in ``out``; what is confidential beside it. On invalid input nothing is written."""
     out = out.resolve()
     private = out.with_name(out.name + KEPT) if out.name else out
-    _check_out(out, private / official.release)
+    _check_out(out, private / official.program.release)
     spec = official.spec_in(private, ledger)
     new = [folder for folder in out.parents if not folder.exists()]
     with no_room_is_an_error(out):
@@ -202,12 +277,12 @@ def run_official(
                 path,
                 processes=processes,
                 memory=memory,
-                insecure_key=NO_KEY if official.infinite else None,
+                insecure_key=NO_KEY if official.config.infinite else None,
                 accept_ledger=accept_ledger or ledger is None,
                 progress=progress,
             )
         except ConfideError:
-            if ours and not (private / official.release / "confidential" / "run.json").exists():
+            if ours and not (private / official.program.release / "confidential" / "run.json").exists():
                 shutil.rmtree(private, ignore_errors=True)
                 with suppress(OSError):
                     for folder in new:
@@ -215,7 +290,7 @@ def run_official(
             raise
         copy_release(run.release, out)
     beside = tuple(file for file in map(witness_file, official.files.values()) if file.exists())
-    return Execution(out, run, private, official.warnings, official.infinite, ledger is None, beside)
+    return Execution(out, run, private, official.config.warnings, official.config.infinite, ledger is None, beside)
 
 
 def _made(folder: Path) -> bool:

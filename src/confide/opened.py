@@ -22,10 +22,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place, ReleaseError
 from confide.estimation.linear_statements import ratio_sets
 from confide.exact import Exact, probability
+from confide.file_system import write_text
 from confide.mechanisms import MECHANISMS
 from confide.releases import MANIFEST, FigureNoise, SealedRelease
 from confide.releases.companions.explanations import ExplorePage, explore_page

@@ -20,8 +20,9 @@ import numpy as np
 
 from confide import api
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
-from confide.engines import Advance, Engine, LocalEngine, Source, private_folder, write_parquet, write_text
+from confide.engines import Advance, Engine, LocalEngine, Source, write_parquet
 from confide.errors import ParameterError, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.inputs.made_up import RecordForm, block_sizes, draw, nobody
 from confide.inputs.table_files import read_margins
 from confide.mechanisms import MECHANISMS, SPECS
@@ -30,6 +31,7 @@ from confide.privacy import price
 from confide.releases import abilities
 from confide.releases import check as checking
 from confide.releases import run as running
+from confide.releases.dossier import Evaluated, headline, stamp_rehearsal
 from confide.releases.draft import relocated_values, toml_text
 from confide.releases.folder import REHEARSAL
 from confide.releases.ledger import Ledger
@@ -39,7 +41,6 @@ from confide.releases.run import DEFAULT_MEMORY, RunResult
 from confide.releases.spec import TWO_FILES, LoadedSpec, find_source, load_spec
 from confide.releases.verify import Verification
 from confide.releases.workspace import STAMP, Progress, Silent, no_room_is_an_error
-from confide.report.dossier import Evaluated, headline, stamp_rehearsal
 
 # The rehearsal itself.
 

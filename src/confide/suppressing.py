@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from confide import api
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
 from confide.exact import Exact, exact
+from confide.file_system import write_text
 from confide.mechanisms.suppression.given import tables as given_tables
 from confide.mechanisms.suppression.given.cells import REASONS
 from confide.mechanisms.suppression.given.tables import describe_given

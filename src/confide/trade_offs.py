@@ -24,9 +24,9 @@ from pydantic import Field
 from confide import api
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.documents import Part, load_named
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, exact_text, probability
+from confide.file_system import write_text
 from confide.lazy_names import SHIELDS, named
 from confide.releases import LoadedSpec, boards
 from confide.releases.abilities import BOARD, TARGETS

@@ -17,7 +17,7 @@ import pytest
 from tests.kits.commands import codes, run_json
 from tests.kits.safetab_releases import read, write_people
 
-from confide import api, official_safetab
+from confide import api, official_runs
 from confide.lab.attacks.reconstruction import read_source, reconstruct
 from confide.lab.published.safetab import GroupAreas, levels_of
 from confide.mechanisms.safetab.output.reading import group_key
@@ -39,7 +39,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def release(people: Path, name: str, *, times: int = 1, output: str = "", regions: str = ".*") -> Path:
     """A run with budgets larger by a factor, with more lines of its output, and of some region types alone."""
-    spec = official_safetab.convert(people / "people/parameters", people / "people/data", people / name)
+    spec = official_runs.convert(people / "people/parameters", people / "people/data", people / name)
     text, _, end = spec.read_text().partition("[output]")
     assert end
     head, *levels = re.split(r"(?m)^\[\[levels\]\]\n", text)

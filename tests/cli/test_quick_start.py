@@ -148,8 +148,24 @@ def test_every_line_of_a_list_is_that_of_the_command(tree: dict[tuple[str, ...],
     }
 
 
+def rows_of_help() -> list[str]:
+    """The first word of every line of `confide --help` that begins with a command."""
+    shown = CliRunner().invoke(app, ["--help"]).output
+    return re.findall(r"^│ ([a-z][\w-]*) {2,}\S", shown, re.MULTILINE)
+
+
+def test_every_command_has_a_line_or_is_named_in_the_line_of_another(
+    tree: dict[tuple[str, ...], tuple[Any, Any]],
+) -> None:
+    listed = {path[0]: each for path, (each, _) in tree.items() if len(path) == 1}
+    assert rows_of_help() == [name for name, each in listed.items() if not each.row]
+    elsewhere = {name: first_line(listed[each.row].place) for name, each in listed.items() if each.row}
+    assert set(elsewhere) == {"safetab-h", "phsafe"}
+    assert [name for name, line in elsewhere.items() if f"confide {name}" not in line] == []
+
+
 def test_the_lists_are_short(tree: dict[tuple[str, ...], tuple[Any, Any]]) -> None:
-    assert len([path for path in tree if len(path) == 1]) <= 24
+    assert len(rows_of_help()) <= 22
     assert len({listed.rich_help_panel for path, (listed, _) in tree.items() if len(path) == 1}) == 5
     options = [
         option

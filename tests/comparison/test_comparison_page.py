@@ -11,7 +11,7 @@ from tests.kits.pages import form, requests
 
 from confide.lab.comparison.common_tables import common_tables
 from confide.lab.comparison.page import MADE_UP, mean_error, page, percent, words_of
-from confide.report.dossier import BANNER
+from confide.releases.dossier import BANNER
 
 LEVELS = common_tables().levels
 NAMES = {"population": "population", "age: 0-17": "age", "origin: Hispanic": "origin"}

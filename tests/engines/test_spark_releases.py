@@ -18,7 +18,7 @@ from tests.kits.small import KEY
 from tests.kits.topdown import COUNTED, write_spec
 
 import confide
-from confide import api, official_safetab
+from confide import api, official_runs
 from confide.engines import SparkEngine, protocol
 from confide.lab.population import Population, write_official, write_population
 from confide.releases.ledger import Ledger
@@ -142,7 +142,7 @@ def test_topdown_of_units_that_come_counted(tmp_path: Path, few: Path) -> None:
 
 def test_safetab_gives_the_same_bytes(tmp_path: Path) -> None:
     write_official(Population(3_000, 11), tmp_path / "people")
-    spec = official_safetab.convert(tmp_path / "people" / "parameters", tmp_path / "people" / "data", tmp_path / "here")
+    spec = official_runs.convert(tmp_path / "people" / "parameters", tmp_path / "people" / "data", tmp_path / "here")
     same_by_both(tmp_path / "here", tmp_path / "there", spec.name)
 
 

@@ -21,6 +21,7 @@ from confide.mechanisms.topdown.build_spine import (
     build_topdown_spine,
     divisions_or_places,
     off_spine_entities,
+    primitive_areas,
     split_areas,
 )
 from confide.mechanisms.topdown.spine import Shares, TopDownSpine, check_path_sums, path_sums
@@ -28,6 +29,7 @@ from confide.mechanisms.topdown.spine import Shares, TopDownSpine, check_path_su
 WITH_GROUPS = ("nation", "state", "county", "tract_group", "tract", "block_group", "block")
 FROM_NATION = ("nation", "state", "county", "tract", "block_group", "block")
 FROM_STATE = ("state", "county", "tract", "block_group", "block")
+WITH_PRIMS = ("nation", "state", "county", "prim", "tract_subset_group", "tract_subset", "block_group", "block")
 STRONG = {"1"}
 
 
@@ -103,12 +105,20 @@ def spine_of(blocks: list[Block], shares: dict[str, Fraction], *, fanout: int = 
     kinds = [first, split_areas(frame.level("area"), split)]
     entities = off_spine_entities(kinds, np.array([block.quarters for block in blocks]))
     groups = "tract_group" if "tract_group" in shares else None
+    areas = (frame.level("state"), STRONG)
+    prims = primitive_areas(*areas, division=frame.level("division"), place=frame.level("place"))
     return build_topdown_spine(
         frame,
         shares,
         with_units=np.array([block.units for block in blocks]),
         split=split,
-        optimise=Optimisation(entities, tract_groups=groups, fanout=fanout, entity_threshold=0),
+        optimise=Optimisation(
+            entities,
+            tract_groups=groups,
+            prims=prims if "prim" in shares else None,
+            fanout=fanout,
+            entity_threshold=0,
+        ),
     )
 
 
@@ -124,9 +134,11 @@ TREES = st.one_of(
     st.tuples(block_tables("1"), shares_of(FROM_STATE)),
     st.tuples(block_tables(), shares_of(WITH_GROUPS)),
 )
+PRIMS = st.tuples(block_tables(), shares_of(WITH_PRIMS))
+ANY = st.one_of(TREES, PRIMS)
 
 
-@given(TREES)
+@given(ANY)
 @settings(deadline=None)
 def test_every_level_is_a_partition_and_nests(tree: tuple[list[Block], dict[str, Fraction]]) -> None:
     blocks, shares = tree
@@ -155,7 +167,7 @@ def test_every_level_is_a_partition_and_nests(tree: tuple[list[Block], dict[str,
         assert (np.bincount(spine.unit_of_block(level.name)) == np.diff(level.first_block)).all()
 
 
-@given(TREES)
+@given(ANY)
 @settings(deadline=None)
 def test_ids_are_unique_in_order_and_hierarchical(tree: tuple[list[Block], dict[str, Fraction]]) -> None:
     spine = spine_of(*tree)
@@ -214,7 +226,7 @@ def test_entities_are_unions_of_block_groups_within_a_tract(
             assert one[0] != other[0] or one[2] == most
 
 
-@given(TREES)
+@given(ANY)
 @settings(deadline=None)
 def test_shares_move_from_only_children_and_paths_sum_to_one(
     tree: tuple[list[Block], dict[str, Fraction]],
@@ -242,7 +254,7 @@ def test_shares_move_from_only_children_and_paths_sum_to_one(
         assert path == 1
 
 
-@given(TREES, st.randoms(use_true_random=False))
+@given(ANY, st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_the_order_of_the_rows_does_not_matter(tree: tuple[list[Block], dict[str, Fraction]], random) -> None:
     blocks, shares = tree
@@ -257,6 +269,46 @@ def test_the_order_of_the_rows_does_not_matter(tree: tuple[list[Block], dict[str
         assert (a.first_block == b.first_block).all()
         assert a.shares.table == b.shares.table
         assert (a.shares.index == b.shares.index).all()
+
+
+def prim_of(block: Block) -> tuple[str, str, str]:
+    """County, county subdivision where these are governments, and place; 99 for none."""
+    division = block.division if block.code[0] in STRONG else None
+    return block.code[:2], division or "99", block.place or "99"
+
+
+@given(PRIMS, st.integers(0, 2))
+@settings(deadline=None)
+def test_prims_and_tract_subsets_are_what_counties_divisions_places_and_tracts_share(
+    tree: tuple[list[Block], dict[str, Fraction]], fanout: int
+) -> None:
+    blocks, shares = tree
+    spine = spine_of(blocks, shares, fanout=fanout)
+    rows = {block.code: block for block in blocks}
+    ordered = [rows[code] for code in spine.block_codes.tolist()]
+    flagged = [(block.area is not None, *prim_of(block)) for block in ordered]
+    by_definition = {
+        "prim": flagged,
+        "tract_subset": [(*key, b.code[:3]) for key, b in zip(flagged, ordered, strict=True)],
+    }
+    for name, keys in by_definition.items():
+        pairs = {*zip(spine.unit_of_block(name).tolist(), keys, strict=True)}
+        assert len(pairs) == len({unit for unit, _ in pairs}) == len({key for _, key in pairs})
+    subset = spine.levels[5]
+    for prim in range(spine.levels[3].units):
+        groups = spine.children("prim", prim)
+        sizes = np.bincount(subset.parent)[groups.start : groups.stop].tolist()
+        most = isqrt(sum(sizes)) + fanout + 1
+        assert all(size == most for size in sizes[:-1])
+        assert 1 <= sizes[-1] <= most
+    assert {level.official is None for level in spine.levels[3:7]} == {True}
+    # Tracts follow each other from group to group.
+    tracts = np.array([int(block.code[2]) for block in ordered])
+    first = tracts[subset.first_block[:-1]]
+    for prim in range(spine.levels[3].units):
+        groups = spine.children("prim", prim)
+        own = np.isin(subset.parent, np.arange(groups.start, groups.stop))
+        assert (np.diff(first[own]) > 0).all()
 
 
 def test_the_example_of_the_page_is_true() -> None:

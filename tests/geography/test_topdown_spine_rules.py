@@ -24,6 +24,7 @@ from confide.mechanisms.topdown.build_spine import (
     parse_area_types,
     parse_strong_mcd_states,
     split_areas,
+    subset_groups,
     tract_groups,
 )
 
@@ -298,3 +299,15 @@ def test_d_the_root_is_whole_and_the_level_below_it_split() -> None:
     )
     assert plain.level("nation").shares[0] == Fraction(1, 2)
     assert not plain.level("state").measured.any()
+
+
+def test_tract_subsets_are_grouped_within_each_prim_in_order() -> None:
+    # Three prims with 1, 5 and 4 tract subsets, two blocks in each; with fanout 0 groups hold 2, 3 and 3 of them.
+    subset = np.repeat(np.arange(10), 2)
+    prim = np.repeat([0, *[1] * 5, *[2] * 4], 2)
+    assert subset_groups(prim, subset, 0)[::2].tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 1]
+    shuffled = np.random.default_rng(3).permutation(20)
+    assert (subset_groups(prim[shuffled], subset[shuffled], 0) == subset_groups(prim, subset, 0)[shuffled]).all()
+    # In production groups hold int(sqrt(n) + 12 + 1): 16 of fifteen, 19 of forty.
+    assert subset_groups(np.zeros(15, np.int64), np.arange(15)).tolist() == [0] * 15
+    assert subset_groups(np.zeros(40, np.int64), np.arange(40)).tolist() == [0] * 19 + [1] * 19 + [2] * 2

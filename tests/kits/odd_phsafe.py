@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from confide.mechanisms.phsafe.settings import Sensitivity
-from confide.official_phsafe import convert_households
 from tests.kits.odd_project import OddProject
 from tests.kits.phsafe_people import PERSONS, UNITS, Households, config_of, made_up_households, write_config
+from tests.kits.programs import convert_households
 
 SINGLE = {"05": "07", "07": "05", "08": "11", "09": "11", "11": "09", "12": "08"}
 """A household type without couple and children, and another one."""

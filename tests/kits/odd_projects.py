@@ -99,7 +99,7 @@ repeated = "{rng.choice(["pooled", "independent"])}"
 
 def odd_safetab(folder: Path, seed: int, versions: int = 2) -> OddProject:
     """Levels, budgets and thresholds at random, both definitions, dense and sparse, one to eight race codes."""
-    from confide.official_safetab import convert
+    from confide.official_runs import convert
     from tests.kits.safetab import ALL, CODES, GEOGRAPHY, PERSON_HEADER, budget_key, config, person, write_input
 
     rng = random.Random(seed)
@@ -148,7 +148,7 @@ def _in_most_groups(spec: Path, scratch: Path) -> str:
 
 def odd_safetab_h(folder: Path, seed: int, versions: int = 2) -> OddProject:
     """Budgets and thresholds at random, both definitions, published totals of some groups, some of them negative."""
-    from confide.official_safetab_h import convert_h
+    from tests.kits.programs import convert_h
     from tests.kits.safetab_h import HOUSEHOLD_HEADER, household, household_config, random_totals, write_households
 
     rng = random.Random(seed)

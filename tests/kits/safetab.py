@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide import official_safetab
+from confide import official_runs
 from confide.mechanisms.safetab.measure import MeasureGroups, measure_groups
 from confide.mechanisms.safetab.problem import GroupLevel
 from confide.mechanisms.safetab.settings import LevelSettings
@@ -143,7 +143,7 @@ def as_parquet(folder: Path) -> None:
 
 
 def execute(parameters: Path, data: Path, out: Path, **options: Any) -> Execution:
-    return official_safetab.execute(parameters, data, out, processes=1, memory=MEMORY, **options)
+    return official_runs.execute(parameters, data, out, processes=1, memory=MEMORY, **options)
 
 
 Rows = list[tuple[str, ...]]

@@ -42,4 +42,13 @@ def parquet(path: Path, header: Sequence[str], rows: Iterable[str]) -> Source:
 
 def settings_for(states: Sequence[str], *, puerto_rico: bool) -> SafeTabSettings:
     """Settings of which only the state filter matters."""
-    return SafeTabSettings(Definition.ZCDP, (), Fraction(1, 10), 8, Fraction(0), True, tuple(states), puerto_rico)
+    return SafeTabSettings(
+        definition=Definition.ZCDP,
+        levels=(),
+        stage_1_fraction=Fraction(1, 10),
+        max_race_codes=8,
+        zero_suppression=Fraction(0),
+        negative_counts=True,
+        states=tuple(states),
+        puerto_rico=puerto_rico,
+    )

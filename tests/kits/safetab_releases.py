@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import confide
-from confide import api, official_safetab
+from confide import api, official_runs
 from confide.lab.population import Population, write_official
 from tests.kits.forged import rehash
 
@@ -25,7 +25,7 @@ def write_people(folder: Path, persons: int = 6_000) -> None:
 
 def release_of(people: Path, folder: Path, key: str | None = None, **changes: str) -> Path:
     """A run over the people; every change is a line of the spec, by its name, and what it becomes; empty: gone."""
-    spec = official_safetab.convert(people / "parameters", people / "data", folder)
+    spec = official_runs.convert(people / "parameters", people / "data", folder)
     lines = spec.read_text().split("\n")
     for name, value in changes.items():
         at = [number for number, line in enumerate(lines) if line.removeprefix("# ").startswith(f"{name} = ")]

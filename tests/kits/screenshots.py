@@ -10,7 +10,7 @@ from pathlib import Path
 from confide.lab.comparison import compare
 from confide.lab.demonstration import demo_studio
 from confide.lab.studio.comparisons import SMALL, SMALL_OUT, SMALL_SPEC
-from confide.report.certificate import render
+from confide.report.rendering import render
 from tests.contract.kit import EXAMPLES
 from tests.kits.messy_office import messy_office
 from tests.kits.studio import browsing, missing

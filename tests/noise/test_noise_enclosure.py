@@ -12,7 +12,7 @@ from tests.kits.noise import as_mpf, folded_cdf, integer_thresholds, named
 from tests.kits.times import mostly_slow
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
-from confide.noise.enclosure import (
+from confide.noise.distributions import (
     _bernoulli_quotients,
     exp_minus,
     folded_gaussian_cdf,

@@ -87,6 +87,6 @@ def test_bulk_draws_are_the_single_draws(slack: int, monkeypatch: pytest.MonkeyP
     coordinates = np.arange(5_000, dtype=np.uint64) * np.uint64(3)
     outcomes = Inverse.prepare(enclosing(slack)).draw(STREAM, coordinates)
     assert outcomes[:40].tolist() == [draw_one(enclosing(slack), STREAM, int(c)) for c in coordinates[:40]]
-    monkeypatch.setattr("confide.noise.stream._CHUNK", 7)
+    monkeypatch.setattr("confide.noise.release_noise._CHUNK", 7)
     assert np.array_equal(Inverse.prepare(enclosing(slack)).draw(STREAM, coordinates), outcomes)
     assert len(Inverse.prepare(enclosing(0)).draw(STREAM, coordinates[:0])) == 0

@@ -9,7 +9,7 @@ import pytest
 from tests.kits.noise import SIX_LAWS, integer_thresholds, named, wrong_cells
 
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, fits_table, table_for
-from confide.noise.enclosure import folded_thresholds
+from confide.noise.distributions import folded_thresholds
 from confide.noise.sample import CELL_BITS, CELLS, UNDECIDED, LookupTable, build_table
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tests.kits.phsafe_people import Households, config_of, made_up_households, write_config
+from tests.kits.programs import execute_households, validate_households
 
 from confide.errors import ConfideError
-from confide.official_phsafe import exact_households, execute_households, validate_households
+from confide.mechanisms.phsafe.official import exact_households
 
 Change = Callable[[Households], Any]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.kits.phsafe import SHARED, derived, files_of, joined, needs_shared
 from tests.kits.phsafe_people import config_of, made_up_households, write_config
+from tests.kits.programs import convert_households, execute_households
 
 from confide import api
 from confide.errors import ConfideError
@@ -24,7 +25,6 @@ from confide.mechanisms.phsafe.official import read_config
 from confide.mechanisms.phsafe.output import verify
 from confide.mechanisms.phsafe.settings import stated_variance
 from confide.noise import DiscreteGaussian
-from confide.official_phsafe import convert_households, execute_households
 from confide.opened import open_release
 from confide.privacy import ZCDP, Definition, Neighbours, PrivacyUnit, PureDP, Sequential, event_of_noise, price
 from confide.releases.folder import SealedRelease

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from tests.kits.phsafe import Key, files_of, joined
 from tests.kits.phsafe_people import Households, config_of, made_up_households, write_config
+from tests.kits.programs import convert_households
 
 from confide import api
 from confide.mechanisms.phsafe import tables
 from confide.mechanisms.phsafe.problem import fingerprint
-from confide.official_phsafe import convert_households
 from confide.privacy import ZCDP
 
 STATES = ["01", "02", "11"]

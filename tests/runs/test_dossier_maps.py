@@ -18,10 +18,10 @@ import confide
 from confide import api
 from confide.engines import LocalEngine
 from confide.errors import Finding, ParameterError
+from confide.releases.dossier import AreaSums, EvaluatedRun, Evaluating, only_run
 from confide.releases.tabular import AreaNames
 from confide.releases.workspace import Silent, Workspace
-from confide.report.charts import AreaMeasure, AreaSums, area_maps, require_levels
-from confide.report.dossier import EvaluatedRun, Evaluating, only_run
+from confide.report.charts import AreaMeasure, area_maps, require_levels
 
 NOTHING: Any = None
 REFUSAL = Finding("one-run", "one run at a time", remedy="give one run")

@@ -20,8 +20,8 @@ from tests.kits.cellkey_areas import AREA_TABLES, people_in_blocks, true_area_ce
 
 import confide
 from confide.mechanisms.suppression import evaluate as suppression
+from confide.releases.dossier import LoneFigures, risk_pictures
 from confide.releases.ledger import Ledger
-from confide.report.certificate import LoneFigures, risk_pictures
 
 Numbers = dict[tuple[str, str], tuple[int, int, int]]
 DIGITS = {"nation": 0, "state": 2, "county": 5, "tract": 11, "block": 15}

@@ -14,7 +14,7 @@ import pytest
 
 import confide
 from confide.confidential import Confidential
-from confide.engines.protocol import private_umask
+from confide.file_system import private_umask
 
 
 def mode(path: Path) -> int:

@@ -22,8 +22,8 @@ from tests.contract.kit import SPEC, lay_out
 from tests.kits.forged import rehash
 
 import confide
+from confide.documents.argus import read_hierarchy, read_labels, read_metadata, read_tab, record_rows
 from confide.errors import ConfideError
-from confide.inputs.argus import read_hierarchy, read_labels, read_metadata, read_tab, record_rows
 from confide.releases.tabular import read_described
 
 FORMATS = ["parquet", "csv", "sdmx-csv", "xlsx", "csvw", "registry"]

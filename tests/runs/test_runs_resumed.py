@@ -17,8 +17,8 @@ from tests.kits.small import KEY
 import confide
 from confide import api
 from confide.engines import LocalEngine
-from confide.engines.protocol import whole_file
 from confide.errors import RunError
+from confide.file_system import whole_file
 from confide.mechanisms import MECHANISMS
 from confide.releases.ledger import Ledger
 

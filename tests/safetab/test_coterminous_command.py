@@ -10,7 +10,7 @@ import pytest
 from tests.kits.safetab import GEOGRAPHY, INFINITY, US, budgets, config, execute, person, tables, write_input
 
 from confide.errors import ConfideError
-from confide.official_safetab import coterminous
+from confide.mechanisms.safetab.output.coterminous import coterminous
 
 ONE_COUNTY = [GEOGRAPHY[0], *(line for line in GEOGRAPHY[1:] if not line.startswith("72"))]
 """State 02 is one county and one tract, whose blocks lie in two places; county 003 of state 01 is one tract."""

@@ -27,7 +27,7 @@ from tests.kits.safetab import (
     write_input,
 )
 
-from confide import api, official_safetab
+from confide import api, official_runs
 from confide.errors import ConfideError, InputError
 from confide.lab.population import Population, write_official
 from confide.mechanisms.safetab.official import INFINITE, OfficialConfig, read_config
@@ -319,7 +319,7 @@ def test_invalid_input_exits_1_and_leaves_nothing(tmp_path: Path, name: str) -> 
 def test_problems_of_config_and_lists_are_told_together(tmp_path: Path) -> None:
     parameters, data = write_input(tmp_path, config(reader="sql"))
     INVALID["codes"][0](tmp_path)
-    findings = official_safetab.validate(parameters, data, processes=1, memory=MEMORY).findings
+    findings = official_runs.validate(parameters, data, processes=1, memory=MEMORY).findings
     assert {finding.where.file for finding in findings} == {"config.json", "race-and-ethnicity-codes.txt"}
 
 
@@ -527,9 +527,9 @@ api.run(sys.argv[1], processes=1, memory="1GiB", insecure_key=sys.argv[3])
 def test_killed_and_run_again_it_is_the_same_release_for_one_charge(tmp_path: Path, moment: str) -> None:
     """Two runs of the same question with the same chosen key: one in one go, the other killed on the way."""
     parameters, data = write_input(tmp_path, config(**NOISY, run_pr=False, zero_suppression_chance=0.9))
-    whole = official_safetab.convert(parameters, data, tmp_path / "whole")
+    whole = official_runs.convert(parameters, data, tmp_path / "whole")
     expected = tree(api.run(whole, processes=1, memory=MEMORY, insecure_key=KEY).release)
-    killed = official_safetab.convert(parameters, data, tmp_path / "killed")
+    killed = official_runs.convert(parameters, data, tmp_path / "killed")
     command = [sys.executable, "-c", KILL, str(killed), moment, KEY]
     assert subprocess.run(command, check=False).returncode == -9
     confide("run", killed, "--insecure-key", KEY, "--processes", 1)
@@ -541,9 +541,9 @@ def test_killed_and_run_again_it_is_the_same_release_for_one_charge(tmp_path: Pa
 EXECUTE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from confide import official_runs, official_safetab
+from confide import official_runs
 official_runs.copy_release = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-official_safetab.execute(*map(Path, sys.argv[1:]), processes=1, memory="1GiB")
+official_runs.execute(*map(Path, sys.argv[1:]), processes=1, memory="1GiB")
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from confide.errors import InputError
 from confide.lab.population import Population, write_official
-from confide.official_safetab import execute, validate
+from confide.official_runs import execute, validate
 
 MEMORY = "1GiB"
 

@@ -34,7 +34,7 @@ from confide.mechanisms.safetab.output.publish import suppress, unify
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL
 from confide.mechanisms.safetab.tallies import margin_of_sum
 from confide.noise import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, draw
-from confide.official_safetab import convert
+from confide.official_runs import convert
 
 REGIONS = ("STATE", "COUNTY", "TRACT", "PLACE")
 ITERATIONS = 4

@@ -31,7 +31,7 @@ from tests.kits.safetab import (
 from confide import api
 from confide.mechanisms.safetab import measure as measuring
 from confide.noise import NoiseDistribution
-from confide.official_safetab import convert
+from confide.official_runs import convert
 from confide.releases.mechanism import NoiseSource
 
 # Both ways of drawing; the passes and levels of one setting are enough for the others.

@@ -49,7 +49,7 @@ from confide.errors import ConfideError
 from confide.mechanisms.safetab.mechanism import SafeTab
 from confide.mechanisms.safetab.problem import SafeTabProblem
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
-from confide.official_safetab import convert
+from confide.official_runs import convert
 from confide.privacy import Definition, Neighbours, price
 from confide.releases.plan import Plan, read_plan
 

@@ -14,7 +14,7 @@ import pytest
 from tests.kits.safetab_releases import read, release_of, write_people
 from typer.testing import CliRunner
 
-from confide import api, official_safetab
+from confide import api, official_runs
 from confide.cli.main import app
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, RunError
@@ -221,7 +221,7 @@ def test_without_noise_nothing_is_off(people: Path) -> None:
     config = json.loads((parameters / "config.json").read_text())
     config |= {name: math.inf for name, value in config.items() if name.startswith("privacy_budget_p_level") and value}
     (parameters / "config.json").write_text(json.dumps(config))
-    official_safetab.execute(parameters, people / "people" / "data", people / "exact", processes=1, memory="2GiB")
+    official_runs.execute(parameters, people / "people" / "data", people / "exact", processes=1, memory="2GiB")
     found = evaluated(people / "exact-confidential" / "safetab")
     for row in found["classes"]:
         assert row["error_margin"] in (None, 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.contract.kit import LEDGER, lay_out
+from tests.kits.programs import execute_h, validate_h
 from tests.kits.safetab import GEOGRAPHY, INFINITY, MEMORY
 from tests.kits.safetab_h import (
     budget_key,
@@ -21,7 +22,6 @@ from tests.kits.safetab_h import (
 
 import confide
 from confide.errors import CONFIDENTIAL, ConfideError, Finding
-from confide.official_safetab_h import execute_h, validate_h
 from confide.releases.ledger import Ledger
 
 SECRET = "7319"

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tests.contract.kit import KEY, LEDGER, Project, lay_out
+from tests.kits.programs import convert_h, execute_h, validate_h
 from tests.kits.safetab import MEMORY, PR, US
 from tests.kits.safetab_h import (
     HOUSEHOLD_HEADER,
@@ -30,7 +31,6 @@ import confide
 from confide.mechanisms.safetab_h import settings
 from confide.mechanisms.safetab_h.settings import FAMILIES, FINEST, TENURES, production_settings
 from confide.official_runs import Execution
-from confide.official_safetab_h import convert_h, execute_h, validate_h
 from confide.privacy import ZCDP, Definition, Neighbours, PureDP, price
 from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger

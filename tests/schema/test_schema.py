@@ -102,3 +102,74 @@ def test_a_label_that_turns_the_order_of_signs_is_refused(sign: str) -> None:
             Attribute("sex", "", tuple(Level(str(at), label) for at, label in enumerate(labels)))
     # Joiners are part of the writing of Persian and of Indian languages.
     Attribute("sex", "", (Level("a", "می\u200cخواهم"), Level("b", "क्\u200dष")))
+
+
+AS_IN = {"id": "s", "provenance": "an example", "attributes": {"hispanic": {"as_in": "pl94-persons"}}}
+
+
+def test_an_attribute_is_taken_from_a_schema_that_ships_and_may_be_added_to() -> None:
+    source = load_schema("pl94-persons", Path())
+    further = {
+        "as_in": "pl94-persons",
+        "aliases": {"1": "yes"},
+        "recodes": {"any": {"groups": {"all of them": "0..1"}}},
+    }
+    schema = parse_schema({**AS_IN, "attributes": {"cenrace": {"as_in": "pl94-persons"}, "hispanic": further}})
+    assert schema.attributes[0] == source.variables["cenrace"].attribute
+    assert schema.variables["cenrace:major"] == source.variables["cenrace:major"]
+    assert schema.attributes[1].levels == source.variables["hispanic"].attribute.levels
+    assert schema.attributes[1].spelling.aliases == (("yes", 1),)
+    assert schema.variables["hispanic:any"].size == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code", "found"),
+    [
+        ({"hispanic": {"as_in": "pl94-people"}}, "schema-attribute", "'pl94-people'"),
+        ({"origin": {"as_in": "pl94-persons"}}, "schema-attribute", "'pl94-persons'"),
+        ({"hispanic": {"as_in": "pl94-persons", "levels": [[0, "no"], [1, "yes"]]}}, "schema-attribute", "levels"),
+        (
+            {"hispanic": {"as_in": "pl94-persons", "range": [0, 1], "title": "Origin"}},
+            "schema-attribute",
+            "title, range",
+        ),
+    ],
+)
+def test_an_attribute_that_cannot_be_taken_from_elsewhere_is_refused(
+    attributes: dict[str, object], code: str, found: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_schema({**AS_IN, "attributes": attributes})
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.found) == (code, found)
+    assert finding.remedy
+    assert finding.expected
+
+
+DHC_SHAPE = {"relgq": 42, "sex": 2, "age": 116, "hispanic": 2, "cenrace": 63}
+DHC_GROUPS = {
+    "relgq:place*age:broad": 12,
+    "sex*age:broad": 6,
+    "sex*age:tables": 76,
+    "sex*hispanic": 4,
+    "relgq:place*sex": 8,
+    "relgq:by-age*age:years-15-to-17": 60,
+    "relgq:relationship": 19,
+    "relgq:relationship-or-major*sex*age:years-to-17*hispanic*cenrace": 252_000,
+    "relgq*sex*age:years-to-17*hispanic*cenrace": 423_360,
+}
+
+
+def test_dhc_persons_has_the_cells_of_the_2020_census_and_its_queries_the_groups() -> None:
+    schema = load_schema("dhc-persons", Path())
+    assert {attribute.name: attribute.size for attribute in schema.attributes} == DHC_SHAPE
+    assert {name: schema.query(name).cells for name in DHC_GROUPS} == DHC_GROUPS
+    assert all(schema.query(name).is_complete for name in DHC_GROUPS)
+    # Every type of quarters belongs to one type of the redistricting file, and nobody at home to any.
+    major, facility = schema.variables["relgq:major"], schema.variables["relgq:facility"]
+    for code in range(1, facility.size):
+        assert len({*major.assignment[facility.assignment == code].tolist()}) == 1
+    assert [*major.assignment[:18]] == [0] * 18
+    assert tuple(major.labels[1:]) == tuple(
+        level.label for level in load_schema("pl94-persons", Path()).variables["hhgq"].attribute.levels[1:]
+    )

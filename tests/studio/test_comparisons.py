@@ -15,7 +15,7 @@ from confide.lab.comparison import compare, read_comparison
 from confide.lab.comparison.comparing import ASKED, NUMBERS, asked_before
 from confide.lab.comparison.page import MADE_UP
 from confide.lab.studio import comparisons
-from confide.report.dossier import BANNER
+from confide.releases.dossier import BANNER
 from confide.studio import jobs
 from confide.studio.jobs import Jobs
 

@@ -12,8 +12,7 @@ import pytest
 from tests.kits.commands import codes, run_json
 
 import confide
-from confide.errors import ConfideError
-from confide.inputs.argus import (
+from confide.documents.argus import (
     JJCell,
     JJProblem,
     JJSum,
@@ -25,6 +24,7 @@ from confide.inputs.argus import (
     read_tab,
     write_jj,
 )
+from confide.errors import ConfideError
 
 METADATA = """   <SEPARATOR> ";"
    <SAFE> "s"

@@ -18,8 +18,8 @@ import pytest
 from tests.kits.forged import rehash, remake
 
 import confide
+from confide.documents.argus import metadata_text, read_metadata
 from confide.errors import ConfideError
-from confide.inputs.argus import metadata_text, read_metadata
 from confide.mechanisms.suppression.output import SuppressionExplained
 from confide.mechanisms.suppression.programme import of_attribute, published_codes
 from confide.schema import Attribute, Group, Level, Recode, identity

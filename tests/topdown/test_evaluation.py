@@ -22,9 +22,9 @@ from confide.errors import InputError, ParameterError, ReleaseError, RunError
 from confide.mechanisms.topdown import made_up
 from confide.mechanisms.topdown.released_problem import released_plan
 from confide.mechanisms.topdown.strategy import groups_of
+from confide.releases.dossier import BANNER
 from confide.report import charts
 from confide.report.charts import read_geometry
-from confide.report.dossier import BANNER
 
 CODES = [f"{county:02}" for county in range(6)]
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confide.confidential import Confidential
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import write_parquet
+from confide.file_system import private_folder
 from confide.mechanisms.topdown import mechanism
 from confide.mechanisms.topdown.descent import NodeRows, RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from confide.cli.commands import Given, Revealed, Verb, requests
+from confide.cli.commands import Given, Revealed, Verb
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
+from confide.lazy_names import requests
 from confide.noise.fitting import NoiseKind, noise_law
 
 # ``confide account``: no records are read.
@@ -221,114 +223,111 @@ abs_noise = Verb(
 # ``confide safetab``: the Census Bureau's program, as its operators know it, and what budgets buy.
 
 
-OFFICIAL = "confide.official_safetab"
-FOLDERS: dict[str, Given | str] = {"parameters": "PARAMETERS", "data": "DATA", "memory": Given(default="4GiB")}
-validate = Verb(
+OFFICIAL = "confide.official_runs"
+KEPT_BESIDE = """
+
+    On invalid input nothing is written, and the exit code is 1. OUT holds what may be published and nothing else. Key,
+    counts and ledger are kept beside it, in OUT-confidential. After a crash, run the same command again: it continues
+    and costs nothing more.
+    """
+OPTIONS_OF_PROGRAMS = "coterminous", "sensitivity"
+"""The options that only one of the programs has."""
+
+
+@dataclass(frozen=True)
+class ProgramCommands:
+    """The commands of one of the Census Bureau's programs, which differ in names alone: the first argument is the
+    folder of parameters, or the configuration, as that program has it."""
+
+    name: str
+    """What the library calls the program."""
+    parameters: Given
+    data: Given
+    option: str
+    """Its own option."""
+
+    def verb(self, text: str, function: str) -> Verb:
+        """A command: what its help says, and the function that answers."""
+        known = {each.name for each in requests(f"{OFFICIAL}:{function}")}
+        settings = known & ({self.option} if function == "execute" else {self.option, "ledger"})
+        options: dict[str, Given | str] = {
+            "memory": Given(default="4GiB"),
+            "out": "OUT",
+            "folder": Given("FOLDER", meaning="Where to write spec.toml."),
+        }
+        return Verb(
+            text + (KEPT_BESIDE if function == "execute" else ""),
+            f"{OFFICIAL}:{function}",
+            settings=" ".join(sorted(settings)),
+            options={"parameters": self.parameters, "data": self.data}
+            | {name: each for name, each in options.items() if name in known},
+            prepare=lambda values: values.update(program=self.name),
+            without=" ".join(("program", *(name for name in OPTIONS_OF_PROGRAMS if name != self.option))),
+            reveal=_written if function == "convert" else None,
+        )
+
+
+def _written(spec: Path) -> Revealed:
+    return Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"])
+
+
+_FOLDER = Given("PARAMETERS", meaning="The folder with config.json and the code lists.")
+SAFETAB = ProgramCommands(
+    "safetab", _FOLDER, Given("DATA", meaning="The folder with person-records and GRF-C."), "coterminous"
+)
+SAFETAB_H = ProgramCommands(
+    "safetab-h",
+    _FOLDER,
+    Given("DATA", meaning="The folder with household-records, GRF-C and pop-group-totals."),
+    "",
+)
+PHSAFE = ProgramCommands(
+    "phsafe",
+    Given("CONFIG", meaning="The configuration, config.json."),
+    Given("DATA", meaning="The folder with persons, units and geo."),
+    "sensitivity",
+)
+
+validate = SAFETAB.verb(
     "Find every problem of an official input at once. Nothing is written and nothing spent; exits 1 on findings.",
-    f"{OFFICIAL}:validate",
-    options=FOLDERS,
+    "validate",
 )
-execute = Verb(
-    """Make the tables of an official input. On invalid input nothing is written, and the exit code is 1.
-
-    OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
-    After a crash, run the same command again: it continues and costs nothing more.
-    """,
-    f"{OFFICIAL}:execute",
-    settings="coterminous",
-    options={**FOLDERS, "out": "OUT"},
+execute = SAFETAB.verb("Make the tables of an official input.", "execute")
+convert_official = SAFETAB.verb(
+    "Write a spec of ours for an official input, from its config.json; with a ledger of its budget.", "convert"
 )
-convert_official = Verb(
-    "Write a spec of ours for an official input, from its config.json; with a ledger of its budget.",
-    f"{OFFICIAL}:convert",
-    settings="ledger",
-    options={
-        "parameters": Given("PARAMETERS", meaning="The folder with config.json."),
-        "data": Given("DATA", meaning="The folder with person-records and GRF-C."),
-        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
-        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
-    },
-    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
-)
-
 coterminous = Verb(
     """Give areas of the same extent the same figures in a finished release of SafeTab-P.
 
     Made of released figures alone: it costs nothing. The geography is that of the run beside the release.
     """,
-    f"{OFFICIAL}:coterminous",
-    options={
-        "release": "RELEASE",
-        "out": "--out DIR",
-    },
+    "confide.mechanisms.safetab.output.coterminous:coterminous",
+    options={"release": "RELEASE", "out": "--out DIR"},
     settings="sets geography",
 )
-
-OFFICIAL_H = "confide.official_safetab_h"
-validate_h = Verb(
+validate_h = SAFETAB_H.verb(
     "Find every problem of an input of SafeTab-H at once. Nothing is written and nothing spent; exits 1 on findings.",
-    f"{OFFICIAL_H}:validate_h",
-    options=FOLDERS,
+    "validate",
 )
-execute_h = Verb(
-    """Make the tables of an input of SafeTab-H. On invalid input nothing is written, and the exit code is 1.
-
-    OUT holds what may be published and nothing else. Key, counts and ledger are kept beside it, in OUT-confidential.
-    After a crash, run the same command again: it continues and costs nothing more.
-    """,
-    f"{OFFICIAL_H}:execute_h",
-    options={**FOLDERS, "out": "OUT"},
+execute_h = SAFETAB_H.verb("Make the tables of an input of SafeTab-H.", "execute")
+convert_h = SAFETAB_H.verb(
+    "Write a spec of ours for an input of SafeTab-H, from its config.json; with a ledger of its budget.", "convert"
 )
-convert_h = Verb(
-    "Write a spec of ours for an input of SafeTab-H, from its config.json; with a ledger of its budget.",
-    f"{OFFICIAL_H}:convert_h",
-    settings="ledger",
-    options={
-        "parameters": Given("PARAMETERS", meaning="The folder with config.json."),
-        "data": Given("DATA", meaning="The folder with household-records, GRF-C and pop-group-totals."),
-        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
-        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
-    },
-    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
-)
-HOUSEHOLDS = "confide.official_phsafe"
-HOUSEHOLD_FILES: dict[str, Given | str] = {"config": "CONFIG", "data": "DATA", "memory": Given(default="4GiB")}
-validate_households = Verb(
+validate_households = PHSAFE.verb(
     "Find every problem of an input of PHSafe at once. Nothing is written and nothing spent; exits 1 on findings.",
-    f"{HOUSEHOLDS}:validate_households",
-    options=HOUSEHOLD_FILES,
+    "validate",
 )
-execute_households = Verb(
-    """Make the tables of an input of PHSafe. On invalid input nothing is written, and the exit code is 1.
-
-    The arguments are in the order of the Census Bureau's program. OUT holds what may be published and nothing else.
-    Key, counts and ledger are kept beside it, in OUT-confidential. After a crash, run the same command again: it
-    continues and costs nothing more.
-    """,
-    f"{HOUSEHOLDS}:execute_households",
-    settings="sensitivity",
-    options={**HOUSEHOLD_FILES, "out": "OUT"},
+execute_households = PHSAFE.verb("Make the tables of an input of PHSafe.", "execute")
+convert_households = PHSAFE.verb(
+    "Write a spec of ours for an input of PHSafe, from its config.json; with a ledger of its budget.", "convert"
 )
-convert_households = Verb(
-    "Write a spec of ours for an input of PHSafe, from its config.json; with a ledger of its budget.",
-    f"{HOUSEHOLDS}:convert_households",
-    settings="sensitivity ledger",
-    options={
-        "config": Given("CONFIG", meaning="The configuration, config.json."),
-        "data": Given("DATA", meaning="The folder with persons, units and geo."),
-        "folder": Given("FOLDER", meaning="Where to write spec.toml."),
-        "ledger": Given(meaning="The ledger of the data set. Without it, one is opened with this run's budget."),
-    },
-    reveal=lambda spec: Revealed({"ok": True, "spec": str(spec)}, [f"Wrote {spec}. Then: confide check {spec}"]),
-)
-
 exact_households = Verb(
     """Make the tables of an input of PHSafe without noise, as the Bureau's non-private mode does. Confidential.
 
     They are the truth, for the curator alone: nothing is charged, and only you can open the folder.
     """,
-    f"{HOUSEHOLDS}:exact_households",
-    options={**HOUSEHOLD_FILES, "out": "OUT"},
+    "confide.mechanisms.phsafe.official:exact_households",
+    options={"config": "CONFIG", "data": "DATA", "out": "OUT"},
 )
 estimate_households = Verb(
     """Estimate counts and averages from a release of PHSafe: no count below zero, no impossible average.
@@ -403,7 +402,10 @@ tune = Verb(
     "decimals puerto_rico compare",
     options={
         "settings": Given(
-            "--settings FILE", f"{OFFICIAL}:settings_of", Path, "Begin with those of a spec.toml or a config.json."
+            "--settings FILE",
+            "confide.mechanisms.safetab.spec:settings_of",
+            Path,
+            "Begin with those of a spec.toml or a config.json.",
         ),
         "budgets": Given(
             "--level REGION:LEVEL=BUDGET", list, list[str], "A level with its budget, such as STATE:2=2.134."

@@ -6,6 +6,7 @@ from confide.documents.schema_file import RecodePart as RecodePart
 from confide.documents.schema_file import SchemaFile as SchemaFile
 from confide.documents.schema_file import attribute_document as attribute_document
 from confide.documents.schema_file import build_schema as build_schema
+from confide.documents.schema_file import codes_in as codes_in
 from confide.documents.schema_file import load_schema as load_schema
 from confide.documents.schema_file import load_schema_file as load_schema_file
 from confide.documents.schema_file import parse_schema as parse_schema

@@ -1,9 +1,9 @@
 """Schema files: the form in which people write a schema, and what it is for the rest of the system.
 
-An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers, or a range and levels besides. What
-records write instead of these codes stands in ``missing``, ``aliases``, ``trim`` and ``ignore_case``. A recode lists
-``groups``, each a label with codes, a code, or an inclusive range written ``"5..9"``; or it cuts the range by the first
-code of each group in ``starts``.
+An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers, or a range and levels besides; or it
+is the attribute of its name ``as_in`` a schema that ships. What records write instead of these codes stands in
+``missing``, ``aliases``, ``trim`` and ``ignore_case``. A recode lists ``groups``, each a label with codes, a code, or
+an inclusive range written ``"5..9"``; or it cuts the range by the first code of each group in ``starts``.
 
 A schema can be written as a file again, for folders that carry the schema of their tables with them.
 """
@@ -19,10 +19,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values
+from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values, shipped
 from confide.errors import NOWHERE, SpecError
-from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling
-from confide.schema.schema import as_read
+from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling, as_read
 
 SCHEMA = FileKind(
     "schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct this line of the schema file"
@@ -61,6 +60,10 @@ class AttributePart(Part):
         None, description="Pairs of a code and its label; with a range: labels for some of it, and codes besides."
     )
     range: Bounds | None = Field(None, description="The first and the last of whole numbers.")
+    as_in: str | None = Field(
+        None,
+        description="Instead: a schema that ships and has an attribute of this name; its title, levels and recodes.",
+    )
     missing: str | MissingPart | None = Field(
         None, description="The label of the level of records with an empty value, or a table that lists other values."
     )
@@ -136,8 +139,11 @@ def build_schema(file: SchemaFile) -> tuple[Schema, list[Problem]]:
     problems: list[Problem] = []
     attributes: list[Attribute] = []
     recodes: list[Recode] = []
-    for name, part in file.attributes.items():
+    for name, given in file.attributes.items():
         path = ("attributes", name)
+        part = _gathered(problems, path, "an attribute of a schema that ships", _as_in, name, given)
+        if part is None:
+            continue
         attribute = _gathered(problems, path, "levels as [code, label] pairs, or a range", _attribute, name, part, file)
         if attribute is None:
             continue
@@ -168,6 +174,23 @@ def _gathered(
     except ValueError:
         problems.append(Problem.of(path, "schema/part", expected=expected, remedy=SCHEMA.remedy))
     return None
+
+
+def _as_in(name: str, part: AttributePart) -> AttributePart:
+    """An attribute with what it takes from a schema that ships; what the file says of it besides is added."""
+    if part.as_in is None:
+        return part
+    own = [key for key in ("title", "levels", "range", "missing") if key in part.model_fields_set]
+    if own:
+        raise SpecError("schema-attribute/as-in-own", found=", ".join(own), name=name, schema=part.as_in)
+    named = shipped(SCHEMA.shipped)
+    source = load_schema_file(part.as_in, Path()).value.attributes if part.as_in in named else {}
+    if name not in source:
+        raise SpecError(
+            "schema-attribute/as-in", found=repr(part.as_in), name=name, schema=part.as_in, names=", ".join(named)
+        )
+    added = {key: getattr(part, key) for key in part.model_fields_set - {"as_in", "recodes"}}
+    return source[name].model_copy(update={**added, "recodes": {**source[name].recodes, **part.recodes}})
 
 
 def _attribute(name: str, part: AttributePart, file: SchemaFile) -> Attribute:
@@ -252,7 +275,7 @@ def _recode(attribute: Attribute, name: str, part: RecodePart, bounds: tuple[int
         return Recode(full_name, attribute, _cut(attribute, part.starts, bounds))
     if part.groups is None:
         raise ValueError
-    groups = tuple(Group(label, tuple(_codes(attribute, member))) for label, member in part.groups.items())
+    groups = tuple(Group(label, tuple(codes_in(attribute, member))) for label, member in part.groups.items())
     return Recode(full_name, attribute, groups)
 
 
@@ -277,10 +300,11 @@ def _cut(attribute: Attribute, starts: list[int], bounds: tuple[int, int] | None
     return (*groups, *(Group(level.label, (level.code,)) for level in besides))
 
 
-def _codes(attribute: Attribute, member: Code | list[Code]) -> list[Code]:
+def codes_in(attribute: Attribute, member: Code | list[Code]) -> list[Code]:
+    """The codes that a file lists for an attribute: one, a list of them, or of whole numbers a range ``"5..9"``."""
     if isinstance(member, list):
-        return [code for part in member for code in _codes(attribute, part)]
-    if isinstance(member, str) and ".." in member and attribute.is_integer:
+        return [code for part in member for code in codes_in(attribute, part)]
+    if isinstance(member, str) and re.fullmatch(r"-?\d+\.\.-?\d+", member) and attribute.is_integer:
         first, last = (int(bound) for bound in member.split(".."))
         return list(_counted(first, last))
     return [member]
@@ -299,8 +323,11 @@ def schema_text(document: dict[str, Any]) -> str:
     """The plain values of a schema as the text of a TOML file."""
     lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]
     for name, body in document["attributes"].items():
-        lines += ["", f"[attributes.{_key(name)}]", f"title = {json.dumps(body['title'])}"]
-        lines += [_levels_text(body)]
+        lines += ["", f"[attributes.{_key(name)}]"]
+        if "as_in" in body:
+            lines += [f"as_in = {json.dumps(body['as_in'])}"]
+        else:
+            lines += [f"title = {json.dumps(body['title'])}", _levels_text(body)]
         for recode, given in body.get("recodes", {}).items():
             if "starts" in given:
                 lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}]", f"starts = {given['starts']}"]

@@ -8,8 +8,8 @@ from confide.engines.protocol import Source as Source
 from confide.engines.protocol import format_of as format_of
 from confide.engines.protocol import identifier as identifier
 from confide.engines.protocol import literal as literal
-from confide.engines.protocol import private_folder as private_folder
-from confide.engines.protocol import whole_file as whole_file
 from confide.engines.protocol import write_parquet as write_parquet
-from confide.engines.protocol import write_text as write_text
 from confide.engines.spark import SparkEngine as SparkEngine
+from confide.file_system import private_folder as private_folder
+from confide.file_system import whole_file as whole_file
+from confide.file_system import write_text as write_text

@@ -37,12 +37,10 @@ from confide.engines.protocol import (
     counting,
     files_of_groups,
     identifier,
-    private_folder,
-    whole_file,
 )
 from confide.engines.spark_session import close_session, in_our_words, open_session, own_session, unknown_type
 from confide.errors import Finding, ParameterError, RunError
-from confide.file_system import destroy_file
+from confide.file_system import destroy_file, private_folder, whole_file
 
 # From the SQL that mechanisms write to Spark's: the few places where the dialects of DuckDB and Spark differ.
 #
@@ -120,7 +118,7 @@ def _closing(pieces: Sequence[str], at: int) -> int:
         depth += (pieces[place] == _OPEN) - (pieces[place] == _CLOSE)
         if pieces[place] == _CLOSE and depth == 0:
             return place
-    raise ParameterError("spark-dialect/part", found="a bracket that is not closed")
+    raise ParameterError("spark-dialect/part")
 
 
 def _try_cast(pieces: Sequence[str]) -> str:

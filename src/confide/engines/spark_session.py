@@ -29,8 +29,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from confide.engines.protocol import Source, no_room, private_folder, unreadable
+from confide.engines.protocol import Source, no_room, unreadable
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, RunError
+from confide.file_system import private_folder
 from confide.version import __version__
 
 LEAST_MEMORY = 512 << 20

@@ -18,8 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from confide.engines.protocol import UTF_8, Source, private_folder, whole_file
+from confide.documents.argus import record_rows
+from confide.engines.protocol import UTF_8, Source
 from confide.errors import Finding, InputError, Place, RunError
+from confide.file_system import private_folder, whole_file
 
 # Sheets of Excel workbooks as rows of text, every value as a person sees it: a code keeps its leading zeros.
 
@@ -169,8 +171,6 @@ def as_csv(source: Source, folder: Path, known: dict[tuple[object, ...], Path]) 
 
 def _argus_rows(source: Source) -> Iterator[list[str]]:
     """The records of an .asc file."""
-    from confide.inputs.argus import record_rows
-
     bad = False
     try:
         yield from record_rows(source.path, source.encoding)

@@ -32,8 +32,9 @@ import scipy.sparse as sp
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
 from confide.engines import LocalEngine
-from confide.engines.protocol import private_folder, write_parquet, write_text
+from confide.engines.protocol import write_parquet
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
+from confide.file_system import private_folder, write_text
 from confide.inference import pooled_errors
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release_of_people, resized_blocks, shrinkage

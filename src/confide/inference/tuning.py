@@ -27,10 +27,10 @@ import numpy as np
 
 from confide.arrays import Floats
 from confide.engines import LocalEngine
-from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.estimation.tree_design import joined_counts
 from confide.exact import Exact, positive, probability
+from confide.file_system import write_text
 from confide.geography import OUTSIDE, AreaSet
 from confide.inference import tuning_answer
 from confide.inference.replicates import counts_matrix
@@ -249,15 +249,8 @@ class _Tuner:
                 met=100 * row.met,
                 runs=row.runs,
                 chance=100 * float(row.target.chance),
-                remedie={
-                    "best": "keep more of the present shares (--keep), or take a larger --total",
-                    "present": "take a larger --total, or the best shares"
-                    + (
-                        f', or let records learn from below (evidence = "{TREE}" in the strategy)'
-                        if now.evidence == OWN
-                        else ""
-                    ),
-                }[row.strategy],
+                best=row.strategy == "best",
+                own=now.evidence == OWN,
             )
             for row in answer.confirmed
             if row.met < float(row.target.chance) - TOLERATED

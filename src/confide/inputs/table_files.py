@@ -23,8 +23,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines.protocol import whole_file
 from confide.errors import Finding, InputError, ParameterError, Place
+from confide.file_system import whole_file
 from confide.inputs.made_up import PublicMargin, RecordForm
 from confide.schema import Recode
 

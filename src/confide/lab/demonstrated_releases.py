@@ -12,7 +12,7 @@ from confide import api
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.exact import down, fraction_up
 from confide.releases import Progress, RunResult, Verification
-from confide.report.dossier import Evaluated, headline
+from confide.releases.dossier import Evaluated, headline
 
 
 @dataclass(frozen=True)

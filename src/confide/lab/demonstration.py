@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from confide import api, drafting, official_safetab
+from confide import api, drafting, official_runs
 from confide.engines import LocalEngine, Source
 from confide.lab.comparison.protections import toml_text
 from confide.lab.demonstrated_releases import Demonstration, DemoRelease, ProductAccount, free_folder, release_of_spec
@@ -28,15 +28,16 @@ from confide.lab.risk.bounded_noise import ProtectedRegion, RegionQuestion, load
 from confide.mechanisms.cellkey.keys import write_keyed
 from confide.mechanisms.cellkey.spec import ORDER, cellkey_spec, new_order
 from confide.mechanisms.phsafe.official import FILES as ADDRESS_FILES
+from confide.mechanisms.phsafe.spec import PROGRAM as PHSAFE
 from confide.mechanisms.phsafe.spec import production_settings as phsafe_production
-from confide.mechanisms.phsafe.spec import spec_text as phsafe_spec
 from confide.mechanisms.safetab.official import PARAMETERS, find_folder, read_config
-from confide.mechanisms.safetab.spec import spec_text as safetab_spec
+from confide.mechanisms.safetab.program import OfficialProgram
+from confide.mechanisms.safetab.spec import PROGRAM as SAFETAB
 from confide.mechanisms.safetab_h.official import DATA as HOUSEHOLD_DATA
 from confide.mechanisms.safetab_h.settings import HouseholdLevel, SafeTabHSettings
 from confide.mechanisms.safetab_h.settings import production_settings as safetab_h_production
+from confide.mechanisms.safetab_h.spec import PROGRAM as SAFETAB_H
 from confide.mechanisms.safetab_h.spec import TITLE as HOUSEHOLD_GROUPS_TITLE
-from confide.mechanisms.safetab_h.spec import spec_text as safetab_h_spec
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
@@ -116,7 +117,7 @@ def demo_safetab(
     display = progress or Silent()
     folder = free_folder(folder, display)
     official = write_official(Population(persons, seed), folder, progress=display)
-    spec = official_safetab.convert(official.parameters, official.data, folder)
+    spec = official_runs.convert(official.parameters, official.data, folder)
     look_at = (
         "tables/T01001.csv: the totals of detailed groups, each with the range of true counts that it stands for.",
         "t1/t1.csv and t2/t2.csv: the same in the Census Bureau's layout, and sex by age for larger groups.",
@@ -156,27 +157,25 @@ class _MadeUpState:
 
     def write_groups(self) -> Path:
         """The spec of SafeTab-P."""
-        return self._write("detailed-groups", safetab_spec, self.groups, self._files, "Detailed groups")
+        return self._write("detailed-groups", SAFETAB, self.groups, self._files, "Detailed groups")
 
     def write_households(self) -> Path:
         """The spec of SafeTab-H, which takes the sealed totals of SafeTab-P."""
         files = {key: self._files[key] for key in (*PARAMETERS, "blocks")}
         files["records"] = f"data/{HOUSEHOLD_DATA['records']}.txt"
         files["totals"] = "detailed-groups/release"
-        return self._write("household-groups", safetab_h_spec, self.households, files, HOUSEHOLD_GROUPS_TITLE)
+        return self._write("household-groups", SAFETAB_H, self.households, files, HOUSEHOLD_GROUPS_TITLE)
 
     def write_people(self) -> Path:
         """The spec of PHSafe."""
         files = {key: f"{HOUSEHOLDS}/{stem}.csv" for key, stem in ADDRESS_FILES.items()}
         title = "People in households, and households"
-        return self._write("people-in-households", phsafe_spec, self.people, files, title)
+        return self._write("people-in-households", PHSAFE, self.people, files, title)
 
-    def _write(
-        self, name: str, spec_text: Callable[..., str], settings: Any, files: Mapping[str, str], title: str
-    ) -> Path:
+    def _write(self, name: str, program: OfficialProgram, settings: Any, files: Mapping[str, str], title: str) -> Path:
         path = self.folder / f"{name}.toml"
         titled = f"Demonstration: {title} of a made-up state"
-        write_spec(path, spec_text(settings, files, name=name, title=titled, ledger=LEDGER, file=path.name))
+        write_spec(path, program.text(settings, files, name=name, title=titled, ledger=LEDGER, file=path.name))
         return path
 
     def released(self, products: Mapping[str, Path], budget: Fraction, look_at: tuple[str, ...]) -> Demonstration:

@@ -16,7 +16,7 @@ array([119,  -2,   7])
 * :mod:`~confide.noise.stream`: the release key and the keyed streams of bits;
 * :mod:`~confide.noise.sample`: draws in bulk, :func:`add_noise` in place; and the textbook samplers, oracle of the
   tests and sampler of very wide distributions;
-* :mod:`~confide.noise.sample`, :mod:`~confide.noise.enclosure`: why it is exact;
+* :mod:`~confide.noise.sample`, :mod:`~confide.noise.distributions`: why it is exact;
 * :mod:`~confide.noise.sparse`: the published ones among many empty groups, with :mod:`~confide.noise.stream`.
 
 Derivation: ``docs/proofs/noise.md``. For users: ``docs/concepts/noise.md``.

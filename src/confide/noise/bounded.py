@@ -7,7 +7,7 @@ exact.
 It is no :class:`~confide.noise.distributions.NoiseDistribution`, on purpose. That one covers all integers and has a
 loss in pure or zero-concentrated differential privacy; bounded noise has neither: a result that only one of two
 neighbouring counts can have tells them apart. What it has is an epsilon with a delta above zero
-(:mod:`confide.noise.release_noise`). The truncated distributions, whose curve is known for many counts together, have
+(:mod:`confide.noise.stream`). The truncated distributions, whose curve is known for many counts together, have
 a price in approximate differential privacy and protect a release; a listed one does not.
 
 Derivation: ``docs/proofs/noise.md``, section 9. Reference: Bach, Differential privacy and noisy confidentiality
@@ -28,7 +28,7 @@ from typing import ClassVar
 from confide.errors import ParameterError
 from confide.exact import Exact, exact, positive, probability
 from confide.noise import distributions
-from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
+from confide.noise.distributions import IntegerBounds, ceil_shift, exp_minus
 
 LARGEST_BOUND = 1 << 20
 """Weights are listed one by one, so that a bound must not be beyond all use."""

@@ -27,8 +27,16 @@ from confide.arrays import Integers
 from confide.errors import ParameterError
 from confide.exact import Exact, exact
 from confide.noise import bounded
-from confide.noise.distributions import Bounds, DiscreteGaussian, NoiseDistribution, TwoSidedGeometric, narrowed
-from confide.noise.enclosure import IntegerBounds, ceil_shift, exp_minus
+from confide.noise.distributions import (
+    Bounds,
+    DiscreteGaussian,
+    IntegerBounds,
+    NoiseDistribution,
+    TwoSidedGeometric,
+    ceil_shift,
+    exp_minus,
+    narrowed,
+)
 from confide.noise.sample import add_noise, check_values
 from confide.noise.stream import Inverse, Steps, WordSource, check_span, scaled_down, scaled_up
 

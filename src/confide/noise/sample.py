@@ -27,8 +27,14 @@ import numpy.typing as npt
 
 from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import DiscreteGaussian, NoiseDistribution, TwoSidedGeometric
-from confide.noise.enclosure import FoldedThresholds, folded_thresholds, invert
+from confide.noise.distributions import (
+    DiscreteGaussian,
+    FoldedThresholds,
+    NoiseDistribution,
+    TwoSidedGeometric,
+    folded_thresholds,
+    invert,
+)
 from confide.noise.stream import Coordinates, Extensions, Words, WordSource, check_span
 
 # Lookup tables: most draws are decided by one 16-bit word.
@@ -40,7 +46,7 @@ from confide.noise.stream import Coordinates, Extensions, Words, WordSource, che
 # with the threshold in it. An undecided cell with exactly one threshold is settled by one comparison; the others are
 # *crowded*.
 #
-# Every entry follows from proved enclosures (:mod:`confide.noise.enclosure`), so the table is right wherever it
+# Every entry follows from proved enclosures (:mod:`confide.noise.distributions`), so the table is right wherever it
 # decides.
 # Derivation: ``docs/proofs/noise.md``, section 3.
 

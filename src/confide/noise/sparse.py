@@ -29,8 +29,15 @@ import numpy.typing as npt
 
 from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.distributions import Bounds, NoiseDistribution, nearest_float
-from confide.noise.enclosure import FoldedThresholds, IntegerBounds, ceil_div, folded_thresholds
+from confide.noise.distributions import (
+    Bounds,
+    FoldedThresholds,
+    IntegerBounds,
+    NoiseDistribution,
+    ceil_div,
+    folded_thresholds,
+    nearest_float,
+)
 from confide.noise.sample import fits_table
 from confide.noise.stream import Inverse, Steps, WordSource, draw_one, scaled_down, scaled_up
 
@@ -42,7 +49,7 @@ from confide.noise.stream import Inverse, Steps, WordSource, draw_one, scaled_do
 #
 # upwards and, with the roles of success and failure exchanged, downwards. They are summed until what is left is
 # negligible, and the sums are divided by their total: neither a factorial nor a logarithm is needed. Everything is
-# integer interval arithmetic, as in :mod:`confide.noise.enclosure`.
+# integer interval arithmetic, as in :mod:`confide.noise.distributions`.
 #
 # The work is about ``33 sqrt(n q (1 - q))`` steps of a few microseconds, because a normal law leaves less than
 # ``2**-192`` beyond 16.3 standard deviations: a second for a mean of a hundred million.

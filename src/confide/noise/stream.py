@@ -44,7 +44,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from confide.arrays import Integers
 from confide.errors import CONFIDENTIAL, ParameterError
-from confide.noise.enclosure import ceil_div
+from confide.noise.distributions import ceil_div
 
 COORDINATES = 1 << 63
 """Coordinates are ``0 <= c < 2**63``."""

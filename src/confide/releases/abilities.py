@@ -34,11 +34,11 @@ from confide.lazy_names import named
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 
 if TYPE_CHECKING:
-    from confide.inputs.proposals import OfficeFiles
+    from confide.inputs import OfficeFiles
     from confide.releases.boards import Board
+    from confide.releases.dossier import Evaluated, Evaluating
     from confide.releases.draft import Draft
     from confide.releases.replay import Residuals
-    from confide.report.dossier import Evaluated, Evaluating
 
 P = TypeVar("P")
 T = TypeVar("T")

@@ -20,9 +20,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.confidential import Confidential
-from confide.engines.protocol import flush
 from confide.errors import Place, ReleaseError
 from confide.exact import exact
+from confide.file_system import flush
 from confide.messages import ENGLISH, messages
 from confide.noise import SAMPLER
 from confide.privacy import ZCDP, Loss, Neighbours, PrivacyUnit, epsilons, rounded_up, statements

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.arrays import Integers
-from confide.engines.protocol import flush, write_text
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
+from confide.file_system import flush, write_text
 from confide.noise import BoundedDistribution, NoiseDistribution
 from confide.releases import Job, LoadedSpec, Mechanism
 from confide.releases.check import check, ledger_path

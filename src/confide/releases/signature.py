@@ -28,9 +28,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.engines.protocol import PRIVATE_FILE, write_text
 from confide.errors import CONFIDENTIAL, Place, RunError
-from confide.file_system import open_to_others
+from confide.file_system import PRIVATE_FILE, open_to_others, write_text
 from confide.releases.folder import MANIFEST, PUBLIC_FILE, SIGNATURE, sha256_of
 from confide.releases.mechanism import Check
 

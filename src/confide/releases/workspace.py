@@ -22,9 +22,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from confide.engines.protocol import MAPPED, Advance, private_folder, private_umask, write_text
+from confide.engines.protocol import MAPPED, Advance
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError, Severity
-from confide.file_system import DISK_FULL, destroy_file, lock_now, open_to_others
+from confide.file_system import (
+    DISK_FULL,
+    destroy_file,
+    lock_now,
+    open_to_others,
+    private_folder,
+    private_umask,
+    write_text,
+)
 from confide.noise import ReleaseKey
 
 RELEASE = "release"

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -32,11 +32,7 @@ from math import cos, isfinite, pi
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from confide.arrays import Floats, Integers
 from confide.errors import InputError, ParameterError, Place
-from confide.releases.tabular import AreaNames
 
 Row = Mapping[str, Any]
 Rows = Iterable[Row]
@@ -477,41 +473,6 @@ class AreaMeasure:
     """By level and code what areas are called, where they have names."""
     domain: tuple[float, float] | None = None
     """The numbers that the colours begin and end with; by default the smallest and the largest of a level."""
-
-
-class AreaSums:
-    """Adds up numbers of areas, level by level, for a mean over the figures of each."""
-
-    def __init__(self) -> None:
-        self._levels: dict[str, tuple[Sequence[str], Floats, Floats]] = {}
-
-    def add(
-        self, level: str, codes: Sequence[str], area: Integers, numbers: Floats | Integers, figures: int | None = None
-    ) -> None:
-        """Adds numbers of areas of a level.
-
-        Args:
-            level: The level.
-            codes: The codes of its areas.
-            area: For each number the place of its area among the codes.
-            numbers: What is added up.
-            figures: Of how many figures each area has numbers here; by default as many as there are.
-        """
-        nothing = np.zeros(len(codes))
-        _, sums, counts = self._levels.get(level, (codes, nothing, nothing))
-        each = np.bincount(area, minlength=len(codes)) if figures is None else np.full(len(codes), figures)
-        added: Floats = np.bincount(area, numbers, len(codes)).astype(np.float64)
-        self._levels[level] = (codes, sums + added, counts + each)
-
-    def measure(self, what: str, names: AreaNames | None) -> AreaMeasure:
-        """The mean of each area; none where it has no figure."""
-        levels = {}
-        for level, (codes, sums, counts) in self._levels.items():
-            pairs = zip(sums.tolist(), counts.tolist(), strict=True)
-            means = [round(total / number, 2) if number else None for total, number in pairs]
-            levels[level] = dict(zip(codes, means, strict=True))
-        listed = {} if names is None else names.levels
-        return AreaMeasure(what, levels, {level: dict(zip(*pair, strict=True)) for level, pair in listed.items()})
 
 
 def require_levels(geometry: Mapping[str, Path], levels: Iterable[str]) -> None:

@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel
 
 from confide import api
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, InputError, ParameterError, Place
+from confide.file_system import write_text
 from confide.opened import Estimate, OpenedTable, Release
 from confide.releases import Spec, Verification
 from confide.report import charts

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confide.engines import Advance, private_folder, write_text
+from confide.engines import Advance
 from confide.errors import ConfideError, Finding, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.lazy_names import STUDIO_JOBS, named
 from confide.releases.check import Checked
 from confide.releases.workspace import one_process, out_of_memory

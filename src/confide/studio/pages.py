@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi.responses import HTMLResponse, Response
 
 from confide.errors import Finding
-from confide.report.certificate import environment
+from confide.report.rendering import environment
 from confide.version import __version__
 
 FOLDER = files("confide") / "data" / "studio"

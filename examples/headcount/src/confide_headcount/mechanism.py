@@ -12,18 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import write_parquet
 from confide.errors import Finding, SpecError
+from confide.file_system import private_folder
 from confide.inputs.frame import Frame, read_frame
 from confide.inputs.records import blocks_table, check_records, column_expressions, records_fingerprint
 from confide.noise import perturb
 from confide.privacy import Definition, Neighbours, budget_of, calibrate
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan, PlannedMeasurement
 from confide.releases.replay import Residuals
 from confide.releases.spec import LoadedSpec, OneNumberPrivacy, Spec, find_sources
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 
 TABLE, LEVEL, QUERY = "persons", "block", "total"
 

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.documents import attribute_document, schema_text
-from confide.engines import Engine, LocalEngine, Source, identifier, literal, private_folder, whole_file, write_text
+from confide.engines import Engine, LocalEngine, Source, identifier, literal
 from confide.errors import CONFIDENTIAL, Finding, InputError, Place
+from confide.file_system import private_folder, whole_file, write_text
 from confide.geography import Spine
 from confide.inputs.frame import (
     WHOLE,

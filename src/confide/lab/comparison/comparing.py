@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
-from confide.engines.protocol import private_folder, whole_file, write_text
 from confide.errors import InputError, Place, RunError
+from confide.file_system import private_folder, whole_file, write_text
 from confide.lab.comparison import figures as accuracy
 from confide.lab.comparison.attacking import ALL, EXPOSED, attack
 from confide.lab.comparison.common_tables import characteristics, common_tables

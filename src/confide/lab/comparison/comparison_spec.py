@@ -35,7 +35,7 @@ from confide.lab.comparison import programme_file
 from confide.lab.comparison.common_tables import CommonTables, common_tables, make_tables
 from confide.releases.draft import SPEC, Draft, no_product
 from confide.releases.spec import DataPart, ExactNumber, Name
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 RESERVED = ("data", "comparison")
 """Names of folders and files that a comparison has apart from those of protections."""

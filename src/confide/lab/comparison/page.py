@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confide.engines.protocol import write_text
 from confide.errors import ParameterError, Place
+from confide.file_system import write_text
 from confide.lab.comparison.attacking import ALL, EXPOSED, UNIVERSES
 from confide.lab.comparison.common_tables import CommonTables, characteristics, listed_words
 from confide.lab.comparison.programme_file import BLOCK, ProgrammeGeographyPart, plural
-from confide.report import BANNER, charts, render
+from confide.releases.dossier import BANNER
+from confide.report import charts, render
 
 MADE_UP = "MADE-UP PEOPLE: nothing on this page is about anybody"
 POPULATION = "population"

@@ -18,9 +18,10 @@ from typing import Any
 
 from confide.documents import FOLDER as SHIPPED
 from confide.documents import schema_text, shipped
-from confide.engines import LocalEngine, Source, private_folder, write_text
+from confide.engines import LocalEngine, Source
 from confide.errors import Finding, Place, SpecError
 from confide.exact import exact
+from confide.file_system import private_folder, write_text
 from confide.lab.attacks.reconstruction import read_release
 from confide.lab.comparison import compared_people, comparison_spec
 from confide.lab.comparison.common_tables import strategy_text

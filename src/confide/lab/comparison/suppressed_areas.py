@@ -25,7 +25,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from confide.arrays import Integers
-from confide.engines.protocol import begin_work, deaths_said, private_folder, whole_file, worker_died
+from confide.engines.protocol import begin_work, deaths_said, worker_died
+from confide.file_system import private_folder, whole_file
 from confide.lab.comparison.attacking import sample
 from confide.lab.comparison.common_tables import CommonTable, CommonTables
 from confide.lab.comparison.compared_people import ComparedPopulation

@@ -37,8 +37,8 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Floats
 from confide.documents import parse_schema
-from confide.engines.protocol import whole_file, write_text
 from confide.errors import Finding, ParameterError, SpecError
+from confide.file_system import whole_file, write_text
 from confide.lab.population.generate import cannot_write
 from confide.lab.population.settings import GENERATOR as DRAWS
 from confide.lab.population.settings import (

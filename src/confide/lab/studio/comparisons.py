@@ -18,13 +18,14 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
-from confide.engines.protocol import write_text
 from confide.errors import ConfideError, ParameterError, Place, RunError
+from confide.file_system import write_text
 from confide.lab.comparison import ProtectionComparison, compare, read_comparison
 from confide.lab.comparison.comparing import NUMBERS, asked_before
 from confide.lab.comparison.comparison_spec import WITH_BUDGET, also_protected
 from confide.lab.comparison.page import MADE_UP, ComparedView, percent, persons
-from confide.report import BANNER, charts, render
+from confide.releases.dossier import BANNER
+from confide.report import charts, render
 from confide.studio.explorer import Folder
 from confide.studio.jobs import Jobs, JobState, Noting
 from confide.studio.opened_folder import OpenedFolder

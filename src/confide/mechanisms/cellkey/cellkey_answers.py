@@ -15,9 +15,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
-from confide.engines import Engine, LocalEngine, Source, format_of, private_folder, whole_file, write_text
+from confide.engines import Engine, LocalEngine, Source, format_of
 from confide.errors import ConfideError, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact
+from confide.file_system import private_folder, whole_file, write_text
 from confide.mechanisms.cellkey import keys
 from confide.mechanisms.cellkey.keyed_records import check_keyed_records, count_cells, perturb_cells, write_coded
 from confide.mechanisms.cellkey.keys import ROWS, AbsTable, write_keyed

@@ -35,9 +35,10 @@ import pyarrow.parquet as pq
 from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines import Engine, Source, format_of, identifier, write_text
+from confide.engines import Engine, Source, format_of, identifier
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact, exact
+from confide.file_system import write_text
 from confide.inputs.frame import missing_columns
 from confide.inputs.records import ROWS_NAMED, bad_record, records_fingerprint, wrong_type
 from confide.mechanisms.cellkey.keys import CellSums, lower_parts, uneven
@@ -45,8 +46,8 @@ from confide.mechanisms.cellkey.spec import ORDER, WEIGHT_UNIT, CellKeySpec, new
 from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import SDMX
-from confide.report.certificate import render
-from confide.schema.schema import as_read
+from confide.report.rendering import render
+from confide.schema import as_read
 
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
 """Columns of ours: no column of labels has a name with such a sign."""

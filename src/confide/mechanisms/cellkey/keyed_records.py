@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, identifier, private_folder, write_parquet
+from confide.engines import Engine, identifier, write_parquet
 from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.exact import exact_text
-from confide.geography.spine import OUTSIDE
+from confide.file_system import private_folder
+from confide.geography import OUTSIDE
 from confide.inputs.frame import gather
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (

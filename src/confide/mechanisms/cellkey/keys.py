@@ -31,8 +31,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Floats, Integers
-from confide.engines import Engine, Source, whole_file
+from confide.engines import Engine, Source
 from confide.errors import Finding, InputError, ParameterError, Place
+from confide.file_system import whole_file
 from confide.noise import NoiseStream, ReleaseKey, derive_stream
 from confide.noise.ptables import LookupRow, PTable
 from confide.noise.ptables.ptable import cumulated

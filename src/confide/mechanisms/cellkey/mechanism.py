@@ -21,18 +21,20 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from confide.engines import Engine, private_folder, write_parquet
+from confide.engines import Engine, write_parquet
 from confide.errors import Finding
 from confide.exact import exact_text
+from confide.file_system import private_folder
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import keyed_records
-from confide.mechanisms.cellkey import verify as verification
+from confide.mechanisms.cellkey import output as released
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
 from confide.mechanisms.cellkey.output import columns_of, figure_columns, plain_rows, publish_given
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, describe, prepare
 from confide.mechanisms.cellkey.spec import CellKeySpec
 from confide.messages import Messages, messages
 from confide.noise.ptables import NOT_A_GUARANTEE, PTable, epsilon_delta_reading
+from confide.releases.certificate import STATEMENT
 from confide.releases.figure_noise import FigureNoise
 from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
@@ -40,7 +42,7 @@ from confide.releases.plan import Explanation, Plan, in_plural
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import Codebook, DescribedTable, GivenColumns, Table, asked, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import STATEMENT, messages_of, render
+from confide.report.rendering import messages_of, render
 
 # What can be said of a release by the cell key method, in words and in figures of its perturbation table.
 #
@@ -405,7 +407,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         }
 
     def verify(self, release: SealedRelease) -> Iterator[Check]:
-        return verification.verify(release)
+        return released.verify(release)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import Place, ReleaseError, RunError
+from confide.file_system import write_text
 from confide.mechanisms.phsafe.layout import Counts, PlannedQuery, ReleaseLayout, matrix
 from confide.mechanisms.phsafe.models import (
     NoisyValue,

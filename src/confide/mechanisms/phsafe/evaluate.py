@@ -22,13 +22,24 @@ from confide.mechanisms.phsafe.measure import counts_file, read_measured, true_c
 from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.settings import CountQuery
 from confide.mechanisms.phsafe.tabulate import dense
+from confide.releases.dossier import (
+    ALIKE,
+    BANNER,
+    PAGE,
+    Evaluated,
+    Evaluating,
+    LoneFigures,
+    reveal,
+    risk_pictures,
+    write,
+    write_over_keys,
+)
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.replay import Residuals, no_truth, require_sealed
 from confide.releases.workspace import Workspace
-from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
 from confide.report.charts import require_levels
-from confide.report.dossier import BANNER, PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
+from confide.report.rendering import render
 from confide.utility import by_size_class, combine, error_sums
 
 MEASURED = "measured"

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import write_parquet
+from confide.file_system import private_folder
 from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.settings import CountQuery
 from confide.mechanisms.phsafe.tables import iterations_of, sql_of

@@ -37,7 +37,7 @@ class PHSafe(Mechanism[PHSafeProblem]):
     can: ClassVar = {
         "draft": "confide.mechanisms.phsafe.spec:draft_phsafe",
         "evaluate": "confide.mechanisms.phsafe.evaluate:evaluate_phsafe",
-        "published": "confide.lab.published.released_households:read_people_in_households",
+        "published": "confide.lab.published.safetab:read_people_in_households",
         "residuals": "confide.mechanisms.phsafe.evaluate:residuals",
     }
 

@@ -6,7 +6,8 @@ wrong is told at once. A key that is there twice is an error; one at the top tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,13 +15,19 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ValidationInfo, create_model
 
+from confide.answers import AnswerPart, Said, Tone, TypedAnswer
 from confide.documents import Part, Problem, read
-from confide.errors import Finding, InputError, ParameterError, Place
+from confide.engines import LocalEngine, Source, format_of
+from confide.errors import Finding, InputError, ParameterError, Place, RunError
+from confide.file_system import private_folder, write_text
+from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
 from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
-from confide.mechanisms.phsafe.tables import measured_tables
-from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget
+from confide.mechanisms.phsafe.tables import measured_tables, tables
+from confide.mechanisms.phsafe.tabulate import HouseholdFiles, exact_rows, write_persons, write_units
+from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
 from confide.privacy import Definition
+from confide.releases.workspace import no_room_is_an_error
 
 FILES = {"records": "persons", "units": "units", "blocks": "geo"}
 """The files of the Census Bureau's layout, by their keys under ``[data]``."""
@@ -123,17 +130,7 @@ class PHSafeConfig(Part):
             yield Problem.of((BUDGETS,), "config-no-budget/tables")
 
 
-@dataclass(frozen=True)
-class PHSafeConfigRead:
-    """A ``config.json`` that was read."""
-
-    settings: PHSafeSettings
-    infinite: bool
-    """Whether a budget is infinite: its counts are then published without noise, and are not for release."""
-    warnings: tuple[Finding, ...]
-
-
-def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> PHSafeConfigRead:
+def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> OfficialConfig[PHSafeSettings]:
     """The settings in a ``config.json``, which does not say the sensitivity. Raises an :class:`InputError` with all
     findings."""
     document = read(path, kind=CONFIG_KIND)
@@ -160,7 +157,7 @@ def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> PHSafeConfig
     )
     if config.reader == "cef":
         every.append(Finding.of("config-reader/cef-households", where=document.place("reader"), severity="warning"))
-    return PHSafeConfigRead(settings, INFINITE in budgets.values(), tuple(every))
+    return OfficialConfig(settings, INFINITE in budgets.values(), tuple(every))
 
 
 def _as_errors(findings: Any) -> Iterator[Finding]:
@@ -178,3 +175,87 @@ def states_of(path: Path) -> tuple[str, ...]:
         listed = None
     codes = {code for code in listed if isinstance(code, str)} if isinstance(listed, list) else set()
     return (PUERTO_RICO,) if codes == {PUERTO_RICO} else tuple(sorted(codes & set(STATES))) or STATES
+
+
+# The non-private mode.
+
+
+@dataclass(frozen=True)
+class ExactHouseholds(TypedAnswer):
+    """Where exact tables are, and what is odd about the input. Confidential."""
+
+    folder: Path
+    tables: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        findings = [finding.as_dict() for finding in self.findings]
+        return {"ok": True, "folder": str(self.folder), "tables": list(self.tables), "findings": findings}
+
+    def described(self) -> Iterator[AnswerPart]:
+        yield from self.findings
+        yield Said("CONFIDENTIAL", ": these tables have no noise. They must not leave the office.", Tone.CAREFUL)
+        yield f"tables    {self.folder}"
+
+
+def exact_households(
+    config: Path, data: Path, out: Path, *, processes: int | None = None, memory: str = "4GiB"
+) -> ExactHouseholds:
+    """All tables without noise and truncation, as the non-private mode of the Census Bureau's program has them.
+
+    They are the truth, for the curator alone: nothing is charged, and nobody else can open the folder. Sums are counted
+    by themselves, and groups with nobody in them have no row. What only noisy tables could not count is a warning here.
+
+    Args:
+        config: The Bureau's ``config.json``, of which the states count.
+        data: The Bureau's folder of data: persons, units and geo.
+        out: A new folder for the tables.
+        processes: How many processes count; all cores without it.
+        memory: How much memory to use, such as ``4GB``.
+
+    Returns:
+        The folder, and what is odd about the input.
+    """
+    states = read_config(config).settings.states
+    paths = find_files(data)
+    files = HouseholdFiles(*(Source(paths[key], format_of(paths[key]) or "csv") for key in FILES))
+    if out.exists():
+        raise RunError("there-already/ours", where=Place(file=str(out)))
+    with no_room_is_an_error(out):
+        partial = out.with_name(f"{out.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        scratch = private_folder(partial / "scratch")
+        try:
+            with LocalEngine(scratch, processes=processes, memory=memory) as engine:
+                findings = _as_exact(check_files(engine, files, states, scratch / "known.parquet"))
+                _write_exact(engine, files, states, scratch, partial)
+            shutil.rmtree(scratch)
+            partial.replace(out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return ExactHouseholds(out, tuple(each.name for each in tables()), findings)
+
+
+def _as_exact(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Raises for files that cannot be counted; what exact tables take as it is, is a warning."""
+    shared = {rule.what for rule in SHARED_RULES}
+    softened = [
+        replace(each, severity="warning") if any(each.what.startswith(what) for what in shared) else each
+        for each in findings
+    ]
+    if any(finding.severity == "error" for finding in softened):
+        raise InputError(softened)
+    return tuple(softened)
+
+
+def _write_exact(engine: LocalEngine, files: HouseholdFiles, states: Sequence[str], scratch: Path, into: Path) -> None:
+    units, persons = scratch / "units.parquet", scratch / "persons.parquet"
+    write_units(engine, files, states, units)
+    write_persons(engine, files, units, persons)
+    for counted in tables():
+        iteration = ["ITERATION_CODE"] if counted.iterated else []
+        lines = ["|".join(["REGION_ID", "REGION_TYPE", *iteration, counted.cell_column, "COUNT"])]
+        for area, level, code, cell, number in exact_rows(engine, persons, units, states, counted):
+            lines.append("|".join([area, level, *([code] if counted.iterated else []), str(cell), str(number)]))
+        write_text(into / f"{counted.name}.CONFIDENTIAL.csv", "\n".join(lines) + "\n")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from confide.documents import load_shipped
-from confide.mechanisms.phsafe.official import FILES
+from confide.errors import Finding, InputError
+from confide.mechanisms.phsafe.official import FILES, find_files, read_config, states_of
 from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
 from confide.mechanisms.phsafe.tables import measured_tables, table
+from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder
+from confide.mechanisms.safetab.program import OfficialProgram, SummedSpec
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES
 from confide.privacy import Definition
 from confide.releases import spec
-from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.report.certificate import render
+from confide.releases.tabular import noting
 
 MeasuredName = Literal["PH1_num", "PH1_denom", "PH2", "PH3", "PH4", "PH5_denom", "PH6", "PH7", "PH8_denom"]
 
@@ -63,10 +67,10 @@ class PHSafeTable(spec.Part):
     )
 
 
-class PHSafeSpec(spec.Spec):
+class PHSafeSpec(SummedSpec):
     """People in households, and households, for the nation and the states (PHSafe)."""
 
-    names_smallest = False
+    in_passes = False
 
     data: PHSafeData
     privacy: spec.OneNumberPrivacy
@@ -92,24 +96,9 @@ class PHSafeSpec(spec.Spec):
             tau,
         )
 
-    def problems(self) -> list[spec.Problem]:
-        problems = super().problems()
-        if self.geography.model_fields_set:
-            problems.append(spec.Problem.of(("geography",), "geography/addresses"))
-        if self.privacy.neighbours != "add-remove":
-            path: spec.KeyPath = ("privacy", "neighbours")
-            problems.append(spec.Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
-        problems += self._states() + self._tables()
-        if not problems and self.privacy.budget != self.settings.total:
-            problems.append(
-                spec.Problem.of(
-                    ("privacy", "budget"),
-                    "budget-sum/tables",
-                    found=str(self.privacy.budget),
-                    total=self.settings.total,
-                )
-            )
-        return problems
+    def problems_of_parts(self) -> Iterator[spec.Problem]:
+        yield from self._states()
+        yield from self._tables()
 
     def _states(self) -> list[spec.Problem]:
         problems, states = [], self.phsafe.states
@@ -140,40 +129,6 @@ class PHSafeSpec(spec.Spec):
         return problems
 
 
-def spec_text(
-    settings: PHSafeSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
-) -> str:
-    """The text of a spec of PHSafe.
-
-    Args:
-        settings: Budgets, truncation, states and sensitivity.
-        files: The paths of the input files, by their key under ``[data]``.
-        name: The name of the release.
-        title: Its title.
-        ledger: The path of the ledger.
-        file: The name that the spec will have.
-
-    Returns:
-        A commented TOML file.
-    """
-    asked: dict[str, dict[str, Fraction]] = {}
-    keys = {(each.name, *levels): key for each in measured_tables() for key, levels in budget_keys(each).items()}
-    for query in settings.queries:
-        key = keys[query.table, query.level, query.iteration_level]
-        asked.setdefault(query.table, {})[key] = query.budget
-    return render(
-        "phsafe.toml.j2",
-        settings=settings,
-        asked=asked,
-        titles={each.name: each.title for each in measured_tables()},
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-    )
-
-
 def production_settings() -> PHSafeSettings:
     """The settings of the 2020 Census, United States."""
     values = load_shipped("phsafe", "production-2020")
@@ -186,11 +141,40 @@ def production_settings() -> PHSafeSettings:
     return PHSafeSettings(Definition.ZCDP, "bureau", STATES, budgets, tau)
 
 
-def draft_phsafe(product: str | None, values: Mapping[str, str]) -> Draft:
-    """The spec that ``confide new phsafe`` writes."""
-    no_product("phsafe", product)
-    settings = production_settings()
-    files = {key: f"{stem}.csv" for key, stem in FILES.items()}
-    named = {"name": "households", "title": "People in households, and households"} | dict(values)
-    text = spec_text(settings, files, **named, ledger=LEDGER, file=SPEC)
-    return Draft(text, settings.total, "add-remove", unit="person")
+class PHSafeProgram(OfficialProgram):
+    """PHSafe, whose first argument is the configuration itself."""
+
+    title, release, drafted, unit = "PHSafe", "phsafe", "households", "person"
+    about = "People in households, and households"
+    options = ("sensitivity",)
+    stems: ClassVar = {key: f"{stem}.csv" for key, stem in FILES.items()}
+
+    def find(self, parameters: Path, data: Path) -> OfficialFolder:
+        findings: list[Finding] = []
+        files = noting(findings, lambda: find_files(data))
+        if files is None:
+            of_config: list[Finding] = []
+            noting(of_config, lambda: read_config(parameters))
+            raise InputError([*of_config, *findings])
+        return OfficialFolder(parameters, files)
+
+    def configured(self, path: Path, options: Mapping[str, str]) -> OfficialConfig[PHSafeSettings]:
+        return read_config(path, options.get("sensitivity", "bureau"))  # type: ignore[arg-type]
+
+    def stand_in(self, path: Path) -> PHSafeSettings:
+        return replace(production_settings(), states=states_of(path))
+
+    def production(self) -> PHSafeSettings:
+        return production_settings()
+
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        asked: dict[str, dict[str, Fraction]] = {}
+        keys = {(each.name, *levels): key for each in measured_tables() for key, levels in budget_keys(each).items()}
+        for query in settings.queries:
+            key = keys[query.table, query.level, query.iteration_level]
+            asked.setdefault(query.table, {})[key] = query.budget
+        return {"asked": asked, "titles": {each.name: each.title for each in measured_tables()}}
+
+
+PROGRAM = PHSafeProgram()
+draft_phsafe = PROGRAM.draft

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.mechanisms.safetab.evaluate import TrueGroups
-from confide.mechanisms.safetab.made_up import BLOCK, coded_columns
+from confide.mechanisms.safetab.made_up import coded_columns, form_of_groups
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.output.reading import find
 from confide.mechanisms.safetab.problem import (
@@ -46,7 +46,6 @@ from confide.noise import DiscreteGaussian, NoiseDistribution, draw_at, draw_sur
 from confide.releases.abilities import MadeUpRecords
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.replay import HIDDEN, ChoiceLaw, OutcomeLaw, Residuals, SurvivorLaw, require_sealed
-from confide.schema import Attribute, Level
 
 MEASURED, DRAWN_AGAIN = "measured", "drawn again"
 STAGE = "stage 1"
@@ -262,21 +261,13 @@ class SafeTabRehearsal(MadeUpRecords[SafeTabProblem]):
 
     def record_form(self, problem: SafeTabProblem) -> RecordForm:
         """Ages, sexes and codes of the lists, each alike; areas by the names of the region types."""
-        regions, codes = problem.regions, problem.lists.codes
         columns: dict[str, Iterable[str]] = {
             "QAGE": map(str, range(OLDEST + 1)),
             "QSEX": SEXES,
             "HOUSEHOLDER": ("True", "False"),
             "CENRACE": (f"{number:02d}" for number in range(1, LAST_CENRACE + 1)),
-            "QRACE1": codes,
-            "QSPAN": codes,
         }
-        attributes = tuple(
-            Attribute(name, name, tuple(Level(str(code), str(code)) for code in values))
-            for name, values in columns.items()
-        )
-        areas = {name: (identifiers, regions.numbers(name)) for name, identifiers in regions.areas.items()}
-        return RecordForm(attributes, {}, BLOCK, regions.blocks.column("code").to_pylist(), areas)
+        return form_of_groups(problem, columns)
 
     def made_up_people(self, problem: SafeTabProblem, people: MadeUpPeople) -> pa.Table:
         """Every column of the layout, all of it text; some persons have a second race code."""

@@ -14,10 +14,12 @@ from confide.confidential import Confidential
 from confide.mechanisms.safetab.evaluate import evaluate
 from confide.mechanisms.safetab.settings import LARGE_REGIONS
 from confide.mechanisms.safetab.tallies import SIZES, WORKLOADS, pool
+from confide.releases import dossier
+from confide.releases.dossier import ALIKE, AreaSums, LoneFigures, risk_pictures
 from confide.releases.replay import require_sealed
-from confide.report import charts, dossier
-from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
-from confide.report.charts import AreaSums, area_maps, require_levels
+from confide.report import charts
+from confide.report.charts import area_maps, require_levels
+from confide.report.rendering import render
 from confide.utility.metrics import bin_label
 
 Row = Mapping[str, Any]

@@ -37,11 +37,10 @@ from confide.mechanisms.safetab.tallies import (
     sum_intervals,
 )
 from confide.noise import DiscreteGaussian, NoiseDistribution
+from confide.releases.dossier import AreaSums, LoneFigures
 from confide.releases.folder import SealedRelease
 from confide.releases.replay import no_truth
 from confide.releases.workspace import Workspace
-from confide.report.certificate import LoneFigures
-from confide.report.charts import AreaSums
 from confide.utility.metrics import bin_of
 
 # What the plan's laws say of a group with n persons, for many n at once, in double precision.

@@ -3,17 +3,19 @@ audits, from geography and code lists alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from confide.arrays import Floats, Integers
-from confide.inputs.made_up import MadeUpPeople
+from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.mechanisms.safetab.codes import CodeLists, iterations_of
+from confide.mechanisms.safetab.problem import GroupProblem
 from confide.mechanisms.safetab.records import CODE_COLUMNS, NULL
 from confide.mechanisms.safetab.regions import BLOCK_COLUMNS, DIGITS, Regions
+from confide.schema import Attribute, Level
 
 SECOND_RACE = 0.1
 """The share of records with a second race code."""
@@ -39,6 +41,17 @@ def coded_columns(codes: Sequence[str], people: MadeUpPeople) -> dict[str, pa.Ar
     for name in CODE_COLUMNS:
         columns.setdefault(name, nothing)
     return columns
+
+
+def form_of_groups(problem: GroupProblem, columns: Mapping[str, Iterable[str]]) -> RecordForm:
+    """Records of these columns and of the codes of the lists, each value alike; areas by the names of their types."""
+    regions, codes = problem.regions, problem.lists.codes
+    attributes = tuple(
+        Attribute(name, name, tuple(Level(str(code), str(code)) for code in values))
+        for name, values in {**columns, "QRACE1": codes, "QSPAN": codes}.items()
+    )
+    areas = {name: (identifiers, regions.numbers(name)) for name, identifiers in regions.areas.items()}
+    return RecordForm(attributes, {}, BLOCK, regions.blocks.column("code").to_pylist(), areas)
 
 
 def block_costs(regions: Regions, budgets: Mapping[str, float]) -> Floats:

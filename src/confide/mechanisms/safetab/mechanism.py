@@ -21,7 +21,7 @@ from confide.mechanisms.safetab.output.publish import measured_folder, publish
 from confide.mechanisms.safetab.problem import (
     GroupLevel,
     SafeTabProblem,
-    check_persons_of,
+    check_records_of,
     plan_safetab,
     prepare,
     query_key,
@@ -55,7 +55,7 @@ class SafeTab(Mechanism[SafeTabProblem]):
         "published": "confide.lab.published.safetab:read_published",
         "residuals": "confide.mechanisms.safetab.audit:residuals",
         "rehearsal": "confide.mechanisms.safetab.audit:SafeTabRehearsal",
-        "audit": "confide.lab.risk.privacy_audit.of_safetab:SafeTabAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:SafeTabAudit",
     }
     on_spark = True
 
@@ -73,7 +73,7 @@ class SafeTab(Mechanism[SafeTabProblem]):
         return records_fingerprint(problem.records)
 
     def check(self, problem: SafeTabProblem, job: Job) -> list[Finding]:
-        return check_persons_of(problem, job)
+        return check_records_of(problem, job)
 
     def count(self, problem: SafeTabProblem, job: Job) -> None:
         tabulate(problem, job)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema, create_model
 
@@ -157,7 +157,6 @@ def _level(key: Any) -> Any:
         raise ParameterError(
             "config-thresholds/population-group-level",
             close=close[0] if close else None,
-            value=f'did you mean "{close[0]}"?' if close else "remove it",
         )
     return key
 
@@ -267,6 +266,17 @@ class PassConfig(Part):
         """The states of the US pass."""
         return tuple(sorted(self.state_filter_us)) if self.run_us else ()
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The settings that do not depend on levels, for :class:`GroupSettings`."""
+        return {
+            "definition": self.privacy_defn,
+            "max_race_codes": self.max_race_codes,
+            "negative_counts": self.allow_negative_counts,
+            "states": self.states,
+            "puerto_rico": self.run_pr,
+        }
+
     def problems(self) -> Iterator[Problem]:
         """What is wrong although each value by itself is right."""
         if not self.run_us and not self.run_pr:
@@ -314,29 +324,28 @@ class UsConfigFile(ConfigFile):
     state_filter_us: Annotated[list[str], state_filter]
 
 
+S = TypeVar("S")
+
+
 @dataclass(frozen=True)
-class OfficialConfig:
+class OfficialConfig(Generic[S]):
     """A ``config.json`` that was read."""
 
-    settings: SafeTabSettings
+    settings: S
     infinite: bool
     """Whether a budget is infinite: the counts are then published without noise, and are not for release."""
     warnings: tuple[Finding, ...]
 
 
-def read_config(path: Path) -> OfficialConfig:
+def read_config(path: Path) -> OfficialConfig[SafeTabSettings]:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
     loaded = load_config(path, ConfigFile, UsConfigFile)
     config = loaded.value
     settings = SafeTabSettings(
-        definition=config.privacy_defn,
         levels=config.levels,
         stage_1_fraction=config.privacy_budget_p_stage_1_fraction,
-        max_race_codes=config.max_race_codes,
         zero_suppression=config.zero_suppression_chance,
-        negative_counts=config.allow_negative_counts,
-        states=config.states,
-        puerto_rico=config.run_pr,
+        **config.shared,
     )
     return OfficialConfig(settings, any(level.budget == INFINITE for level in settings.levels), loaded.warnings)
 

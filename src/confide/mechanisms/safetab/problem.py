@@ -6,21 +6,23 @@ whether anybody is in it or not. It comes from the geography and the code lists,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines.protocol import write_parquet
 from confide.errors import Finding, SpecError
+from confide.file_system import private_folder
 from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
 from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability
-from confide.mechanisms.safetab.records import check_persons
+from confide.mechanisms.safetab.records import PERSONS, RecordLayout, check_persons
 from confide.mechanisms.safetab.regions import (
     CoterminousSet,
     Regions,
@@ -32,16 +34,20 @@ from confide.mechanisms.safetab.settings import (
     AGE_23,
     CHOICE,
     ITERATION_LEVELS,
+    NAMED_SETS,
+    ON_LAND,
     TABLE,
     TOTAL_ONLY,
+    GroupSettings,
+    LevelName,
     LevelSettings,
     SafeTabSettings,
 )
-from confide.mechanisms.safetab.spec import SafeTabSpec
+from confide.mechanisms.safetab.spec import CodedData, GroupOutput, GroupSpec, SafeTabSpec
 from confide.noise import SPARSE_LAYOUT, NoiseDistribution, TwoStageRule, fits_table
-from confide.privacy import Neighbours, budget_of, calibrate
+from confide.privacy import Neighbours, PrivacyUnit, budget_of, calibrate
 from confide.releases.mechanism import Job
-from confide.releases.plan import Family, Plan, PlannedMeasurement
+from confide.releases.plan import PUBLIC_INPUTS, Family, Plan, PlannedMeasurement
 from confide.releases.spec import LoadedSpec, find_sources
 from confide.releases.tabular import AreaNames, noting
 
@@ -49,8 +55,35 @@ GROUPS_PER_PART = 1 << 22
 """How many groups are measured at a time: enough to be quick, few enough to be held."""
 
 
+class AreasOfLevel:
+    """The areas of a population group level, and the parts that they are measured in."""
+
+    settings: LevelName
+    areas: int
+    iterations: npt.NDArray[np.int64]
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def region_type(self) -> str:
+        """The type of its areas."""
+        return self.settings.region_type
+
+    @property
+    def areas_per_part(self) -> int:
+        """How many areas are measured at a time."""
+        return max(1, GROUPS_PER_PART // len(self.iterations))
+
+    @property
+    def parts(self) -> range:
+        """The parts in which the level is measured, by their first area."""
+        return range(0, self.areas, self.areas_per_part)
+
+
 @dataclass(frozen=True, eq=False)
-class GroupLevel:
+class GroupLevel(AreasOfLevel):
     """A population group level: its universe, its noise, and what is published of it.
 
     Group ``area * len(iterations) + position`` is the area with this number and the iteration ``iterations[position]``.
@@ -75,28 +108,9 @@ class GroupLevel:
     """A group that gets a total alone is published only if this is above the number; None: always."""
 
     @property
-    def name(self) -> str:
-        return self.settings.name
-
-    @property
-    def region_type(self) -> str:
-        """The type of its areas."""
-        return self.settings.region_type
-
-    @property
     def groups(self) -> int:
         """The number of groups, of both kinds."""
         return self.areas * len(self.iterations)
-
-    @property
-    def areas_per_part(self) -> int:
-        """How many areas are measured at a time."""
-        return max(1, GROUPS_PER_PART // len(self.iterations))
-
-    @property
-    def parts(self) -> range:
-        """The parts in which the level is measured, by their first area."""
-        return range(0, self.areas, self.areas_per_part)
 
     @property
     def adaptive(self) -> int:
@@ -105,19 +119,28 @@ class GroupLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class SafeTabProblem:
+class GroupProblem:
     """A spec with everything public that it refers to."""
 
-    spec: SafeTabSpec
-    settings: SafeTabSettings
+    spec: GroupSpec
+    settings: GroupSettings[Any]
     lists: CodeLists
     regions: Regions
     records: Source
+    levels: tuple[Any, ...]
+    area_names: AreaNames | None
+    """What areas are called, where a file says it."""
+
+
+@dataclass(frozen=True, eq=False)
+class SafeTabProblem(GroupProblem):
+    """The same of SafeTab-P."""
+
+    spec: SafeTabSpec
+    settings: SafeTabSettings
     levels: tuple[GroupLevel, ...]
     coterminous: tuple[CoterminousSet, ...] = ()
     """Sets of areas that get the same figures, if that was asked for."""
-    area_names: AreaNames | None = None
-    """What areas are called, where a file says it."""
 
 
 def group_level(
@@ -152,78 +175,100 @@ def _law(settings: SafeTabSettings, budget: Fraction, degree: int) -> NoiseDistr
 # From a spec to its problem: code lists, geography and universe, with every problem of them at once.
 
 
-DERIVED, ON_LAND = "derived", "derived-on-land"
-"""Sets of coterminous areas from the geography alone; the second passes over blocks of water."""
-
-
 def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabProblem:
     """What the spec and its public files say. Raises a :class:`SpecError` with all findings."""
     spec = loaded.spec
     assert isinstance(spec, SafeTabSpec)
-    settings = spec.settings
-    sources, findings = find_sources(loaded)
-    sources = {key: replace(source, quoted=False) for key, source in sources.items()}
-    files = CodeFiles(
-        codes=loaded.resolve(spec.data.codes),
-        race_iterations=loaded.resolve(spec.data.race_iterations),
-        ethnicity_iterations=loaded.resolve(spec.data.ethnicity_iterations),
-        code_to_iteration=loaded.resolve(spec.data.code_to_iteration),
-    )
-    lists = noting(findings, lambda: read_code_lists(files))
-    regions = None
-    if "blocks" in sources:
-        blocks = sources["blocks"]
-        regions = noting(findings, lambda: read_regions(engine, blocks, settings.states, settings.puerto_rico))
-    sets = None if regions is None else noting(findings, lambda: _coterminous(loaded, spec, regions))
-    names = None
-    if regions is not None and spec.data.area_names is not None:
-        file = loaded.resolve(spec.data.area_names)
-        names = noting(findings, lambda: area_names_from_file(file, regions))
-    if findings or lists is None or regions is None or sets is None:
-        if "records" in sources:
-            codes = None if lists is None else lists.codes
-            findings += check_persons(engine, sources["records"], codes, None, settings)
-        raise SpecError(findings)
-    problem = _problem(loaded, settings, lists, regions, sources["records"], sets)
-    if names is None:
-        return problem
-    types = {level.settings.region_type for level in problem.levels}
-    return replace(problem, area_names=AreaNames({kind: names[kind] for kind in regions.areas if kind in types}))
 
+    def coterminous(_: list[Finding], __: CodeLists | None, regions: Regions | None) -> tuple[CoterminousSet, ...]:
+        chosen = spec.output.coterminous
+        return () if chosen is None or regions is None else coterminous_sets(chosen, loaded.resolve(chosen), regions)
 
-def check_persons_of(problem: SafeTabProblem, job: Job) -> list[Finding]:
-    """Every problem of the person records, and what is odd about the geography."""
-    blocks = private_folder(job.workspace.scratch) / "known-blocks.parquet"
-    write_parquet(pa.table({"code": problem.regions.blocks.column("code")}), blocks)
-    findings = check_persons(job.engine, problem.records, problem.lists.codes, blocks, problem.settings)
-    return [*problem.regions.warnings, *findings]
-
-
-def _problem(
-    loaded: LoadedSpec,
-    settings: SafeTabSettings,
-    lists: CodeLists,
-    regions: Regions,
-    records: Source,
-    sets: tuple[CoterminousSet, ...],
-) -> SafeTabProblem:
-    spec = loaded.spec
-    assert isinstance(spec, SafeTabSpec)
-    levels = [group_level(level, settings, lists, regions) for level in settings.levels]
+    files, sets = read_inputs(loaded, engine, PERSONS, coterminous)
+    levels = [group_level(level, spec.settings, files.lists, files.regions) for level in spec.settings.levels]
     present = tuple(level for level in levels if level is not None)
     if not present:
         raise SpecError("no-groups/level", where=loaded.place("levels"))
-    return SafeTabProblem(spec, settings, lists, regions, records, present, sets)
+    return SafeTabProblem(spec, spec.settings, *files.of(present), coterminous=sets)
 
 
-def _coterminous(loaded: LoadedSpec, spec: SafeTabSpec, regions: Regions) -> tuple[CoterminousSet, ...]:
-    chosen = spec.output.coterminous
-    return () if chosen is None else coterminous_sets(chosen, loaded.resolve(chosen), regions)
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, eq=False)
+class GroupInputs:
+    """The public files of a release of groups, read, and where its records are."""
+
+    lists: CodeLists
+    regions: Regions
+    records: Source
+    names: Mapping[str, tuple[Sequence[str], Sequence[str]]] | None
+
+    def of(self, levels: tuple[Any, ...]) -> tuple[CodeLists, Regions, Source, tuple[Any, ...], AreaNames | None]:
+        """What a problem has of them, with names of the areas of its levels."""
+        types, names = {level.region_type for level in levels}, self.names
+        kinds = [kind for kind in self.regions.areas if kind in types]
+        called = None if names is None else AreaNames({kind: names[kind] for kind in kinds})
+        return self.lists, self.regions, self.records, levels, called
+
+
+def read_inputs(
+    loaded: LoadedSpec,
+    engine: Engine,
+    layout: RecordLayout,
+    further: Callable[[list[Finding], CodeLists | None, Regions | None], F | None],
+) -> tuple[GroupInputs, F]:
+    """The files of a spec of groups. Raises a :class:`SpecError` with every problem of all of them, records too.
+
+    Args:
+        loaded: The spec.
+        engine: Reads them.
+        layout: That of the records.
+        further: What else is read, from code lists and geography as far as these are right.
+
+    Returns:
+        The files, and what else was read.
+    """
+    spec = loaded.spec
+    assert isinstance(spec, GroupSpec)
+    settings, data = spec.settings, spec.data
+    assert isinstance(data, CodedData)
+    sources, findings = find_sources(loaded)
+    sources = {key: replace(source, quoted=False) for key, source in sources.items()}
+    files = CodeFiles(
+        codes=loaded.resolve(data.codes),
+        race_iterations=loaded.resolve(data.race_iterations),
+        ethnicity_iterations=loaded.resolve(data.ethnicity_iterations),
+        code_to_iteration=loaded.resolve(data.code_to_iteration),
+    )
+    lists = noting(findings, lambda: read_code_lists(files))
+    regions = names = None
+    if "blocks" in sources:
+        blocks = sources["blocks"]
+        regions = noting(findings, lambda: read_regions(engine, blocks, settings.states, settings.puerto_rico))
+    if regions is not None and data.area_names is not None:
+        file = loaded.resolve(data.area_names)
+        names = noting(findings, lambda: area_names_from_file(file, regions))
+    more = noting(findings, lambda: further(findings, lists, regions))
+    if findings or lists is None or regions is None or more is None:
+        if "records" in sources:
+            codes = None if lists is None else lists.codes
+            findings += check_persons(engine, sources["records"], codes, None, settings, layout)
+        raise SpecError(findings)
+    return GroupInputs(lists, regions, sources["records"], names), more
+
+
+def check_records_of(problem: GroupProblem, job: Job, layout: RecordLayout = PERSONS) -> list[Finding]:
+    """Every problem of the records, and what is odd about the geography."""
+    blocks = private_folder(job.workspace.scratch) / "known-blocks.parquet"
+    write_parquet(pa.table({"code": problem.regions.blocks.column("code")}), blocks)
+    findings = check_persons(job.engine, problem.records, problem.lists.codes, blocks, problem.settings, layout)
+    return [*problem.regions.warnings, *findings]
 
 
 def coterminous_sets(chosen: str, path: Path, regions: Regions) -> tuple[CoterminousSet, ...]:
     """Sets of areas that are taken for the same: derived from the geography, or those of a file."""
-    if chosen in (DERIVED, ON_LAND):
+    if chosen in NAMED_SETS:
         return tuple(regions.coterminous(on_land=chosen == ON_LAND))
     return tuple(coterminous_from_file(path, regions))
 
@@ -289,17 +334,61 @@ def plan_safetab(name: str, problem: SafeTabProblem) -> Plan:
         paths.setdefault(level.settings.of_puerto_rico, []).extend(range(len(measures), len(measures) + len(added)))
         measures += added
         families.append(family)
+    free = ("noise_margin", "tabulation_suppression", "iterations", "area_names", "companions")
+    return plan_of_groups(name, problem, measures, families, paths, _facts(problem), free)
+
+
+def plan_of_groups(
+    name: str,
+    problem: GroupProblem,
+    measures: Sequence[PlannedMeasurement],
+    families: Sequence[Family],
+    paths: Mapping[bool, Sequence[int]],
+    question: Mapping[str, Any],
+    free: tuple[str, ...],
+    unit: PrivacyUnit = PrivacyUnit.RECORD,
+) -> Plan:
+    """The plan of measurements in families; ``paths`` are those of each pass, as no record is in both."""
     return Plan(
         mechanism=name,
         neighbours=Neighbours.ADD_REMOVE,
         definition=problem.settings.definition,
         measures=tuple(measures),
         spine=SPINES[next(iter(paths))] if len(paths) == 1 else (),
-        question=_facts(problem),
+        question=dict(question),
         paths=tuple(tuple(path) for path in paths.values()) if len(paths) > 1 else (),
         families=tuple(families),
-        free=("noise_margin", "tabulation_suppression", "iterations", "area_names", "companions"),
+        unit=unit,
+        free=free,
     )
+
+
+ORDER_OF_FACTS = (
+    *("record", "attributes", "codes", "geography", PUBLIC_INPUTS, "states", "puerto_rico", "max_race_codes"),
+    *("stage_1_fraction", "zero_suppression", "negative_counts", "coterminous", "tabulation_suppression"),
+    *("noise_margin", "levels", "iterations", "area_names", "companions"),
+)
+"""In this order manifests have what else decides the output."""
+
+
+def facts_of_groups(problem: GroupProblem, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What else decides the output of a release of groups: what all have, and its own. All of it is public."""
+    settings, output, names = problem.settings, problem.spec.output, problem.area_names
+    assert isinstance(output, GroupOutput)
+    facts = {
+        "codes": problem.lists.fingerprint,
+        "geography": problem.regions.fingerprint,
+        "states": list(settings.states),
+        "puerto_rico": settings.puerto_rico,
+        "max_race_codes": settings.max_race_codes,
+        "negative_counts": settings.negative_counts,
+        "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
+        "iterations": planned_iterations(problem.lists.iterations),
+        "area_names": None if names is None else names.fingerprint,
+        "companions": output.explained,
+        **own,
+    }
+    return {key: facts[key] for key in ORDER_OF_FACTS if key in facts}
 
 
 def _level(level: GroupLevel, problem: SafeTabProblem, number: int) -> tuple[list[PlannedMeasurement], Family]:
@@ -343,28 +432,19 @@ def _level(level: GroupLevel, problem: SafeTabProblem, number: int) -> tuple[lis
 
 def _facts(problem: SafeTabProblem) -> dict[str, Any]:
     """What else decides the output. All of it is public."""
-    settings, output, names = problem.settings, problem.spec.output, problem.area_names
-    return {
+    settings = problem.settings
+    own = {
         "record": "person",
         "attributes": {CODES: "race and ethnicity codes"},
-        "codes": problem.lists.fingerprint,
-        "geography": problem.regions.fingerprint,
-        "states": list(settings.states),
-        "puerto_rico": settings.puerto_rico,
-        "max_race_codes": settings.max_race_codes,
         "stage_1_fraction": str(settings.stage_1_fraction),
         "zero_suppression": str(settings.zero_suppression),
-        "negative_counts": settings.negative_counts,
         "coterminous": [
             [[kind, problem.regions.areas[kind][number]] for kind, number in areas] for areas in problem.coterminous
         ],
-        "tabulation_suppression": output.tabulation_suppression,
-        "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
+        "tabulation_suppression": problem.spec.output.tabulation_suppression,
         "levels": {level.name: _level_facts(level) for level in problem.levels},
-        "iterations": planned_iterations(problem.lists.iterations),
-        "area_names": None if names is None else names.fingerprint,
-        "companions": output.explained,
     }
+    return facts_of_groups(problem, own)
 
 
 def _level_facts(level: GroupLevel) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ ITERATION_LEVELS = {1: "regional", 2: "detailed"}
 CHOICE, TABLE, TOTAL_ONLY = "choice of table", "table", "total-only groups"
 """The measurements of a level: stage 1, stage 2, and the total of groups that get nothing else."""
 
+NAMED_SETS = DERIVED, ON_LAND = "derived", "derived-on-land"
+"""Sets of coterminous areas from the geography alone; the second passes over blocks of water."""
 MOST_RACE_CODES = 8
 LARGEST_THRESHOLD = 1 << 62
 
@@ -64,6 +67,53 @@ class LevelName:
         return self.region_type in PR_REGIONS
 
 
+class PricedLevel(Protocol):
+    """What the levels of every program have."""
+
+    @property
+    def of_puerto_rico(self) -> bool:
+        """Whether it belongs to the Puerto Rico pass."""
+
+    @property
+    def cost(self) -> Fraction:
+        """The loss of the level when one record is added or removed."""
+
+
+L = TypeVar("L", bound=PricedLevel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings(Generic[L]):
+    """What decides a release of detailed groups, apart from code lists, geography and records.
+
+    ``states`` are those of the US pass, none if there is no such pass.
+    """
+
+    definition: Definition
+    levels: tuple[L, ...]
+    max_race_codes: int
+    negative_counts: bool
+    states: tuple[str, ...]
+    puerto_rico: bool
+
+    @property
+    def all_states(self) -> tuple[str, ...]:
+        """The state codes whose records and blocks are read."""
+        return (*self.states, PUERTO_RICO) if self.puerto_rico else self.states
+
+    @property
+    def passes(self) -> dict[str, tuple[L, ...]]:
+        """The levels of each pass that runs, by its name: ``US`` and ``PR``. No record is in both."""
+        united_states = tuple(level for level in self.levels if not level.of_puerto_rico)
+        puerto_rico = tuple(level for level in self.levels if level.of_puerto_rico)
+        return {name: levels for name, levels in (("US", united_states), ("PR", puerto_rico)) if levels}
+
+    @property
+    def total(self) -> Fraction:
+        """The larger of the sums of level budgets over the two passes: no record is in both (parallel composition)."""
+        return max(sum((level.cost for level in levels), Fraction(0)) for levels in self.passes.values())
+
+
 @dataclass(frozen=True, slots=True)
 class LevelSettings(LevelName):
     """A level with what it costs and when its groups get which table.
@@ -75,40 +125,20 @@ class LevelSettings(LevelName):
     budget: Fraction
     thresholds: tuple[int, int, int]
 
+    @property
+    def cost(self) -> Fraction:
+        return self.budget
 
-@dataclass(frozen=True, slots=True)
-class SafeTabSettings:
-    """What decides a SafeTab-P release, apart from code lists, geography and records.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeTabSettings(GroupSettings[LevelSettings]):
+    """The same of SafeTab-P.
 
     ``zero_suppression`` is the probability with which a true zero below the states is suppressed; 0: nothing is.
-    ``states`` are those of the US pass, none if there is no such pass.
     """
 
-    definition: Definition
-    levels: tuple[LevelSettings, ...]
     stage_1_fraction: Fraction
-    max_race_codes: int
     zero_suppression: Fraction
-    negative_counts: bool
-    states: tuple[str, ...]
-    puerto_rico: bool
-
-    @property
-    def all_states(self) -> tuple[str, ...]:
-        """The state codes whose records and blocks are read."""
-        return (*self.states, PUERTO_RICO) if self.puerto_rico else self.states
-
-    @property
-    def passes(self) -> dict[str, tuple[LevelSettings, ...]]:
-        """The levels of each pass that runs, by its name: ``US`` and ``PR``. No person is in both."""
-        united_states = tuple(level for level in self.levels if not level.of_puerto_rico)
-        puerto_rico = tuple(level for level in self.levels if level.of_puerto_rico)
-        return {name: levels for name, levels in (("US", united_states), ("PR", puerto_rico)) if levels}
-
-    @property
-    def total(self) -> Fraction:
-        """The larger of the sums of level budgets over the two passes: no person is in both (parallel composition)."""
-        return max(sum((level.budget for level in levels), Fraction(0)) for levels in self.passes.values())
 
 
 # Age grids: the four statistics levels of SafeTab-P, from a total alone to sex by 23 age groups.

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from confide.mechanisms.safetab.official import DATA, PARAMETERS
+from confide.errors import SpecError
+from confide.mechanisms.safetab.official import (
+    DATA,
+    PARAMETERS,
+    OfficialConfig,
+    OfficialFolder,
+    find_folder,
+    read_config,
+)
+from confide.mechanisms.safetab.program import OfficialProgram, SummedSpec, group_stand_in, of_united_states
 from confide.mechanisms.safetab.settings import (
     ITERATION_LEVELS,
     LARGEST_THRESHOLD,
@@ -23,8 +32,6 @@ from confide.mechanisms.safetab.settings import (
 from confide.mechanisms.safetab.tuning.question import production_settings
 from confide.privacy import Definition
 from confide.releases import spec
-from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.report.certificate import render
 
 Region = Literal["USA", "STATE", "COUNTY", "TRACT", "PLACE", "AIANNH", "PR-STATE", "PR-COUNTY", "PR-TRACT", "PR-PLACE"]
 Threshold = Annotated[int, Field(ge=-LARGEST_THRESHOLD, le=LARGEST_THRESHOLD)]
@@ -82,6 +89,12 @@ class SafeTabPart(GroupPassPart):
     )
 
 
+def threshold_order(where: spec.KeyPath, thresholds: Sequence[int]) -> Iterator[spec.Problem]:
+    """Thresholds that are not in order."""
+    if sorted(thresholds) != list(thresholds):
+        yield spec.Problem.of(where, "threshold-order", found=", ".join(map(str, thresholds)))
+
+
 class GroupLevelPart(spec.Part):
     """A population group level: all areas of a type crossed with all iterations of a level."""
 
@@ -105,6 +118,10 @@ class SafeTabLevel(GroupLevelPart):
         max_length=3,
         description="From which noisy totals on a group gets sex by 4, by 9 and by 23 ages. Three, in order.",
     )
+
+    def problems(self, where: spec.KeyPath) -> Iterator[spec.Problem]:
+        """Thresholds out of order."""
+        yield from threshold_order((*where, "thresholds"), self.thresholds)
 
 
 class GroupOutput(spec.TabularOutput):
@@ -140,10 +157,33 @@ class SafeTabOutput(GroupOutput):
     )
 
 
-class SafeTabSpec(spec.Spec):
-    """Detailed race and ethnicity groups, adaptively tabulated (SafeTab-P; Haney et al. 2024)."""
+class GroupSpec(SummedSpec):
+    """What the specs of SafeTab-P and SafeTab-H have in common."""
 
-    names_smallest: ClassVar[bool] = False
+    safetab: GroupPassPart
+    levels: list[Any] = Field(min_length=1)
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The settings that do not depend on levels, for :class:`GroupSettings`."""
+        part = self.safetab
+        return {
+            "definition": Definition(self.privacy.definition),
+            "max_race_codes": part.max_race_codes,
+            "negative_counts": part.negative_counts,
+            "states": tuple(sorted(part.states)),
+            "puerto_rico": part.puerto_rico,
+        }
+
+    def problems_of_parts(self) -> Iterator[spec.Problem]:
+        yield from pass_problems(self.safetab)
+        yield from level_problems(self.levels, self.safetab)
+        for position, level in enumerate(self.levels):
+            yield from level.problems(("levels", position))
+
+
+class SafeTabSpec(GroupSpec):
+    """Detailed race and ethnicity groups, adaptively tabulated (SafeTab-P; Haney et al. 2024)."""
 
     data: SafeTabData
     privacy: spec.OneNumberPrivacy
@@ -156,7 +196,6 @@ class SafeTabSpec(spec.Spec):
         """The settings of the algorithm as plain values."""
         part = self.safetab
         return SafeTabSettings(
-            definition=Definition(self.privacy.definition),
             levels=tuple(
                 LevelSettings(
                     level.region,
@@ -167,39 +206,16 @@ class SafeTabSpec(spec.Spec):
                 for level in sorted(self.levels, key=lambda level: level.order)
             ),
             stage_1_fraction=part.stage_1_fraction,
-            max_race_codes=part.max_race_codes,
             zero_suppression=part.zero_suppression or Fraction(0),
-            negative_counts=part.negative_counts,
-            states=tuple(sorted(part.states)),
-            puerto_rico=part.puerto_rico,
+            **self.shared,
         )
 
-    def problems(self) -> list[spec.Problem]:
-        problems = super().problems()
-        if self.geography.model_fields_set:
-            problems.append(spec.Problem.of(("geography",), "geography/safetab"))
-        if self.privacy.neighbours != "add-remove":
-            path: spec.KeyPath = ("privacy", "neighbours")
-            problems.append(spec.Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
-        problems += pass_problems(self.safetab) + level_problems(self.levels, self.safetab)
-        problems += [
-            spec.Problem.of(
-                ("levels", position, "thresholds"), "threshold-order", found=", ".join(map(str, level.thresholds))
-            )
-            for position, level in enumerate(self.levels)
-            if sorted(level.thresholds) != level.thresholds
-        ]
+    def problems_of_parts(self) -> Iterator[spec.Problem]:
+        yield from super().problems_of_parts()
         for name in ("stage_1_fraction", "zero_suppression"):
             number = getattr(self.safetab, name)
             if number is not None and number >= 1:
-                problems.append(spec.Problem.of(("safetab", name), "probability/number", found=str(number), name=name))
-        if not problems and self.privacy.budget != self.settings.total:
-            problems.append(
-                spec.Problem.of(
-                    ("privacy", "budget"), "budget-sum", found=str(self.privacy.budget), total=self.settings.total
-                )
-            )
-        return problems
+                yield spec.Problem.of(("safetab", name), "probability/number", found=str(number), name=name)
 
 
 def pass_problems(part: GroupPassPart) -> list[spec.Problem]:
@@ -241,49 +257,41 @@ def level_problems(levels: Sequence[GroupLevelPart], part: GroupPassPart) -> lis
     return problems
 
 
-def spec_text(
-    settings: SafeTabSettings,
-    files: Mapping[str, str],
-    *,
-    name: str,
-    title: str,
-    ledger: str,
-    file: str,
-    coterminous: str | None = None,
-) -> str:
-    """The text of a spec of SafeTab-P.
+def settings_of(path: Path) -> SafeTabSettings:
+    """The settings in a spec of ours, or in a ``config.json``."""
+    from confide.mechanisms import SPECS
 
-    Args:
-        settings: Levels, budgets and thresholds.
-        files: The paths of the input files, by their key under ``[data]``.
-        name: The name of the release.
-        title: Its title.
-        ledger: The path of the ledger.
-        file: The name that the spec will have.
-        coterminous: How areas of the same extent are found, if they are made alike.
-
-    Returns:
-        A commented TOML file.
-    """
-    return render(
-        "safetab.toml.j2",
-        settings=settings,
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-        coterminous=coterminous,
-        names=ITERATION_LEVELS,
-    )
+    if path.suffix == ".json":
+        return read_config(path).settings
+    loaded = spec.load_spec(path, SPECS)
+    if not isinstance(loaded.spec, SafeTabSpec):
+        raise SpecError("not-safetab", where=loaded.place("release", "mechanism"), found=loaded.spec.release.mechanism)
+    return loaded.spec.settings
 
 
-def draft_safetab(product: str | None, values: Mapping[str, str]) -> Draft:
-    """The spec that ``confide new safetab`` writes."""
-    no_product("safetab", product)
-    settings = replace(production_settings(), puerto_rico=False)
-    settings = replace(settings, levels=settings.passes["US"])
-    files = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
-    named = {"name": "detailed-groups", "title": "Detailed race and ethnicity groups"} | dict(values)
-    text = spec_text(settings, files, **named, ledger=LEDGER, file=SPEC)
-    return Draft(text, settings.total, "add-remove")
+class SafeTabProgram(OfficialProgram):
+    """SafeTab-P."""
+
+    title, release, drafted = "SafeTab-P", "safetab", "detailed-groups"
+    about = "Detailed race and ethnicity groups"
+    options = ("coterminous",)
+    stems: ClassVar = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+
+    def find(self, parameters: Path, data: Path) -> OfficialFolder:
+        return find_folder(parameters, data)
+
+    def configured(self, path: Path, options: Mapping[str, str]) -> OfficialConfig[SafeTabSettings]:  # noqa: ARG002
+        return read_config(path)
+
+    def stand_in(self, path: Path) -> SafeTabSettings:
+        return group_stand_in(production_settings(), path)
+
+    def production(self) -> SafeTabSettings:
+        return of_united_states(production_settings())
+
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        return {"names": ITERATION_LEVELS, "coterminous": options.get("coterminous")}
+
+
+PROGRAM = SafeTabProgram()
+draft_safetab = PROGRAM.draft

@@ -3,7 +3,7 @@ its readers, what its columns hold and the noise of each of its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -17,10 +17,11 @@ from confide.mechanisms.safetab.settings import GRIDS, ITERATION_LEVELS, TABLE, 
 from confide.mechanisms.safetab.tallies import count_interval, excess_of_sum, margin_of_sum
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, price
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw, SelectedFigure
 from confide.releases.plan import Explanation, Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE, Codebook, asked
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 
 PROBABILITY = "0.95"
 PASSES = {False: "United States", True: "Puerto Rico"}
@@ -61,21 +62,33 @@ def _least(law: NoiseDistribution | None, suppressed_up_to: int | None) -> dict[
     return {"figure": suppressed_up_to + 1, "low": low, "high": high}
 
 
-def passes(plan: Plan) -> list[dict[str, str]]:
-    """The sum of level budgets of each pass, where there are two."""
+def passes(budgets: Iterable[tuple[str, Fraction]]) -> list[dict[str, str]]:
+    """The sum of the budgets of each pass, from the type of areas of each level and its budget."""
     sums: dict[bool, Fraction] = {}
-    for facts in plan.question["levels"].values():
-        key = facts["region_type"].startswith("PR-")
-        sums[key] = sums.get(key, Fraction(0)) + Fraction(facts["budget"])
+    for region_type, budget in budgets:
+        key = region_type.startswith("PR-")
+        sums[key] = sums.get(key, Fraction(0)) + budget
     return [{"name": PASSES[key], "budget": exact_text(number)} for key, number in sums.items()]
+
+
+def passes_of(plan: Plan) -> list[dict[str, str]]:
+    """Those of a plan."""
+    levels = plan.question["levels"].values()
+    return passes((facts["region_type"], Fraction(facts["budget"])) for facts in levels)
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The certificate of a release, with its population group levels."""
     plan = read_plan(manifest["plan"])
+    return certificate_of_groups(manifest, list(group_levels(plan)), passes_of(plan))
+
+
+def certificate_of_groups(
+    manifest: Mapping[str, Any], levels: list[dict[str, Any]], sums: list[dict[str, str]]
+) -> dict[str, str]:
+    """The certificate of a release of groups."""
     counts = messages_of(manifest).text("certificate.counts_safetab")
-    said = CertificateWords(counts, groups=list(group_levels(plan)), passes=passes(plan))
-    return {CERTIFICATE: certificate(manifest, said)}
+    return {CERTIFICATE: certificate(manifest, CertificateWords(counts, groups=levels, passes=sums))}
 
 
 def summary(plan: Plan) -> Summary:
@@ -107,7 +120,7 @@ def summary(plan: Plan) -> Summary:
         )
         for row in group_levels(plan)
     )
-    notes = tuple(f"{row['name']}: the levels cost {row['budget']} together." for row in passes(plan))
+    notes = tuple(f"{row['name']}: the levels cost {row['budget']} together." for row in passes_of(plan))
     changed = price(plan.event, Neighbours.CHANGE_ONE, plan.definition)
     sentence = f"The release costs {plan.loss} (add-remove), {changed} for a changed record (change-one)."
     return Summary(sentence, columns, rows, notes)

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import identifier, literal, private_folder, write_parquet
+from confide.engines.protocol import identifier, literal, write_parquet
+from confide.file_system import private_folder
 from confide.mechanisms.safetab.codes import CodeLists, iterations_of
 from confide.mechanisms.safetab.records import (
     CODE_COLUMNS,

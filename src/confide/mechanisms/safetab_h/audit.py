@@ -7,16 +7,12 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from confide.inputs.made_up import MadeUpPeople, RecordForm
-from confide.mechanisms.safetab.made_up import (
-    BLOCK,
-    coded_columns,
-)
+from confide.mechanisms.safetab.made_up import coded_columns, form_of_groups
 from confide.mechanisms.safetab.records import LAST_CENRACE
 from confide.mechanisms.safetab_h.problem import SafeTabHProblem
 from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS, TENURE, TYPE
 from confide.mechanisms.safetab_h.settings import TENURES, TYPES
 from confide.releases.abilities import MadeUpRecords
-from confide.schema import Attribute, Level
 
 
 class SafeTabHRehearsal(MadeUpRecords[SafeTabHProblem]):
@@ -24,20 +20,12 @@ class SafeTabHRehearsal(MadeUpRecords[SafeTabHProblem]):
 
     def record_form(self, problem: SafeTabHProblem) -> RecordForm:
         """Types, tenures and codes of the lists, each alike; areas by the names of the region types."""
-        regions, codes = problem.regions, problem.lists.codes
         columns: dict[str, Iterable[str]] = {
             "HHRACE": (f"{number:02d}" for number in range(1, LAST_CENRACE + 1)),
             TYPE: map(str, range(1, TYPES + 1)),
             TENURE: map(str, range(1, TENURES + 1)),
-            "QRACE1": codes,
-            "QSPAN": codes,
         }
-        attributes = tuple(
-            Attribute(name, name, tuple(Level(str(code), str(code)) for code in values))
-            for name, values in columns.items()
-        )
-        areas = {name: (identifiers, regions.numbers(name)) for name, identifiers in regions.areas.items()}
-        return RecordForm(attributes, {}, BLOCK, regions.blocks.column("code").to_pylist(), areas)
+        return form_of_groups(problem, columns)
 
     def made_up_people(self, problem: SafeTabHProblem, people: MadeUpPeople) -> pa.Table:
         """Every column of the layout, all of it text; some householders have a second race code."""

@@ -22,14 +22,27 @@ from confide.mechanisms.safetab_h.output import read_measured
 from confide.mechanisms.safetab_h.problem import HouseholdGroups, SafeTabHProblem, query_key
 from confide.mechanisms.safetab_h.settings import HouseholdTable
 from confide.noise import NoiseDistribution
+from confide.releases.dossier import (
+    ALIKE,
+    DEFAULT_MARGIN,
+    FIXED,
+    PAGE,
+    AreaSums,
+    CellErrors,
+    Evaluated,
+    Evaluating,
+    LoneFigures,
+    page_of_cells,
+    reveal,
+    risk_pictures,
+    write,
+    write_over_keys,
+)
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.replay import Residuals, no_truth, require_sealed
 from confide.releases.workspace import Workspace
 from confide.report import charts
-from confide.report.cell_errors import DEFAULT_MARGIN, FIXED, CellErrors, page_of_cells
-from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
-from confide.report.charts import AreaSums, area_maps, require_levels
-from confide.report.dossier import PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
+from confide.report.charts import area_maps, require_levels
 from confide.utility import by_size_class, combine
 
 MEASURED = "measured"

@@ -26,7 +26,7 @@ from confide.mechanisms.safetab.output.coded import T1
 from confide.mechanisms.safetab.records import PassFilter
 from confide.mechanisms.safetab.regions import NATION, Regions
 from confide.mechanisms.safetab.settings import LARGE_REGIONS, PR_REGIONS, REGION_TYPES
-from confide.releases.public_input import PublicInput
+from confide.releases.verify import PublicInput
 
 COLUMNS = tuple(T1.names)
 REGION_ID, REGION_TYPE, ITERATION, COUNT = COLUMNS

@@ -16,26 +16,26 @@ from typing import Any, ClassVar
 from confide.engines import Engine
 from confide.errors import Finding
 from confide.inputs.records import records_fingerprint
+from confide.mechanisms.safetab.problem import check_records_of
 from confide.mechanisms.safetab.tabulate import counts_file, tabulate
 from confide.mechanisms.safetab_h import output, statement
 from confide.mechanisms.safetab_h.measure import measure_households, measured_folder
 from confide.mechanisms.safetab_h.problem import (
     TOTALS,
     SafeTabHProblem,
-    check_households_of,
     plan_safetab_h,
     prepare,
     query_key,
 )
-from confide.mechanisms.safetab_h.records import household_expressions
+from confide.mechanisms.safetab_h.records import HOUSEHOLDS, household_expressions
 from confide.mechanisms.safetab_h.spec import SafeTabHSpec
 from confide.mechanisms.safetab_h.statement import SafeTabHExplained
 from confide.mechanisms.safetab_h.verify import verify
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.public_input import PublicInput
 from confide.releases.spec import LoadedSpec
+from confide.releases.verify import PublicInput
 
 BYTES_PER_GROUP = 2_000
 BYTES_PER_BLOCK = 400
@@ -53,10 +53,10 @@ class SafeTabH(Mechanism[SafeTabHProblem]):
     can: ClassVar = {
         "draft": "confide.mechanisms.safetab_h.spec:draft_safetab_h",
         "evaluate": "confide.mechanisms.safetab_h.evaluate:evaluate_safetab_h",
-        "published": "confide.lab.published.released_households:read_household_groups",
+        "published": "confide.lab.published.safetab:read_household_groups",
         "residuals": "confide.mechanisms.safetab_h.evaluate:residuals",
         "rehearsal": "confide.mechanisms.safetab_h.audit:SafeTabHRehearsal",
-        "audit": "confide.lab.risk.privacy_audit.of_safetab:SafeTabHAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:SafeTabHAudit",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabHProblem:
@@ -76,7 +76,7 @@ class SafeTabH(Mechanism[SafeTabHProblem]):
         return records_fingerprint(problem.records.path)
 
     def check(self, problem: SafeTabHProblem, job: Job) -> list[Finding]:
-        return check_households_of(problem, job)
+        return check_records_of(problem, job, HOUSEHOLDS)
 
     def count(self, problem: SafeTabHProblem, job: Job) -> None:
         tabulate(problem, job, household_expressions)

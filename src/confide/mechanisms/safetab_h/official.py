@@ -8,7 +8,6 @@ stands there twice is an error; thresholds after the third, which it takes and n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +19,8 @@ from confide.mechanisms.safetab.official import (
     INFINITE,
     Budget,
     Level,
-    OfficialFolder,
+    OfficialConfig,
     PassConfig,
-    find_folder,
     level_keys,
     load_config,
     state_filter,
@@ -106,35 +104,13 @@ class UsHouseholdConfigFile(HouseholdConfigFile):
     state_filter_us: Annotated[list[str], state_filter]
 
 
-@dataclass(frozen=True)
-class HouseholdConfig:
-    """A ``config.json`` that was read."""
-
-    settings: SafeTabHSettings
-    infinite: bool
-    """Whether a budget is infinite: the counts are then published without noise, and are not for release."""
-    warnings: tuple[Finding, ...]
-
-
-def find_household_folder(parameters: Path, data: Path) -> OfficialFolder:
-    """The files in both folders. Raises an :class:`InputError` with all that is missing."""
-    return find_folder(parameters, data, DATA)
-
-
-def read_config(path: Path) -> HouseholdConfig:
+def read_config(path: Path) -> OfficialConfig[SafeTabHSettings]:
     """The settings in a ``config.json``. Raises an :class:`InputError` with all findings."""
     loaded = load_config(path, HouseholdConfigFile, UsHouseholdConfigFile, _ignored)
     config = loaded.value
-    settings = SafeTabHSettings(
-        definition=config.privacy_defn,
-        levels=config.levels,
-        max_race_codes=config.max_race_codes,
-        negative_counts=config.allow_negative_counts,
-        states=config.states,
-        puerto_rico=config.run_pr,
-    )
+    settings = SafeTabHSettings(levels=config.levels, **config.shared)
     infinite = any(budget == INFINITE for level in settings.levels for budget in level.budgets)
-    return HouseholdConfig(settings, infinite, loaded.warnings)
+    return OfficialConfig(settings, infinite, loaded.warnings)
 
 
 def _ignored(document: Document) -> Iterator[Finding]:

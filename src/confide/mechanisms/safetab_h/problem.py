@@ -7,23 +7,19 @@ the records: a group with nobody in it is measured like any other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from confide.arrays import Integers
-from confide.engines import Engine, Source
-from confide.engines.protocol import private_folder, write_parquet
+from confide.engines import Engine
 from confide.errors import Finding, SpecError
-from confide.mechanisms.safetab.code_files import CodeFiles, read_code_lists
-from confide.mechanisms.safetab.codes import CodeLists, planned_iterations, stability
-from confide.mechanisms.safetab.problem import GROUPS_PER_PART, SPINES
-from confide.mechanisms.safetab.records import check_persons
-from confide.mechanisms.safetab.regions import Regions, area_names_from_file, read_regions
+from confide.mechanisms.safetab.codes import CodeLists, stability
+from confide.mechanisms.safetab.problem import AreasOfLevel, GroupProblem, facts_of_groups, plan_of_groups, read_inputs
+from confide.mechanisms.safetab.regions import Regions
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
 from confide.mechanisms.safetab_h.group_totals import GroupTotals, read_totals
 from confide.mechanisms.safetab_h.records import HOUSEHOLDS
@@ -40,11 +36,10 @@ from confide.mechanisms.safetab_h.settings import (
 from confide.mechanisms.safetab_h.spec import SafeTabHSpec
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, PrivacyUnit, budget_of, calibrate
-from confide.releases.mechanism import Job
 from confide.releases.plan import PUBLIC_INPUTS, Family, Plan, PlannedMeasurement
-from confide.releases.public_input import PublicInput, read_public_input
-from confide.releases.spec import LoadedSpec, find_sources
-from confide.releases.tabular import AreaNames, noting
+from confide.releases.spec import LoadedSpec
+from confide.releases.tabular import noting
+from confide.releases.verify import PublicInput, read_public_input
 
 TOTALS = "totals"
 """The key of the published totals under ``[data]``."""
@@ -76,7 +71,7 @@ class GroupTables:
 
 
 @dataclass(frozen=True, eq=False)
-class HouseholdGroups:
+class HouseholdGroups(AreasOfLevel):
     """A population group level: its groups, their tables and noise.
 
     Group ``area * len(iterations) + position`` is the area with this number and the iteration ``iterations[position]``;
@@ -94,25 +89,6 @@ class HouseholdGroups:
     tables: Mapping[FamilyName, GroupTables]
     """Of household type and of tenure, where they have a budget."""
 
-    @property
-    def name(self) -> str:
-        return self.settings.name
-
-    @property
-    def region_type(self) -> str:
-        """The type of its areas."""
-        return self.settings.region_type
-
-    @property
-    def areas_per_part(self) -> int:
-        """How many areas are measured at a time."""
-        return max(1, GROUPS_PER_PART // len(self.iterations))
-
-    @property
-    def parts(self) -> range:
-        """The parts in which the level is measured, by their first area."""
-        return range(0, self.areas, self.areas_per_part)
-
     def within(self, part: int) -> slice:
         """The places of the groups of a part."""
         ends = np.array([part, part + self.areas_per_part]) * len(self.iterations)
@@ -128,18 +104,13 @@ class HouseholdGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class SafeTabHProblem:
-    """A spec with everything public that it refers to."""
+class SafeTabHProblem(GroupProblem):
+    """The same of SafeTab-H."""
 
     spec: SafeTabHSpec
     settings: SafeTabHSettings
-    lists: CodeLists
-    regions: Regions
-    records: Source
     levels: tuple[HouseholdGroups, ...]
     given: PublicInput
-    area_names: AreaNames | None = None
-    """What areas are called, where a file says it."""
 
 
 def query_key(level: HouseholdLevel, table: HouseholdTable) -> str:
@@ -154,40 +125,22 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SafeTabHProblem:
     spec = loaded.spec
     assert isinstance(spec, SafeTabHSpec)
     settings, data = spec.settings, spec.data
-    sources, findings = find_sources(loaded)
-    sources = {key: replace(source, quoted=False) for key, source in sources.items()}
-    files = CodeFiles(
-        codes=loaded.resolve(data.codes),
-        race_iterations=loaded.resolve(data.race_iterations),
-        ethnicity_iterations=loaded.resolve(data.ethnicity_iterations),
-        code_to_iteration=loaded.resolve(data.code_to_iteration),
-    )
-    lists = noting(findings, lambda: read_code_lists(files))
-    regions = names = totals = None
-    if "blocks" in sources:
-        blocks = sources["blocks"]
-        regions = noting(findings, lambda: read_regions(engine, blocks, settings.states, settings.puerto_rico))
-    if regions is not None and data.area_names is not None:
-        file = loaded.resolve(data.area_names)
-        names = noting(findings, lambda: area_names_from_file(file, regions))
-    path, place = loaded.resolve(data.totals), loaded.place("data", TOTALS)
-    given = noting(findings, lambda: read_public_input(path, place, MECHANISMS.__getitem__, [SAFETAB_P]))
-    if given is not None and regions is not None and lists is not None:
-        totals = noting(findings, lambda: read_totals(given, regions, lists, settings))
-    if findings or lists is None or regions is None or given is None or totals is None:
-        if "records" in sources:
-            codes = None if lists is None else lists.codes
-            findings += check_persons(engine, sources["records"], codes, None, settings, HOUSEHOLDS)
-        raise SpecError(findings)
-    each = (household_groups(level, settings, lists, regions, totals) for level in settings.levels)
+
+    def published(
+        findings: list[Finding], lists: CodeLists | None, regions: Regions | None
+    ) -> tuple[PublicInput, GroupTotals] | None:
+        path, place = loaded.resolve(data.totals), loaded.place("data", TOTALS)
+        given = noting(findings, lambda: read_public_input(path, place, MECHANISMS.__getitem__, [SAFETAB_P]))
+        if given is None or regions is None or lists is None:
+            return None
+        return given, read_totals(given, regions, lists, settings)
+
+    files, (given, totals) = read_inputs(loaded, engine, HOUSEHOLDS, published)
+    each = (household_groups(level, settings, files.lists, files.regions, totals) for level in settings.levels)
     levels = tuple(level for level in each if level is not None)
     if not levels:
         raise SpecError("no-groups/total", where=loaded.place("levels"))
-    types = {level.region_type for level in levels}
-    if names is not None:
-        names = {kind: names[kind] for kind in regions.areas if kind in types}
-    called = None if names is None else AreaNames(names)
-    return SafeTabHProblem(spec, settings, lists, regions, sources["records"], levels, given, called)
+    return SafeTabHProblem(spec, settings, *files.of(levels), given=given)
 
 
 def household_groups(
@@ -214,15 +167,6 @@ def household_groups(
     )
 
 
-def check_households_of(problem: SafeTabHProblem, job: Job) -> list[Finding]:
-    """Every problem of the household records, and what is odd about the geography."""
-    blocks = private_folder(job.workspace.scratch) / "known-blocks.parquet"
-    write_parquet(pa.table({"code": problem.regions.blocks.column("code")}), blocks)
-    codes, settings = problem.lists.codes, problem.settings
-    findings = check_persons(job.engine, problem.records, codes, blocks, settings, HOUSEHOLDS)
-    return [*problem.regions.warnings, *findings]
-
-
 # The plan of a SafeTab-H release: generalised parallel composition, level by level and table by table.
 #
 # A household counts in one cell of the table of a group, and in at most s groups of a level: the six tables of the
@@ -245,18 +189,8 @@ def plan_safetab_h(name: str, problem: SafeTabHProblem) -> Plan:
                     measures.append(_measurement(level, table, tables, problem.settings))
             families.append(Family(level.stability, tuple((number,) for number in numbers), tuple(copies)))
             paths.setdefault(level.settings.of_puerto_rico, []).extend(numbers)
-    return Plan(
-        mechanism=name,
-        neighbours=Neighbours.ADD_REMOVE,
-        definition=problem.settings.definition,
-        measures=tuple(measures),
-        spine=SPINES[next(iter(paths))] if len(paths) == 1 else (),
-        question=_facts(problem),
-        paths=tuple(tuple(path) for path in paths.values()) if len(paths) > 1 else (),
-        families=tuple(families),
-        unit=PrivacyUnit.HOUSEHOLD,
-        free=("noise_margin", "iterations", "area_names", "companions"),
-    )
+    free = ("noise_margin", "iterations", "area_names", "companions")
+    return plan_of_groups(name, problem, measures, families, paths, _facts(problem), free, unit=PrivacyUnit.HOUSEHOLD)
 
 
 def _measurement(
@@ -275,26 +209,16 @@ def _measurement(
 
 def _facts(problem: SafeTabHProblem) -> dict[str, Any]:
     """What else decides the output. All of it is public."""
-    settings, output, names = problem.settings, problem.spec.output, problem.area_names
-    return {
+    own = {
         "record": "household",
         "attributes": {
             CODES: "race and ethnicity codes of the householder",
             **{variable: variable.replace("_", " ") for variable in VARIABLES.values()},
         },
-        "codes": problem.lists.fingerprint,
-        "geography": problem.regions.fingerprint,
         PUBLIC_INPUTS: {TOTALS: problem.given.as_dict()},
-        "states": list(settings.states),
-        "puerto_rico": settings.puerto_rico,
-        "max_race_codes": settings.max_race_codes,
-        "negative_counts": settings.negative_counts,
-        "noise_margin": None if output.noise_margin is None else str(output.noise_margin),
         "levels": {level.name: _level_facts(level) for level in problem.levels},
-        "iterations": planned_iterations(problem.lists.iterations),
-        "area_names": None if names is None else names.fingerprint,
-        "companions": output.explained,
     }
+    return facts_of_groups(problem, own)
 
 
 def _level_facts(level: HouseholdGroups) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from confide.arrays import Integers
-from confide.mechanisms.safetab.settings import MOST_RACE_CODES, PUERTO_RICO, REGION_TYPES, STATES, LevelName
+from confide.mechanisms.safetab.settings import MOST_RACE_CODES, REGION_TYPES, STATES, GroupSettings, LevelName
 from confide.privacy import Definition
 
 FamilyName = Literal["t3", "t4"]
@@ -156,41 +156,19 @@ class HouseholdLevel(LevelName):
         return self.thresholds[FAMILIES.index(family)]
 
     @property
+    def cost(self) -> Fraction:
+        """Of both."""
+        return sum(self.budgets, Fraction(0))
+
+    @property
     def families(self) -> tuple[FamilyName, ...]:
         """What is made."""
         return tuple(family for family in FAMILIES if self.budget(family))
 
 
-@dataclass(frozen=True, slots=True)
-class SafeTabHSettings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeTabHSettings(GroupSettings[HouseholdLevel]):
     """What decides a SafeTab-H release, apart from code lists, geography, published totals and records."""
-
-    definition: Definition
-    levels: tuple[HouseholdLevel, ...]
-    max_race_codes: int
-    negative_counts: bool
-    states: tuple[str, ...]
-    puerto_rico: bool
-
-    @property
-    def all_states(self) -> tuple[str, ...]:
-        """The state codes whose records and blocks are read."""
-        return (*self.states, PUERTO_RICO) if self.puerto_rico else self.states
-
-    @property
-    def passes(self) -> dict[str, tuple[HouseholdLevel, ...]]:
-        """The levels of each pass that runs, by its name: ``US`` and ``PR``. No household is in both."""
-        united_states = tuple(level for level in self.levels if not level.of_puerto_rico)
-        puerto_rico = tuple(level for level in self.levels if level.of_puerto_rico)
-        return {name: levels for name, levels in (("US", united_states), ("PR", puerto_rico)) if levels}
-
-    @property
-    def total(self) -> Fraction:
-        """The larger of the sums of budgets over the two passes: no household is in both (parallel composition)."""
-        return max(
-            sum((budget for level in levels for budget in level.budgets), Fraction(0))
-            for levels in self.passes.values()
-        )
 
 
 _LARGE, _SMALL = (471, 971, 6971), (971, 4971, 19971)
@@ -209,4 +187,11 @@ def production_settings() -> SafeTabHSettings:
                 continue
             thresholds = _REGIONAL[name.is_large] if number == 1 else _LARGE if name.is_large else _SMALL
             levels.append(HouseholdLevel(region, number, (budget, budget), (thresholds, thresholds[:1])))
-    return SafeTabHSettings(Definition.ZCDP, tuple(levels), MOST_RACE_CODES, True, STATES, True)
+    return SafeTabHSettings(
+        definition=Definition.ZCDP,
+        levels=tuple(levels),
+        max_race_codes=MOST_RACE_CODES,
+        negative_counts=True,
+        states=STATES,
+        puerto_rico=True,
+    )

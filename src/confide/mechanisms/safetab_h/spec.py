@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from confide.mechanisms.safetab.official import PARAMETERS
+from confide.mechanisms.safetab.official import PARAMETERS, OfficialConfig, OfficialFolder, find_folder
+from confide.mechanisms.safetab.program import OfficialProgram, group_stand_in, of_united_states
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
 from confide.mechanisms.safetab.spec import (
     LEVEL_NUMBERS,
@@ -17,11 +18,11 @@ from confide.mechanisms.safetab.spec import (
     GroupLevelPart,
     GroupOutput,
     GroupPassPart,
+    GroupSpec,
     Threshold,
-    level_problems,
-    pass_problems,
+    threshold_order,
 )
-from confide.mechanisms.safetab_h.official import DATA
+from confide.mechanisms.safetab_h.official import DATA, read_config
 from confide.mechanisms.safetab_h.settings import (
     FAMILIES,
     MOST_THRESHOLDS,
@@ -31,10 +32,7 @@ from confide.mechanisms.safetab_h.settings import (
     SafeTabHSettings,
     production_settings,
 )
-from confide.privacy import Definition
 from confide.releases import spec
-from confide.releases.draft import LEDGER, SPEC, Draft, no_product
-from confide.report.certificate import render
 
 NAME, TITLE = "household-groups", "Household type and tenure by detailed race and ethnicity"
 
@@ -89,11 +87,38 @@ class SafeTabHLevel(GroupLevelPart):
         tenure = () if self.tenure_threshold is None else (self.tenure_threshold,)
         return {"t3": tuple(self.type_thresholds or ()), "t4": tenure}
 
+    @property
+    def settings(self) -> HouseholdLevel:
+        """The level as plain values."""
+        budgets, thresholds = self.budgets, self.thresholds
+        return HouseholdLevel(
+            self.region,
+            LEVEL_NUMBERS[self.iterations],
+            (budgets["t3"] or Fraction(0), budgets["t4"] or Fraction(0)),
+            (thresholds["t3"], thresholds["t4"]),
+        )
 
-class SafeTabHSpec(spec.Spec):
+    def problems(self, where: spec.KeyPath) -> Iterator[spec.Problem]:
+        """A level has a table at least, each table its thresholds, and thresholds their order."""
+        if not any(self.budgets.values()):
+            yield spec.Problem.of(where, "no-table-of-level", region=self.region, iterations=self.iterations)
+        for family in FAMILIES:
+            key = "type_thresholds" if family == "t3" else "tenure_threshold"
+            numbers = self.thresholds[family]
+            if (self.budgets[family] is None) == bool(numbers):
+                yield spec.Problem.of(
+                    (*where, key),
+                    "threshold-without-budget",
+                    found=", ".join(map(str, numbers)) or None,
+                    variable=VARIABLES[family],
+                    given=bool(numbers),
+                    number=MOST_THRESHOLDS[family],
+                )
+            yield from threshold_order((*where, key), numbers)
+
+
+class SafeTabHSpec(GroupSpec):
     """Household type and tenure by detailed race and ethnicity (SafeTab-H)."""
-
-    names_smallest: ClassVar[bool] = False
 
     data: SafeTabHData
     privacy: HouseholdPrivacy
@@ -104,97 +129,31 @@ class SafeTabHSpec(spec.Spec):
     @property
     def settings(self) -> SafeTabHSettings:
         """The settings of the algorithm as plain values."""
-        part = self.safetab
-        return SafeTabHSettings(
-            definition=Definition(self.privacy.definition),
-            levels=tuple(_level(level) for level in sorted(self.levels, key=lambda level: level.order)),
-            max_race_codes=part.max_race_codes,
-            negative_counts=part.negative_counts,
-            states=tuple(sorted(part.states)),
-            puerto_rico=part.puerto_rico,
-        )
-
-    def problems(self) -> list[spec.Problem]:
-        problems = super().problems()
-        if self.geography.model_fields_set:
-            problems.append(spec.Problem.of(("geography",), "geography/safetab"))
-        if self.privacy.neighbours != "add-remove":
-            path: spec.KeyPath = ("privacy", "neighbours")
-            problems.append(spec.Problem.of(path, "neighbours", found=repr(self.privacy.neighbours)))
-        problems += pass_problems(self.safetab) + level_problems(self.levels, self.safetab)
-        for position, level in enumerate(self.levels):
-            problems += _tables(("levels", position), level)
-        if not problems and self.privacy.budget != self.settings.total:
-            total = self.settings.total
-            path = ("privacy", "budget")
-            problems.append(spec.Problem.of(path, "budget-sum", found=str(self.privacy.budget), total=total))
-        return problems
+        ordered = sorted(self.levels, key=lambda level: level.order)
+        return SafeTabHSettings(levels=tuple(level.settings for level in ordered), **self.shared)
 
 
-def _level(level: SafeTabHLevel) -> HouseholdLevel:
-    budgets, thresholds = level.budgets, level.thresholds
-    return HouseholdLevel(
-        level.region,
-        LEVEL_NUMBERS[level.iterations],
-        (budgets["t3"] or Fraction(0), budgets["t4"] or Fraction(0)),
-        (thresholds["t3"], thresholds["t4"]),
-    )
+class SafeTabHProgram(OfficialProgram):
+    """SafeTab-H."""
+
+    title, release, drafted, about, unit = "SafeTab-H", "safetab-h", NAME, TITLE, "household"
+    stems: ClassVar = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
+
+    def find(self, parameters: Path, data: Path) -> OfficialFolder:
+        return find_folder(parameters, data, DATA)
+
+    def configured(self, path: Path, options: Mapping[str, str]) -> OfficialConfig[SafeTabHSettings]:  # noqa: ARG002
+        return read_config(path)
+
+    def stand_in(self, path: Path) -> SafeTabHSettings:
+        return group_stand_in(production_settings(), path)
+
+    def production(self) -> SafeTabHSettings:
+        return of_united_states(production_settings())
+
+    def further(self, settings: Any, options: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        return {"names": ITERATION_LEVELS}
 
 
-def _tables(where: spec.KeyPath, level: SafeTabHLevel) -> Iterator[spec.Problem]:
-    """A level has a table at least, each table its thresholds, and thresholds their order."""
-    budgets, thresholds = level.budgets, level.thresholds
-    if not any(budgets.values()):
-        yield spec.Problem.of(where, "no-table-of-level", region=level.region, iterations=level.iterations)
-    for family in FAMILIES:
-        key = "type_thresholds" if family == "t3" else "tenure_threshold"
-        numbers = thresholds[family]
-        if (budgets[family] is None) == bool(numbers):
-            yield spec.Problem.of(
-                (*where, key),
-                "threshold-without-budget",
-                found=", ".join(map(str, numbers)) or None,
-                variable=VARIABLES[family],
-                given=bool(numbers),
-                number=MOST_THRESHOLDS[family],
-            )
-        if list(numbers) != sorted(numbers):
-            yield spec.Problem.of((*where, key), "threshold-order", found=", ".join(map(str, numbers)))
-
-
-def spec_text(
-    settings: SafeTabHSettings, files: Mapping[str, str], *, name: str, title: str, ledger: str, file: str
-) -> str:
-    """The text of a spec of SafeTab-H.
-
-    Args:
-        settings: Levels, budgets and thresholds.
-        files: The paths of the input files, by their key under ``[data]``.
-        name: The name of the release.
-        title: Its title.
-        ledger: The path of the ledger.
-        file: The name that the spec will have.
-
-    Returns:
-        A commented TOML file.
-    """
-    return render(
-        "safetab-h.toml.j2",
-        settings=settings,
-        files=files,
-        name=name,
-        title=title,
-        ledger=ledger,
-        file=file,
-        names=ITERATION_LEVELS,
-    )
-
-
-def draft_safetab_h(product: str | None, values: Mapping[str, str]) -> Draft:
-    """The spec that ``confide new safetab-h`` writes."""
-    no_product("safetab-h", product)
-    settings = replace(production_settings(), puerto_rico=False)
-    settings = replace(settings, levels=settings.passes["US"])
-    files = {key: f"{stem}.txt" for key, stem in (PARAMETERS | DATA).items()}
-    named = {"name": NAME, "title": TITLE} | dict(values)
-    return Draft(spec_text(settings, files, **named, ledger=LEDGER, file=SPEC), settings.total, "add-remove")
+PROGRAM = SafeTabHProgram()
+draft_safetab_h = PROGRAM.draft

@@ -12,7 +12,15 @@ from confide.exact import exact_text
 from confide.mechanisms.safetab.codes import PlannedIteration
 from confide.mechanisms.safetab.output.coded import ITERATION
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
-from confide.mechanisms.safetab.statement import CLAMPED, CLAMPED_SUMS, NEGATIVE, PASSES, PROTECTION, VARIANCE
+from confide.mechanisms.safetab.statement import (
+    CLAMPED,
+    CLAMPED_SUMS,
+    NEGATIVE,
+    PROTECTION,
+    VARIANCE,
+    certificate_of_groups,
+    passes,
+)
 from confide.mechanisms.safetab.tallies import excess_of_sum, margin_of_sum
 from confide.mechanisms.safetab_h.output import HouseholdLayout, PlannedTables, variable_of
 from confide.mechanisms.safetab_h.settings import TABLES, TABLES_OF, TOTAL_CELL, VARIABLES, HouseholdTable
@@ -20,7 +28,6 @@ from confide.releases.figure_noise import Draw
 from confide.releases.folder import cost_of_person
 from confide.releases.plan import Explanation, Plan, Summary, read_plan
 from confide.releases.tabular import AREA, COUNT, LEVEL, TOTAL_CODE, Codebook, asked
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
 
 PROBABILITY = Fraction("0.95")
 
@@ -49,21 +56,16 @@ def group_levels(plan: Plan) -> Iterator[dict[str, Any]]:
             }
 
 
-def passes(plan: Plan) -> list[dict[str, str]]:
+def passes_of(plan: Plan) -> list[dict[str, str]]:
     """The sum of budgets of each pass, where there are two."""
-    sums: dict[bool, Fraction] = {}
-    for level in HouseholdLayout.of(plan.as_dict()).levels:
-        key = level.region_type.startswith("PR-")
-        sums[key] = sums.get(key, Fraction(0)) + sum(level.budgets.values())
-    return [{"name": PASSES[key], "budget": exact_text(number)} for key, number in sums.items()]
+    levels = HouseholdLayout.of(plan.as_dict()).levels
+    return passes((level.region_type, sum(level.budgets.values(), Fraction(0))) for level in levels)
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The certificate of a release, with its population group levels."""
     plan = read_plan(manifest["plan"])
-    counts = messages_of(manifest).text("certificate.counts_safetab")
-    said = CertificateWords(counts, groups=list(group_levels(plan)), passes=passes(plan))
-    return {CERTIFICATE: certificate(manifest, said)}
+    return certificate_of_groups(manifest, list(group_levels(plan)), passes_of(plan))
 
 
 def summary(plan: Plan) -> Summary:
@@ -93,7 +95,7 @@ def summary(plan: Plan) -> Summary:
         )
         for row in group_levels(plan)
     )
-    notes = tuple(f"{row['name']}: the tables cost {row['budget']} together." for row in passes(plan))
+    notes = tuple(f"{row['name']}: the tables cost {row['budget']} together." for row in passes_of(plan))
     person = f"One person may change one household in any way, which costs {cost_of_person(plan)}."
     return Summary(f"The release costs {plan.loss} for one household (add-remove). {person}", columns, rows, notes)
 

@@ -28,12 +28,11 @@ from confide.mechanisms.safetab_h.output import (
     official_schema,
 )
 from confide.mechanisms.safetab_h.settings import FAMILIES, TABLES, TABLES_OF, HouseholdTable
+from confide.releases.certificate import CERTIFICATE
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular import cells_and_areas
-from confide.releases.tabular.checks import TableCopies, no_other_files
-from confide.releases.tabular.remade import released_names, remade
-from confide.report.certificate import CERTIFICATE
+from confide.releases.tabular.checks import TableCopies, no_other_files, released_names, remade
 
 NAMES = [table.name for table in TABLES]
 

@@ -30,11 +30,11 @@ from confide.mechanisms.suppression.spec import in_unit
 from confide.mechanisms.suppression.structure import ROOT, Flags
 from confide.mechanisms.suppression.variables import Variable
 from confide.releases import Progress, Workspace, require_records
+from confide.releases.dossier import BANNER, AreaSums, Evaluated, Evaluating, LoneFigures, only_run, write_dossier
 from confide.releases.tabular import AREA, LEVEL, TOTAL_CODE, released
 from confide.report import charts
-from confide.report.certificate import LoneFigures, render
-from confide.report.charts import AreaMeasure, AreaSums, area_maps
-from confide.report.dossier import BANNER, Evaluated, Evaluating, only_run, write_dossier
+from confide.report.charts import AreaMeasure, area_maps
+from confide.report.rendering import render
 
 # How well suppressed cells are protected: the attacker's intervals beside the truth and the protection that was asked
 # for.

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, private_folder, write_parquet
+from confide.documents.argus import write_jj
+from confide.engines import Engine, write_parquet
 from confide.errors import ConfideError, Finding
-from confide.inputs.argus import write_jj
+from confide.file_system import private_folder
 from confide.inputs.records import blocks_table, records_fingerprint
 from confide.mechanisms.suppression import output as verification
 from confide.mechanisms.suppression.counting import Truth, check_figures, pose_problem, read_truth, write_grouped
@@ -42,13 +43,13 @@ from confide.mechanisms.suppression.programme import SuppressionProblem, prepare
 from confide.mechanisms.suppression.spec import SuppressionSpec
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import solve
+from confide.releases.certificate import STATEMENT
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import masked, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import STATEMENT
 
 BYTES_PER_CELL = 100
 

@@ -30,7 +30,7 @@ from confide.mechanisms.suppression.variables import Variable
 from confide.messages import Messages, messages
 from confide.releases import Check, Draw, Explanation, Plan, SealedRelease, in_plural, rehearsal_banner, tabular
 from confide.releases.tabular import PUBLISHED, SUPPRESSED, asked
-from confide.report.certificate import messages_of, render
+from confide.report.rendering import messages_of, render
 
 ONE = Fraction(1)
 VALUE = "value"

@@ -13,14 +13,14 @@ import pyarrow as pa
 from pydantic import Field
 
 from confide.arrays import Integers
-from confide.inputs.proposals import OfficeFiles
+from confide.inputs import OfficeFiles
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import Method, Zeros
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values
 from confide.releases.spec import DataPart, ExactNumber, FilePath, Part, PrivacyPart, Problem, Spec, TabularOutput
 from confide.releases.tabular import AskedTable, level_problems, masked
-from confide.report.certificate import render
+from confide.report.rendering import render
 
 NOTHING = "-"
 

@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines import Engine, identifier, literal, private_folder, write_parquet, write_text
+from confide.engines import Engine, identifier, literal, write_parquet
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
+from confide.file_system import private_folder, write_text
 from confide.inputs.frame import missing_columns, wrong_code_types
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (
@@ -61,13 +62,13 @@ from confide.mechanisms.swapping.problem import (
 from confide.mechanisms.swapping.spec import HOUSEHOLD, SwappingSpec, Variant
 from confide.mechanisms.swapping.swap import People, Swap, arrange
 from confide.releases.abilities import MadeUpRecords
+from confide.releases.certificate import STATEMENT
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import DescribedTable, QueryTable, publish_areas
 from confide.releases.workspace import Workspace
-from confide.report.certificate import STATEMENT
 
 # The records of a run: checked for households, and read as people in whole numbers.
 

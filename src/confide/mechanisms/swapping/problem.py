@@ -34,7 +34,7 @@ from confide.privacy.conversion import exchange_epsilon, exchange_odds
 from confide.releases import LoadedSpec, rehearsal_banner, tabular
 from confide.releases.companions.programs import LABELLED, absent
 from confide.releases.tabular import noting
-from confide.report.certificate import messages_of, render
+from confide.report.rendering import messages_of, render
 from confide.schema import NO_GROUP, Attribute, Query, Recode, Schema
 
 # What can be said of a release of swapped data: what stays, what changes, and which loss is stated, if any.
@@ -410,7 +410,7 @@ def prepare(loaded: LoadedSpec, engine: Engine) -> SwappingProblem:
     units = [*(level.name for level in geography.levels), *(area.name for area in geography.areas)]
     columns = (tabular.LEVEL, tabular.AREA, tabular.COUNT, HOUSEHOLD, BLOCK, geography.block, *units)
     if schema is not None and spec.output.microdata:
-        attributes, where = schema.attributes, loaded.place("output", "microdata")
+        attributes, where = schema.attributes, partial(loaded.place, "output", "microdata")
         noting(findings, lambda: tabular.check_column_names(attributes, columns), where)
     tables = public.tables(loaded, partial(_table, spec=spec, columns=columns, frame=frame))
     if schema is not None and settings is not None:

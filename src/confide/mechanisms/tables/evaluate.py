@@ -18,12 +18,25 @@ from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import MeasuredTable, TablesProblem
 from confide.noise import ReleaseNoise
 from confide.releases import Job, MadeUpRecords, NoiseSource, Plan, Residuals, Workspace
+from confide.releases.dossier import (
+    ALIKE,
+    DEFAULT_MARGIN,
+    FIXED,
+    PAGE,
+    AreaSums,
+    CellErrors,
+    Evaluated,
+    Evaluating,
+    LoneFigures,
+    page_of_cells,
+    reveal,
+    risk_pictures,
+    write,
+    write_over_keys,
+)
 from confide.releases.replay import no_truth, require_sealed
 from confide.report import charts
-from confide.report.cell_errors import DEFAULT_MARGIN, FIXED, CellErrors, page_of_cells
-from confide.report.certificate import ALIKE, LoneFigures, risk_pictures
-from confide.report.charts import AreaMeasure, AreaSums, area_maps, require_levels
-from confide.report.dossier import PAGE, Evaluated, Evaluating, reveal, write, write_over_keys
+from confide.report.charts import AreaMeasure, area_maps, require_levels
 from confide.utility import ErrorSums, by_size_class, combine
 
 

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from confide.engines import Engine, Source
-from confide.engines.protocol import cell_index, private_folder, write_parquet
+from confide.engines.protocol import cell_index, write_parquet
 from confide.errors import ConfideError, Finding, SpecError
+from confide.file_system import private_folder
 from confide.geography import Geolevel
 from confide.inputs.records import (
     blocks_table,
@@ -52,6 +53,7 @@ from confide.noise import (
     perturb,
 )
 from confide.releases import tabular
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
@@ -59,7 +61,7 @@ from confide.releases.plan import Explanation, Plan, read_plan
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import asked
 from confide.releases.workspace import Workspace
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 from confide.schema import Query, Schema
 
 # A release of tables as others have it: what is said to its readers, and what ``verify`` looks at.

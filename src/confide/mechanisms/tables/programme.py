@@ -27,8 +27,8 @@ from pydantic import Field
 from confide.engines import Source
 from confide.errors import ConfideError, ParameterError
 from confide.geography import Geolevel, Spine
+from confide.inputs import OfficeFiles
 from confide.inputs.frame import Frame, reading_facts
-from confide.inputs.proposals import OfficeFiles
 from confide.noise import (
     DiscreteGaussian,
     NoiseDistribution,
@@ -58,7 +58,7 @@ from confide.privacy import (
 )
 from confide.releases import Plan, PlannedMeasurement, spec, tabular
 from confide.releases.draft import BUDGET, LEDGER, SPEC, Draft, no_product, office_files, office_values
-from confide.report.certificate import render
+from confide.report.rendering import render
 from confide.schema import Query, Schema, query_name
 
 # The spec of a static programme of tables.

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from confide.answers import AnswerPart, ShownTable, TypedAnswer
-from confide.engines.protocol import write_text
 from confide.errors import Finding, ParameterError, Place, RunError
 from confide.exact import Exact, exact_text, positive
+from confide.file_system import write_text
 from confide.mechanisms.tables.mechanism import Tables
 from confide.mechanisms.tables.programme import LAWS, MeasuredTable, TablesProblem, TablesSpec, level_weight
 from confide.noise import ReleaseNoise

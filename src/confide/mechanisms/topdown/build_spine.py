@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from confide.errors import Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact, exact
-from confide.geography.spine import OUTSIDE, Geolevel, Spine
+from confide.geography import OUTSIDE, Geolevel, Spine
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine, bypass_only_children, check_path_sums
 
 # Off-spine entities: the areas that block groups are made to fit.
@@ -277,6 +277,12 @@ def _sound(row: dict[str, Any]) -> bool:
 # Tracts of a county are put into groups that bring the distances down, from the largest: see :func:`tract_groups`. The
 # 2020 redistricting system has no such level; later and earlier ones had.
 #
+# **Primitive areas.** The 2020 spine of the Demographic and Housing Characteristics has no tracts. Below a county come
+# *prims*: blocks with the same county subdivision (where these are governments) and the same place, so that both are on
+# the spine. The blocks that a prim and a tract share are a *tract subset*; the n tract subsets of a prim are put into
+# *tract subset groups* in the order of the tracts, at most ``int(sqrt(n) + fanout + 1)`` to a group; block groups are
+# made within a tract subset.
+#
 # Reference: Cumings-Menon and others, *Geographic Spines in the 2020 Census Disclosure Avoidance System*,
 # arXiv:2203.16654; details (order of the search, cut-offs) as in the Bureau's public sources.
 
@@ -285,6 +291,45 @@ T = TypeVar("T")
 
 FANOUT = 12
 ENTITY_THRESHOLD = 9
+PRIM, TRACT_SUBSET_GROUP, TRACT_SUBSET, TRACT = "prim", "tract_subset_group", "tract_subset", "tract"
+
+
+def primitive_areas(
+    state: Geolevel, strong: Collection[str], *, division: Geolevel | None = None, place: Geolevel | None = None
+) -> NDArray[np.int64]:
+    """For each block the number of its primitive area: its county subdivision, in the ``strong`` States, and its place.
+
+    Args:
+        state: The State of each block.
+        strong: The States where county subdivisions are governments.
+        division: The county subdivisions; a code of nines is none.
+        place: The places; a code of nines is none.
+    """
+    number = np.zeros(len(state.unit_of_block), np.int64)
+    if division is not None:
+        governs = np.array([code in strong for code in state.codes])[state.unit_of_block]
+        number = np.where(governs, _without_nines(division).unit_of_block + 1, 0)
+    if place is not None:
+        number = number * (place.units + 1) + _without_nines(place).unit_of_block + 1
+    return _dense(number)
+
+
+def subset_groups(prim: NDArray[np.int64], subset: NDArray[np.int64], fanout: int = FANOUT) -> NDArray[np.int64]:
+    """For each block the number of its tract subset group within its prim, from zero.
+
+    Args:
+        prim: The prim of each block.
+        subset: Its tract subset, numbered by prim and then by tract.
+        fanout: A group of n tract subsets has at most ``int(sqrt(n) + fanout + 1)``.
+    """
+    _, first, of_block = np.unique(subset, return_index=True, return_inverse=True)
+    prim_of_subset = prim[first]
+    subsets = np.bincount(prim_of_subset, minlength=int(prim.max()) + 1)
+    most = np.sqrt(subsets).astype(np.int64) + fanout + 1
+    begin = np.cumsum(subsets) - subsets
+    within = np.arange(len(first)) - begin[prim_of_subset]
+    numbers: NDArray[np.int64] = (within // most[prim_of_subset])[of_block.reshape(-1)]
+    return numbers
 
 
 def block_groups(
@@ -462,11 +507,13 @@ class Optimisation:
     """Which levels are made rather than taken from the frame, and around which entities (of all blocks of the frame).
 
     ``block_groups`` names the level above the blocks, ``tract_groups`` the level two above that, if there is one.
+    ``prims``: for each block its primitive area, where the levels above the block groups are made of these.
     """
 
     entities: OffSpineEntities
     block_groups: str = "block_group"
     tract_groups: str | None = None
+    prims: NDArray[np.int64] | None = None
     fanout: int = FANOUT
     entity_threshold: int = ENTITY_THRESHOLD
 
@@ -556,6 +603,13 @@ def _nested(
                 threshold=optimise.entity_threshold,
             )
             result.append(_refined(above, number))
+        elif name == PRIM and optimise is not None and optimise.prims is not None:
+            result.append(_refined(above, optimise.prims[rows]))
+        elif name == TRACT_SUBSET_GROUP and name in _made(optimise):
+            assert optimise is not None
+            result.append(_refined(above, subset_groups(above, taken(above, TRACT), optimise.fanout)))
+        elif name == TRACT_SUBSET and name in _made(optimise):
+            result.append(taken(above, TRACT))
         else:
             result.append(taken(above, name))
     return result
@@ -570,7 +624,9 @@ def _made(optimise: Optimisation | None) -> tuple[str, ...]:
     """The names of the levels that are not the frame's."""
     if optimise is None:
         return ()
-    return (optimise.block_groups,) if optimise.tract_groups is None else (optimise.tract_groups, optimise.block_groups)
+    prims = () if optimise.prims is None else (PRIM, TRACT_SUBSET_GROUP, TRACT_SUBSET)
+    tract_groups = () if optimise.tract_groups is None else (optimise.tract_groups,)
+    return (*prims, *tract_groups, optimise.block_groups)
 
 
 def _checked(frame: Spine, shares: Mapping[str, Exact], optimise: Optimisation | None) -> list[Fraction]:
@@ -596,6 +652,8 @@ def _checked(frame: Spine, shares: Mapping[str, Exact], optimise: Optimisation |
         places = [names[-2:-1] == [optimise.block_groups]]
         if optimise.tract_groups is not None:
             places.append(names[-4:-3] == [optimise.tract_groups])
+        if optimise.prims is not None:
+            places.append(names[-5:-2] == [PRIM, TRACT_SUBSET_GROUP, TRACT_SUBSET])
         if not all(places):
             findings.append(Finding.of("bad-levels/made", found=", ".join(names)))
     values = [exact(share, f"the share of {name}") for name, share in shares.items()]

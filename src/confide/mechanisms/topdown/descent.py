@@ -27,11 +27,12 @@ from threadpoolctl import threadpool_limits
 
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines.protocol import GroupFunction, private_folder, write_parquet, write_text
+from confide.engines.protocol import GroupFunction, write_parquet
 from confide.estimation import MeasuredQuery, SolveOutcome, UnsolvedError
 from confide.estimation.active_set import GAP, InfeasibleError
 from confide.estimation.rounding import RoundingInfeasibleError
 from confide.estimation.rounding import RoundingOutcome as RoundingOutcome
+from confide.file_system import private_folder, write_text
 from confide.mechanisms.topdown.constraints import invariant_level, narrowed
 from confide.mechanisms.topdown.from_below import LevelLaws, gather, with_limited_first
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure

@@ -25,11 +25,21 @@ from confide.mechanisms.topdown.evaluate import (
     evaluate,
     geographies,
 )
+from confide.releases.dossier import (
+    ALIKE,
+    BANNER,
+    Evaluated,
+    Evaluating,
+    LoneFigures,
+    reveal,
+    risk_pictures,
+    write,
+    write_over_keys,
+)
 from confide.releases.replay import require_sealed
 from confide.report import charts
-from confide.report.certificate import ALIKE, LoneFigures, render, risk_pictures
 from confide.report.charts import MOST_TILES, VERY_FEW, AreaMeasure, Geometry, area_maps, read_geometry, require_levels
-from confide.report.dossier import BANNER, Evaluated, Evaluating, reveal, write, write_over_keys
+from confide.report.rendering import render
 from confide.utility.metrics import SIZE_BINS, bin_label, combine
 
 # The numbers of a TopDown evaluation, arranged as the dossier shows them.

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
 from confide.documents import load_shipped, shipped
-from confide.engines.protocol import Engine, Format, Source, cell_index, private_folder, write_parquet, write_text
+from confide.engines.protocol import Engine, Format, Source, cell_index, write_parquet
 from confide.errors import Place, ReleaseError, SpecError
+from confide.file_system import private_folder, write_text
 from confide.geography import OUTSIDE, AreaSet, Geolevel
 from confide.inputs.records import column_expressions
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
@@ -37,9 +38,9 @@ from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.strategy import TREE, Strategy, groups_of, resolve
 from confide.noise import ReleaseKey
 from confide.releases import NoiseSource, Plan, Workspace
+from confide.releases.dossier import LoneFigures
 from confide.releases.folder import MANIFEST, sha256_of
 from confide.releases.replay import no_truth, require_sealed
-from confide.report.certificate import LoneFigures
 from confide.schema import DETAILED, Query, Schema
 from confide.utility import LargestGroup, LargestGroups, metrics
 from confide.utility.metrics import LEAST_PEOPLE, POPULATION_BINS, ErrorSums, bin_of

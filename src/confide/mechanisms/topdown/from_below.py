@@ -28,12 +28,13 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from confide.arrays import Booleans, Floats, Integers
-from confide.engines.protocol import private_folder, whole_file, write_parquet
+from confide.engines.protocol import write_parquet
 from confide.errors import ParameterError, Place
 from confide.estimation.node_problem import marginal_information
 from confide.estimation.sectors import MOST_CORE_CELLS, CellVectors, SectorQuery, Sectors
 from confide.estimation.tree_covariances import KNOWN, TreeCovariances, TreeLevel, Upward, with_level_between
 from confide.estimation.tree_gls import TreeEstimates
+from confide.file_system import private_folder, whole_file
 from confide.mechanisms.topdown.constraints import known_levels, told_totals
 from confide.mechanisms.topdown.node import UnitLaws
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine

@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Booleans, Floats, Integers
 from confide.documents.settings_file import FileKind
-from confide.engines.protocol import Engine, write_text
+from confide.engines.protocol import Engine
+from confide.file_system import write_text
 from confide.inputs.made_up import MadeUpPeople, MeasuredCells, RecordForm
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, write_counts

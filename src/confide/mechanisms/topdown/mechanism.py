@@ -24,9 +24,10 @@ import pyarrow.parquet as pq
 
 from confide.arrays import Floats, Integers
 from confide.confidential import Confidential
-from confide.engines.protocol import Engine, private_folder, write_parquet
+from confide.engines.protocol import Engine, write_parquet
 from confide.errors import Finding, Place, ReleaseError, RunError
 from confide.estimation.node_problem import MeasuredQuery
+from confide.file_system import private_folder
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.topdown import descent, statement
 from confide.mechanisms.topdown.constraints import known_together, known_totals

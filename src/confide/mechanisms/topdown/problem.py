@@ -269,6 +269,14 @@ def _kinds_of_path(spine: TopDownSpine) -> list[list[tuple[str, int]]]:
 
 
 STATE, TRACT_GROUP, BLOCK_GROUP = "state", "tract_group", "block_group"
+MADE_LEVELS = (
+    build_spine.PRIM,
+    build_spine.TRACT_SUBSET_GROUP,
+    build_spine.TRACT_SUBSET,
+    TRACT_GROUP,
+    BLOCK_GROUP,
+)
+"""The levels that an optimised spine makes where the strategy has them, from the top down."""
 
 
 def prepare(loaded: LoadedSpec, engine: Engine) -> TopDownProblem:
@@ -332,9 +340,11 @@ def _levels(loaded: LoadedSpec, spec: TopDownSpec, strategy: Strategy) -> list[F
     names = [level.name for level in spec.geography.levels]
     place = loaded.place("geography", "levels")
     if spec.topdown.spine == "optimised":
-        for level_name in (
-            name for name in (TRACT_GROUP, BLOCK_GROUP) if name in strategy.level_names and name not in names
-        ):
+        if build_spine.PRIM in strategy.level_names and build_spine.PRIM not in names:
+            if build_spine.TRACT not in names:
+                return [Finding.of("spine-levels/prims", where=place, names=" > ".join(names), tract=build_spine.TRACT)]
+            names.remove(build_spine.TRACT)  # its parts by prim are on the spine in its place
+        for level_name in (name for name in MADE_LEVELS if name in strategy.level_names and name not in names):
             names.insert(strategy.level_names.index(level_name), level_name)
         if STATE not in names or BLOCK_GROUP not in names:
             return [
@@ -438,14 +448,20 @@ def spine_of(
         split = build_spine.aian_flags(
             frame.level("aiannh"), build_spine.parse_area_types(load_shipped("geography", "aiannh-types"))
         )
-    if settings.around is None:
-        strong = build_spine.parse_strong_mcd_states(load_shipped("geography", "strong-mcd-states"))
-        division, place = (frame.level(name) if name in names else None for name in ("cousub", "place"))
+    strong = build_spine.parse_strong_mcd_states(load_shipped("geography", "strong-mcd-states"))
+    division, place = (frame.level(name) if name in names else None for name in ("cousub", "place"))
+    prims = None
+    if build_spine.PRIM in strategy.level_names and build_spine.PRIM not in names:
+        prims = build_spine.primitive_areas(frame.level(STATE), strong, division=division, place=place)
+    if settings.around is not None:
+        kinds = [frame.level(name) for name in settings.around if name in names]
+    elif prims is not None:
+        # Divisions and places are above the block groups already.
+        kinds = [frame.level(name) for name in (BLOCK_GROUP,) if name in names]
+    else:
         kinds = [
             build_spine.divisions_or_places(frame.level(STATE), strong, division=division, place=place, split=split)
         ]
-    else:
-        kinds = [frame.level(name) for name in settings.around if name in names]
     if split is not None:
         kinds.append(build_spine.split_areas(frame.level("aiannh"), split))
     presence = np.stack([counts[name] > 0 for name in strategy.apart], axis=1) if strategy.apart else None
@@ -453,6 +469,7 @@ def spine_of(
         build_spine.off_spine_entities(kinds, presence, blocks=len(frame.blocks.unit_of_block)),
         BLOCK_GROUP,
         TRACT_GROUP if TRACT_GROUP in strategy.level_names and TRACT_GROUP not in names else None,
+        prims,
         settings.fanout,
         settings.entity_threshold,
     )

@@ -29,8 +29,9 @@ from confide.privacy.invariants import (
 )
 from confide.privacy.invariants.group_statements import DELTA, GroupConcentration
 from confide.privacy.statements import factor, rounded_up
+from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.plan import Plan, read_plan
-from confide.report.certificate import CERTIFICATE, CertificateWords, certificate, messages_of
+from confide.report.rendering import messages_of
 
 
 def documents(manifest: Mapping[str, Any]) -> dict[str, str]:

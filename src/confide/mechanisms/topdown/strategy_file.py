@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from confide.documents import FileKind, Loaded, SchemaFile, build_schema, load_named, load_schema, load_text
+from confide.documents import FileKind, Loaded, SchemaFile, build_schema, codes_in, load_named, load_schema, load_text
 from confide.errors import ConfideError, Finding, ParameterError, Place
 from confide.exact import Exact, positive_within
 from confide.mechanisms.topdown.constraints import Constraints, FrameBound, Invariant, Side, StructuralZero
@@ -121,7 +121,7 @@ class ZeroPart(Part):
     """Combinations that no record can have."""
 
     name: Name
-    where: dict[str, list[int | str]] = Field(min_length=1, description="Attribute = codes.")
+    where: dict[str, list[int | str]] = Field(min_length=1, description="Attribute = codes, or ranges of codes.")
 
 
 class StrategyFile(Part):
@@ -290,10 +290,11 @@ def _zeros(values: StrategyFile, notes: Notes) -> Iterator[StructuralZero]:
             if name not in attributes:
                 notes.wrong((*at, name), "unknown-attribute/strategy", name, attributes, attribute=name)
                 continue
-            for code in (code for code in codes if code not in attributes[name].index):
-                codes_of = attributes[name].describe_codes()
-                notes.wrong((*at, name), "unknown-code/strategy", code, attribute=name, code_there=code, codes=codes_of)
-            where[name] = tuple(code for code in codes if code in attributes[name].index)
+            listed = codes_in(attributes[name], codes)
+            for code in (code for code in listed if code not in attributes[name].index):
+                known = attributes[name].describe_codes()
+                notes.wrong((*at, name), "unknown-code/strategy", code, attribute=name, code_there=code, codes=known)
+            where[name] = tuple(code for code in listed if code in attributes[name].index)
         yield StructuralZero(part.name, where)
 
 
@@ -658,7 +659,7 @@ def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
         return schema
     # A rehearsal has its spec in a folder of its own: the schema then lies beside the strategy.
     folder = base if (base / given).is_file() else loaded.path.parent
-    return load_schema(given, folder, loaded.place("schema"))
+    return load_schema(given, folder, lambda: loaded.place("schema"))
 
 
 def account_strategy(

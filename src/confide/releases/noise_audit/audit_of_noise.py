@@ -19,14 +19,14 @@ import numpy as np
 
 from confide.answers import OK, AnswerPart, AuditPower, Said, Tone, TypedAnswer, note
 from confide.arrays import Floats
+from confide.releases.dossier import BANNER
 from confide.releases.mechanism import Check, checks_table
 from confide.releases.noise_audit import laws
 from confide.releases.noise_audit.draws_compared import DrawComparison
 from confide.releases.plan import Plan
 from confide.releases.replay import ChoiceLaw, OutcomeLaw, ResidualLaw, Residuals, SurvivorLaw
 from confide.report import charts
-from confide.report.certificate import render
-from confide.report.dossier import BANNER
+from confide.report.rendering import render
 
 # The answer of a noise audit, and its page for the curator.
 

@@ -405,9 +405,9 @@ class PublicFiles:
         """Every table that a spec asks for and that can be; what is wrong with the others is noted at its place."""
         if self.schema is None:
             return ()
-        schema, places = self.schema, partial(loaded.place, "tables")
+        schema = self.schema
         asked = [
-            noting(self.findings, partial(build, part, schema), places(position, "variables"))
+            noting(self.findings, partial(build, part, schema), partial(loaded.place, "tables", position, "variables"))
             for position, part in enumerate(loaded.spec.tables)  # type: ignore[attr-defined]
         ]
         return tuple(table for table in asked if table is not None)
@@ -473,13 +473,13 @@ def area_names(frame: Frame | None, levels: Iterable[Geolevel], *, named: bool) 
     return AreaNames({level.name: (level.codes, frame.names.get(level.name, ("",) * level.units)) for level in levels})
 
 
-def noting(findings: list[Finding], make: Callable[[], T], where: Place | None = None) -> T | None:
+def noting(findings: list[Finding], make: Callable[[], T], where: Callable[[], Place] | None = None) -> T | None:
     """What a call gives; nothing where it raises, with what is wrong noted.
 
     Args:
         findings: What is wrong so far; the findings of the call are added.
         make: The call.
-        where: The place in the spec that its findings are about, unless they say it themselves.
+        where: Gives the place in the spec that its findings are about, unless they say it themselves.
 
     Returns:
         The result, or nothing.
@@ -487,7 +487,7 @@ def noting(findings: list[Finding], make: Callable[[], T], where: Place | None =
     try:
         return make()
     except ConfideError as error:
-        findings += error.findings if where is None else placed(error, where)
+        findings += error.findings if where is None else placed(error, where())
         return None
 
 

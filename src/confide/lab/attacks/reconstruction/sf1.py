@@ -16,8 +16,8 @@ import pyarrow as pa
 from confide.answers import AnswerPart, TypedAnswer
 from confide.arrays import Integers
 from confide.documents import load_schema, schema_document, schema_text
-from confide.engines.protocol import PRIVATE_FILE, private_folder, write_text
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.file_system import PRIVATE_FILE, private_folder, write_text
 from confide.inputs.frame import codes_meant
 from confide.inputs.table_files import read_records, read_text, write_file
 from confide.lab.attacks.reconstruction.description import (

@@ -18,8 +18,9 @@ import pyarrow.csv as pacsv
 
 from confide.confidential import Confidential
 from confide.documents import load_schema
-from confide.engines.protocol import whole_file, write_parquet
+from confide.engines.protocol import write_parquet
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
+from confide.file_system import whole_file
 from confide.inputs.frame import codes_meant
 from confide.lab.attacks.reidentification import people_files
 from confide.lab.attacks.reidentification import people_files as attacker_file

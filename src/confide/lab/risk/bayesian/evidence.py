@@ -39,8 +39,7 @@ from confide.noise import (
     TruncatedDistribution,
     TwoSidedGeometric,
 )
-from confide.noise.distributions import nearest_float
-from confide.noise.enclosure import exp_minus
+from confide.noise.distributions import exp_minus, nearest_float
 from confide.privacy import ZCDP, Neighbours, PureDP
 from confide.privacy.definitions import gaussian_sigma2, geometric_epsilon, partition_marginal
 

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from confide.answers import OK, WRONG, AnswerPart, AuditPower, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.engines import Advance, Engine, GroupFunction, Source, private_folder
+from confide.engines import Advance, Engine, GroupFunction, Source
 from confide.errors import ConfideError, Place, RunError
+from confide.file_system import private_folder
 from confide.inputs.made_up import nobody
-from confide.lab.risk.privacy_audit.trials import TrialAudit
+from confide.lab.risk.privacy_audit.of_mechanisms import TrialAudit
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition

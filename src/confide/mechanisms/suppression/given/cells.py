@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from confide.arrays import Floats, Integers
+from confide.documents.argus import JJCell, JJProblem, JJSum, read_apriori
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place
-from confide.inputs.argus import JJCell, JJProblem, JJSum, read_apriori
 from confide.mechanisms.suppression.counting import Truth, magnitude_levels, primary_levels
 from confide.mechanisms.suppression.given.description import CellCodes, repeated
 from confide.mechanisms.suppression.given.tables import GivenTablesProblem
@@ -638,7 +638,7 @@ def jj_of(problem: PatternProblem, suppressed: Flags) -> JJProblem:
         suppressed: Which of them are hidden.
 
     Returns:
-        Cells and sums, for :func:`confide.inputs.argus.write_jj`.
+        Cells and sums, for :func:`confide.documents.argus.write_jj`.
     """
     levels = problem.levels
     far = Decimal(FAR * (int(problem.value.max(initial=0)) + int(levels.upper.max(initial=0)) + 1))

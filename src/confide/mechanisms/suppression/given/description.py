@@ -20,9 +20,8 @@ from pydantic import Field, model_validator
 
 from confide.arrays import Floats, Integers
 from confide.documents import FileKind, Part, load
+from confide.documents.argus import levels_of_digits, read_hierarchy, read_labels, read_lines, read_metadata, read_tab
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
-from confide.inputs.argus import levels_of_digits, read_hierarchy, read_labels, read_metadata, read_tab
-from confide.inputs.argus.beside_table import read_lines
 from confide.mechanisms.suppression.structure import NOT_HERE, Dimension, Flags, TableDimensions, tree
 from confide.mechanisms.suppression.variables import Variable, VariableGrouping
 

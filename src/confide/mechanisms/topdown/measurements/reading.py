@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from confide.arrays import Integers
-from confide.engines.protocol import private_folder, whole_file
 from confide.errors import Finding, InputError, Place
+from confide.file_system import private_folder, whole_file
 from confide.mechanisms.topdown.constraints import NO_LIMIT, Invariant, Side, invariant_level, known_together
 from confide.mechanisms.topdown.measure import weighting_variance
 from confide.mechanisms.topdown.measurements import layout

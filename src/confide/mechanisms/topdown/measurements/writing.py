@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from confide.arrays import Integers
 from confide.confidential import Confidential
-from confide.engines.protocol import Advance, private_folder, write_parquet
+from confide.engines.protocol import Advance, write_parquet
+from confide.file_system import private_folder
 from confide.mechanisms.topdown.descent import RowKind
 from confide.mechanisms.topdown.measure import Children, LevelQuery, TrueCounts, measure_fully
 from confide.mechanisms.topdown.measurements import layout

@@ -31,7 +31,7 @@ from confide.messages import Messages
 from confide.releases.folder import ReleaseWriter, SealedRelease, rehearsal_banner
 from confide.releases.mechanism import Check
 from confide.releases.tabular import DescribedColumn, DescribedFile, figure_column
-from confide.report.certificate import messages_of, render
+from confide.report.rendering import messages_of, render
 from confide.schema import NO_GROUP, TOTAL
 
 PAGE = "accuracy.html"

@@ -29,6 +29,7 @@ from confide.mechanisms.topdown.output.accuracy import described_files, verify_a
 from confide.mechanisms.topdown.output.settings import MDF, RECORDS, UNITS, ExplainedRelease, MicrodataLayout, Output
 from confide.mechanisms.topdown.output.tabulation import FIGURES, CrossedTable
 from confide.mechanisms.topdown.problem import counts_fingerprint
+from confide.releases.certificate import CERTIFICATE
 from confide.releases.companions.programs import LABELLED, labelled_check
 from confide.releases.folder import COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
@@ -48,7 +49,6 @@ from confide.releases.tabular import (
 )
 from confide.releases.tabular.checks import STAMP_FILE, STATEMENT, ListedAreas, TableCopies, areas_check
 from confide.releases.tabular.table import in_dictionaries, of_schema, of_type, same_rows, written_out
-from confide.report.certificate import CERTIFICATE
 
 # Released tables against the records: made again, and added up from children to parents, from the written rows.
 

@@ -1,4 +1,15 @@
-"""A schema: the attributes of one kind of record, their recodes, and the names by which queries speak of them."""
+"""A schema: the attributes of one kind of record, their recodes, and the names by which queries speak of them.
+
+>>> from confide.documents import parse_schema
+>>> sex = {"title": "Sex", "levels": [["1", "male"], ["2", "female"]]}
+>>> age = {"title": "Age", "range": [0, 99], "recodes": {"adult": {"groups": {"minor": "0..17", "adult": "18..99"}}}}
+>>> schema = parse_schema({"id": "demo", "provenance": "made up", "attributes": {"sex": sex, "age": age}})
+>>> query = schema.query("sex*age:adult")                  # a marginal of recodes
+>>> query.name, query.shape, query.cells
+('sex*age:adult', (2, 2), 4)
+
+For users: ``docs/concepts/schema.md``.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +28,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import SpecError
+
+__all__ = [
+    "ALL",
+    "AS_WRITTEN",
+    "BLANKS",
+    "DETAILED",
+    "NO_GROUP",
+    "TOTAL",
+    "TOTAL_CODE",
+    "Attribute",
+    "Code",
+    "CrossClassification",
+    "Group",
+    "Level",
+    "Query",
+    "Recode",
+    "Schema",
+    "Spelling",
+    "identity",
+    "query_name",
+]
+
 
 # Spellings: the ways in which records write a code that the schema writes once.
 #

@@ -3,6 +3,16 @@
 A spine is made from public knowledge, the block table of the frame. Every level is a partition of the blocks, every
 unit of a level lies in one unit of the level above. Units are kept in the order of their codes, and the position of a
 unit in that order is its index in every coordinate, count and file.
+
+>>> from confide.geography import build_spine
+>>> codes = {"state": ["S", "S", "S"], "county": ["S1", "S1", "S2"], "block": ["S1a", "S1b", "S2a"]}
+>>> spine = build_spine(codes, areas={"place": ["town", None, "town"]})
+>>> spine.level("county").codes, spine.parents("block")
+(('S1', 'S2'), array([0, 0, 1]))
+>>> spine.level("place").unit_of_block                     # -1 is OUTSIDE: in no place
+array([ 0, -1,  0])
+
+For users: ``docs/concepts/geography.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +28,10 @@ from numpy.typing import NDArray
 
 from confide.arrays import Integers
 from confide.errors import Finding, InputError, Place
-from confide.schema.schema import as_read
+from confide.schema import as_read
+
+__all__ = ["OUTSIDE", "AreaSet", "Geolevel", "Spine", "build_spine"]
+
 
 OUTSIDE = -1
 """The unit index of a block that lies in no area of an off-spine partition."""

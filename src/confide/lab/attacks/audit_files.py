@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from confide.arrays import Floats, Integers
+from confide.documents.argus import JJProblem, read_jj
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place, ReleaseError
-from confide.inputs.argus import JJProblem, read_jj
-from confide.lab.attacks.suppression.suppression_audit import Audit, Required, Suspect, audit, wrong_sums
+from confide.lab.attacks.suppression_audit import Audit, Required, Suspect, audit, wrong_sums
 from confide.mechanisms.suppression.given.assumed import assumed, read_plain
 from confide.mechanisms.suppression.given.description import (
     CellCodes,
@@ -392,7 +392,7 @@ class AuditSubject:
     """For a table without a description what its columns were taken for."""
 
     def audit(self, *, sharpen: bool = False) -> Audit:
-        """What an attacker can work out: see :func:`confide.lab.attacks.suppression.suppression_audit.audit`."""
+        """What an attacker can work out: see :func:`confide.lab.attacks.suppression_audit.audit`."""
         return replace(audit(self.suspect, self.required, sharpen=sharpen), taken_for=self.taken_for)
 
 

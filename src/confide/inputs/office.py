@@ -13,10 +13,10 @@ from pathlib import Path
 from confide.documents import load_schema, parse_schema
 from confide.engines import Join, LocalEngine
 from confide.errors import ConfideError, Finding, InputError, Place
+from confide.inputs import column_proposal, place_proposal
 from confide.inputs import records as input_records
 from confide.inputs.frame import codes_meant
-from confide.inputs.proposals import column_proposal, place_proposal
-from confide.inputs.proposals.record_places import AreaTree, AreaUnit, propose_record_places, record_tree
+from confide.inputs.place_proposal import AreaTree, AreaUnit, propose_record_places, record_tree
 from confide.schema import Code
 
 MOST_CELLS = 5_000
