@@ -90,6 +90,8 @@ class RoundingProblem:
     allowed: Booleans | None = None
     child_group: Integers | None = None
     group_totals: Integers | None = None
+    apart: bool = False
+    """Whether the groups of the first partition have known counts: then each of them is a network of its own."""
 
     def __post_init__(self) -> None:
         findings = [*_shape_findings(self)] or crossings(self.partitions)
@@ -181,6 +183,9 @@ def _shape_findings(problem: RoundingProblem) -> list[Finding]:
         "a matrix of booleans like the estimate",
     )
     group, totals = problem.child_group, problem.group_totals
+    first = problem.partitions[0] if problem.partitions else None
+    known = first is not None and first.lower is not None and first.lower is first.upper
+    expect(not problem.apart or (known and totals is None), "groups are rounded apart", "groups with known counts")
     if group is None or totals is None:
         expect(group is totals, "child groups and group totals come together", "both or neither")
     else:
@@ -658,7 +663,7 @@ def _down_or_up(remainder: RoundingRemainder) -> tuple[RoundingOutcome, Integers
     from confide.estimation.network import Prices, build, minimise
 
     prices = Prices.of(remainder)
-    solved = None if prices is None else minimise(build(remainder, prices))
+    solved = None if prices is None else minimise(build(remainder, prices), apart=remainder.problem.apart)
     if solved is not None:
         flow, pivots = solved
         ups = remainder.settled.astype(np.int64)
