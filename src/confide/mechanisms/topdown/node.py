@@ -163,7 +163,11 @@ def _in_turns(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTal
     in every child, so that each held group is a full table with a solution (:mod:`confide.estimation.full_tables`).
     What limits children stays beside it until what is held refines it.
     """
-    possible = np.ones(len(node.support), np.bool_) if node.parent is not None else ~rules.zero[node.support]
+    possible = np.ones(len(node.support), np.bool_)
+    if node.parent is None:
+        possible = ~rules.zero[node.support]
+        for name, side in node.limits.items():
+            possible &= (side.largest[rules.limited[name][node.support]] > 0).any(axis=1)
     support, parent = node.support[possible], None if node.parent is None else node.parent[possible]
     limits = {name: rules.limited[name][support] for name in node.limits}
     held = np.zeros(len(support), np.int64)
@@ -242,7 +246,9 @@ def _limited_pass(
     if node.official_unit_of_child is not None and node.official_totals is not None:
         exact = node.official_totals.astype(np.float64)
         sums = (ChildSums("invariant totals", node.official_unit_of_child, exact, exact),)
-    x, report = solve(replace(general, allowed=allowed, bounds=tuple(bounds), child_sums=sums))
+    x, report = _unlimited(node, problem, limits) if not sums and allowed.all() else (None, None)
+    if x is None or report is None:
+        x, report = solve(replace(general, allowed=allowed, bounds=tuple(bounds), child_sums=sums))
 
     unit = _joined(fixed, *limits.values())
     first = np.unique(unit, return_index=True)[1]
@@ -271,6 +277,23 @@ def _limited_pass(
     return counts, report, RoundingTally.of(rounded.report)
 
 
+def _unlimited(
+    node: EstimationNode, problem: FullTables, limits: Mapping[str, Integers]
+) -> tuple[Floats | None, SolveReport | None]:
+    """The estimate without limits, if it keeps them: then it is the one with limits, too. Limits are wide in large
+    units, whose problems are the largest."""
+    found, report = solve_tables(problem)
+    x = problem.layout.dense(found)
+    for name, groups in limits.items():
+        side = node.limits[name]
+        sums = group_sums(groups, x, len(side.least))
+        if (sums < side.least - KEPT).any() or (sums > side.largest + KEPT).any():
+            return None, None
+    return x, report
+
+
+KEPT = 1e-6
+"""By how much an estimate may miss a limit: rounding keeps it exactly."""
 UNLIKE = 4.0
 """How many times the variance of chance the units of a parent differ by in a kind of people, at least."""
 LIKE_NEIGHBOURS = 8.0
