@@ -205,9 +205,9 @@ class PlannedProduct:
         assert draft.budget is not None, "every product of a census has a budget"
         neighbours = Neighbours(draft.neighbours)
         changed = neighbours is Neighbours.CHANGE_ONE
-        whole = Measurement.discrete_gaussian(1 / draft.budget if changed else 1 / (2 * draft.budget))
+        everything = Measurement.discrete_gaussian(1 / draft.budget if changed else 1 / (2 * draft.budget))
         protects = PrivacyUnit(product.protects)
-        cost = price_for(PrivacyUnit.PERSON, whole, protects, Neighbours.ADD_REMOVE, Definition.ZCDP)
+        cost = price_for(PrivacyUnit.PERSON, everything, protects, Neighbours.ADD_REMOVE, Definition.ZCDP)
         (charged,) = cost.parameters().values()
         return cls(spec, protects, neighbours, draft.budget, charged)
 
@@ -255,6 +255,7 @@ class NewCensus(NewSpec):
             yield f"Opened {self.ledger}: the account of all of them, kept in persons."
         written = f"Wrote {len(self.products)} specs in {self.spec.parent}."
         yield f"{written} Edit them, then check and run each in this order."
+        yield "Each new file of records needs --accept-ledger once: it says that these are the people of this account."
 
 
 def new_census(name: str, folder: Path, open_ledger: bool | None, asked: Mapping[str, Any]) -> NewCensus:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from confide.documents import load_schema, load_shipped
 from confide.lab.population import Population, simulate
-from confide.lab.population.characteristics import characteristics, possible_ages
+from confide.lab.population.official import characteristics, possible_ages
 from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayout
 from confide.mechanisms.topdown.output.tabulation import TabulationFile, axes_of
 from confide.mechanisms.topdown.strategy import account_of

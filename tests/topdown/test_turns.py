@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import turns
 from tests.kits.descent import COLUMNS, ENDLESS, lay_out, released, run, sql
 
 import confide
@@ -163,6 +164,15 @@ def test_limits_are_kept_until_what_is_held_refines_them(seed: int) -> None:
     np.add.at(sums, kinds, counts)
     assert (np.abs(sums - true) <= 1).all()
     assert np.array_equal(counts.sum(axis=1), node.parent)
+
+
+@pytest.mark.parametrize("case", turns.CASES, ids=["crossing", "marginals", "wide"])
+def test_crossing_answers_and_marginals_take_as_long_as_totals_first(case: turns.Case, tmp_path: Path) -> None:
+    """Strategies that took minutes, or never ended, with answers kept within a slack."""
+    node, _ = node_of(1, 2.0)
+    estimate(node, TWO)  # compiled before the clock runs
+    own, slack = (turns.seconds(case, 2_000, tmp_path / str(way), in_turns=way) for way in (True, False))
+    assert own <= 3 * slack + 0.5
 
 
 # Queries as functions of codes.

@@ -42,7 +42,7 @@ from confide.mechanisms.safetab_h.spec import TITLE as HOUSEHOLD_GROUPS_TITLE
 from confide.mechanisms.topdown.descent import descend, estimates_folder
 from confide.mechanisms.topdown.evaluate import geographies
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, TopDown, write_counts
-from confide.mechanisms.topdown.spec import PRODUCTS, topdown_spec, with_tree_evidence
+from confide.mechanisms.topdown.spec import topdown_spec, with_tree_evidence
 from confide.mechanisms.topdown.strategy import OWN
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.noise.ptables import DECIMAL
@@ -57,6 +57,8 @@ PROGRAMME = "eu-2021"
 KEYED = "keyed.parquet"
 PERSONS, FROM_BELOW = "persons", "persons-strategy.toml"
 PL94_PERSONS = "pl94-persons"
+REDISTRICTED = {"persons": PL94_PERSONS, "units": "pl94-units"}
+"""What the releases of the demonstration are about, and the strategy of each."""
 REDISTRICTING, GROUPS, HOUSEHOLD_GROUPS, PEOPLE = (
     "PL94 persons (TopDown)",
     "detailed groups (SafeTab-P)",
@@ -87,9 +89,9 @@ def demo(folder: Path, *, persons: int = 200_000, seed: int = 7, progress: Progr
     """
     display = progress or Silent()
     folder = free_folder(folder, display)
-    specs = {about: folder / f"{about}.toml" for about in PRODUCTS.values()}
+    specs = {about: folder / f"{about}.toml" for about in REDISTRICTED}
     simulate(folder, persons=persons, seed=seed, progress=display)
-    strategies = {about: load_strategy(product, root="state") for product, about in PRODUCTS.items()}
+    strategies = {about: load_strategy(product, root="state") for about, product in REDISTRICTED.items()}
     for about, path in specs.items():
         title = f"Demonstration: {about} of a made-up state"
         text = topdown_spec(strategies[about], path.name, name=about, title=title, facilities="yes")

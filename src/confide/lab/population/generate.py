@@ -217,9 +217,8 @@ def simulate(
     ...     simulate(folder, persons=100, seed=7).files.persons.name
     'persons.parquet'
     """
-    from confide.lab.population.characteristics import CHARACTERISTICS_SCHEMA, characteristics
     from confide.lab.population.eu import write_eu_country
-    from confide.lab.population.official import write_official
+    from confide.lab.population.official import CHARACTERISTICS_SCHEMA, characteristics, write_official
 
     if layout not in LAYOUTS or (detailed and layout != US_STATE):
         raise ParameterError("no-layout", found=layout, same=layout not in LAYOUTS, layouts=" or ".join(LAYOUTS))

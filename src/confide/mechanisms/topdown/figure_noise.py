@@ -682,7 +682,7 @@ class _MeansOfQueries:
             pairs = np.unique(np.stack([fine, coarse]), axis=1)
             pairs = pairs[:, pairs[0] != NO_GROUP]
             left_out = bool(((coarse != NO_GROUP) & (fine == NO_GROUP)).any())
-            whole = not left_out and len(np.unique(pairs[0])) == pairs.shape[1]
+            divided = len(np.unique(pairs[0])) < pairs.shape[1]
             inside = np.bincount(pairs[1][pairs[1] != NO_GROUP], minlength=int(coarse.max()) + 1)
-            self._known[key] = inside if whole else None
+            self._known[key] = None if left_out or divided else inside
         return self._known[key]

@@ -47,6 +47,8 @@ class NodeRules:
     """Whether the last pass is made twice, the second time with what the first one tells of the sizes of the units."""
     interleaved: bool = False
     """Whether what a pass keeps is made whole before the next one begins."""
+    given: GroupNumbers | None = None
+    """The groups of histogram cells whose counts in every child are those of another release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,8 @@ class EstimationNode:
     """For a pass by its number the law of the cells of each child, in place of measurements."""
     total_law: MeasuredQuery | None = None
     """The total of each child as it and everything below it tell, in place of what was measured."""
+    given: tuple[Integers, Integers] | None = None
+    """Counts of another release: the groups that a child has anybody in, rising, and groups x children."""
 
 
 def estimate(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTally]:
@@ -168,10 +172,15 @@ def _in_turns(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTal
         possible = ~rules.zero[node.support]
         for name, side in node.limits.items():
             possible &= (side.largest[rules.limited[name][node.support]] > 0).any(axis=1)
+    held, counts = np.zeros(len(node.support), np.int64), None if node.total is None else np.array([[node.total]])
+    if node.given is not None and rules.given is not None:
+        numbers, counts = node.given
+        groups = rules.given[node.support]
+        held = np.searchsorted(numbers, groups)
+        possible &= numbers[np.minimum(held, len(numbers) - 1)] == groups
+    held = held[possible]
     support, parent = node.support[possible], None if node.parent is None else node.parent[possible]
     limits = {name: rules.limited[name][support] for name in node.limits}
-    held = np.zeros(len(support), np.int64)
-    counts = None if node.total is None else np.array([[node.total]])
     tally = NodeTally(nodes=1)
     for number, (step, chain) in enumerate(zip(rules.passes, rules.rounding, strict=True)):
         last = number == len(rules.passes) - 1
@@ -282,8 +291,8 @@ def _unlimited(
 ) -> tuple[Floats | None, SolveReport | None]:
     """The estimate without limits, if it keeps them: then it is the one with limits, too. Limits are wide in large
     units, whose problems are the largest."""
-    found, report = solve_tables(problem)
-    x = problem.layout.dense(found)
+    of_variables, report = solve_tables(problem)
+    x = problem.layout.dense(of_variables)
     for name, groups in limits.items():
         side = node.limits[name]
         sums = group_sums(groups, x, len(side.least))
