@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -164,8 +164,7 @@ class PopulationFiles(NamedTuple):
 
 US_STATE, US_DHC, EU_COUNTRY = "us-state", "us-dhc", "eu-country"
 LAYOUTS = (US_STATE, US_DHC, EU_COUNTRY)
-"""What made-up people are like: those of a state of the United States, in the variables of the redistricting file or of
-the demographic and housing characteristics, or those of a European country."""
+"""Made-up people of a U.S. state, with the variables of the redistricting file or of the DHC; or of a country."""
 
 
 @dataclass(frozen=True)
@@ -225,21 +224,27 @@ def simulate(
     if layout == EU_COUNTRY:
         return SimulatedPopulation(persons, seed, PopulationFiles(*write_eu_country(folder, persons, seed)))
     population = Population(persons, seed, settings)
-    if layout == US_DHC:
-        schema, units = CHARACTERISTICS_SCHEMA, characteristics(population)
-        return SimulatedPopulation(persons, seed, write_units(population, folder, schema, units, progress))
-    files = write_population(population, folder, progress)
+    own: tuple[Any, ...] = (CHARACTERISTICS_SCHEMA, characteristics(population)) if layout == US_DHC else ()
+    files = write_population(population, folder, progress, *own)
     more = tuple(write_official(population, folder, progress=progress)) if detailed else ()
     return SimulatedPopulation(persons, seed, files, more)
 
 
-def write_population(population: Population, folder: str | Path, progress: Progress | None = None) -> PopulationFiles:
+def write_population(
+    population: Population,
+    folder: str | Path,
+    progress: Progress | None = None,
+    schema: pa.Schema = PERSONS_SCHEMA,
+    units: Iterable[tuple[pa.RecordBatch, pa.RecordBatch]] | None = None,
+) -> PopulationFiles:
     """Write a population to ``persons.parquet`` and ``blocks.parquet``; :func:`simulate` makes and writes one.
 
     Args:
         population: The people.
         folder: It is made if it is not there; files of these names are replaced.
         progress: A display, if one is wanted.
+        schema: The columns of the records.
+        units: Blocks and records of every unit of work; default: those of the population.
 
     Returns:
         The two paths. The files appear only when both are complete.
@@ -248,26 +253,7 @@ def write_population(population: Population, folder: str | Path, progress: Progr
     >>> write_population(Population(persons=200, seed=7), tmp_path).persons.name
     'persons.parquet'
     """
-    units = (population.unit(unit) for unit in population.units)
-    return write_units(population, folder, PERSONS_SCHEMA, units, progress)
-
-
-def write_units(
-    population: Population,
-    folder: str | Path,
-    schema: pa.Schema,
-    units: Iterator[tuple[pa.RecordBatch, pa.RecordBatch]],
-    progress: Progress | None = None,
-) -> PopulationFiles:
-    """Write frame and records of units of work as they come; for the arguments see :func:`write_population`.
-
-    Args:
-        population: The people.
-        folder: Where the files go.
-        schema: The columns of the records.
-        units: Of every unit of work the blocks and the records.
-        progress: A display, if one is wanted.
-    """
+    units = map(population.unit, population.units) if units is None else units
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
     metadata = population.metadata()

@@ -413,9 +413,9 @@ def _rows(name: str, **columns: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(columns[each.name]).cast(each.type) for each in schema], schema=schema)
 
 
-# The variables of the Demographic and Housing Characteristics: what everybody is to the householder, or in which type of
-# group quarters. Types are drawn for whole facilities, among those of the facility's major type in which everybody there
-# may live. Which ages somebody of a relationship or in a type of quarters may have, the strategy says.
+# The variables of the Demographic and Housing Characteristics: what everybody is to the householder, or in which type
+# of group quarters. Types are drawn for whole facilities, among those of the facility's major type in which everybody
+# there may live. Which ages somebody of a relationship or in a type of quarters may have, the strategy says.
 
 
 CHARACTERISTICS_SCHEMA = pa.schema(
