@@ -204,8 +204,8 @@ def simulate(
         seed: From 0 to 2^64 - 1: the same seed gives the same people.
         settings: Shipped settings by name, a file, or settings.
         detailed: Also with detailed race and ethnicity codes, as the official input folders of SafeTab-P.
-        layout: ``us-state``; ``us-dhc``: the same people with their relationship to the householder, or their type of
-            group quarters; or ``eu-country``: municipalities with irregular codes, and citizenship for race.
+        layout: ``us-state``; ``us-dhc``, with relationships and types of quarters; or ``eu-country``, with
+            municipalities, irregular codes, and citizenship for race.
         progress: A display, if one is wanted.
 
     Returns:
