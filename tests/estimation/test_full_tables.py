@@ -13,6 +13,7 @@ from confide.estimation import MeasuredQuery
 from confide.estimation.dual_newton import TableMeasurements, TableMultipliers, TableShapes, duality_gap, objective
 from confide.estimation.full_tables import FullTables, round_tables, solve_tables
 from confide.estimation.least_squares import SolveOutcome, quantised
+from confide.estimation.rounding import RoundingOutcome
 
 VARIANCES = (0.5, 10.0, 900.0)
 
@@ -176,11 +177,11 @@ def test_any_multipliers_give_a_lower_bound() -> None:
             for part in parts:
                 np.add.at(sums, part, dense)
             scale = rng.choice([0.01, 1.0, 100.0])
-            some = TableMultipliers(
-                *(rng.normal(0, scale, shape) for shape in (len(problem.group), len(held), task.w.shape))
-            )
-            gap = duality_gap(at, task, y, weight, some, good, sums)
-            assert objective(task, good, sums) - optimum <= gap + 1e-6 * (1 + optimum)
+            alpha, beta, lam = (rng.normal(0, scale, shape) for shape in (len(problem.group), len(held), sums.shape))
+            # Multipliers of answers at random, and those with which the answers themselves leave no gap.
+            for some in (lam, task.w * (sums - task.answers)):
+                gap = duality_gap(at, task, y, weight, TableMultipliers(alpha, beta, some), good, sums)
+                assert objective(task, good, sums) - optimum <= gap + 1e-6 * (1 + optimum)
 
 
 def rounded_by_milp(estimate: np.ndarray, problem: FullTables, chain: list[np.ndarray]) -> int:
@@ -235,6 +236,7 @@ def check_rounding(seed: int, count: int) -> None:
         np.add.at(sums, problem.group, counts)
         assert np.array_equal(sums, problem.held)
         assert np.abs(counts - problem.layout.dense(x)).max() < 1 + 1e-6
+        assert set(tally.outcomes) <= {RoundingOutcome.WHOLE, RoundingOutcome.NETWORK}
         assert tally.distance == rounded_by_milp(problem.layout.dense(x), problem, [coarse.reshape(-1)])
 
 
