@@ -162,8 +162,7 @@ class PopulationFiles(NamedTuple):
     blocks: Path
 
 
-US_STATE, US_DHC, EU_COUNTRY = "us-state", "us-dhc", "eu-country"
-LAYOUTS = (US_STATE, US_DHC, EU_COUNTRY)
+LAYOUTS = US_STATE, US_DHC, EU_COUNTRY = "us-state", "us-dhc", "eu-country"
 """Made-up people of a U.S. state, with the variables of the redistricting file or of the DHC; or of a country."""
 
 
