@@ -36,6 +36,7 @@ class PHSafe(Mechanism[PHSafeProblem]):
     explain = PHSafeExplained()
     can: ClassVar = {
         "draft": "confide.mechanisms.phsafe.spec:draft_phsafe",
+        "board": "confide.mechanisms.phsafe.board:PHSafeBoard",
         "evaluate": "confide.mechanisms.phsafe.evaluate:evaluate_phsafe",
         "published": "confide.lab.published.released_households:read_people_in_households",
         "residuals": "confide.mechanisms.phsafe.evaluate:residuals",

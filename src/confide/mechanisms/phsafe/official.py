@@ -160,6 +160,23 @@ def read_config(path: Path, sensitivity: Sensitivity = "bureau") -> OfficialConf
     return OfficialConfig(settings, INFINITE in budgets.values(), tuple(every))
 
 
+def config_of(settings: PHSafeSettings) -> dict[str, Any]:
+    """The ``config.json`` that has these settings, which does not say the sensitivity."""
+    names = {definition: name for name, definition in DEFINITIONS.items()}
+    return {
+        BUDGETS: {
+            each.name: {
+                key: settings.budgets.get((each.name, *level), Fraction(0)) for key, level in budget_keys(each).items()
+            }
+            for each in measured_tables()
+        },
+        TAU: {each.name: settings.tau[each.name] for each in measured_tables() if each.tau is not None},
+        "state_filter": list(settings.states),
+        "reader": "csv",
+        "privacy_defn": names[settings.definition],
+    }
+
+
 def _as_errors(findings: Any) -> Iterator[Finding]:
     """Unknown keys inside of budgets and truncation are errors: the layout has exactly its own."""
     for finding in findings:

@@ -8,6 +8,7 @@ stands there twice is an error; thresholds after the third, which it takes and n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,10 +18,12 @@ from confide.documents import Document, Problem
 from confide.errors import Finding
 from confide.mechanisms.safetab.official import (
     INFINITE,
+    LEVELS,
     Budget,
     Level,
     OfficialConfig,
     PassConfig,
+    config_of_passes,
     level_keys,
     load_config,
     state_filter,
@@ -111,6 +114,24 @@ def read_config(path: Path) -> OfficialConfig[SafeTabHSettings]:
     settings = SafeTabHSettings(levels=config.levels, **config.shared)
     infinite = any(budget == INFINITE for level in settings.levels for budget in level.budgets)
     return OfficialConfig(settings, infinite, loaded.warnings)
+
+
+def config_of(settings: SafeTabHSettings) -> dict[str, Any]:
+    """The ``config.json`` that has these settings: what :func:`read_config` reads."""
+    by_level = {(level.region_type, level.iteration_level): level for level in settings.levels}
+
+    def budget(family: FamilyName, level: tuple[str, int]) -> Fraction:
+        return by_level[level].budget(family) if level in by_level else Fraction(0)
+
+    def steps(family: FamilyName, level: tuple[str, int]) -> list[int]:
+        own = by_level[level].thresholds_of(family) if level in by_level else ()
+        return list(own) or [0] * MOST_THRESHOLDS[family]
+
+    return {
+        **config_of_passes(settings),
+        **{key: budget(family, (region, level)) for (family, region, level), key in BUDGETS.items()},
+        **{key: {name: steps(family, level) for name, level in LEVELS.items()} for family, key in THRESHOLDS.items()},
+    }
 
 
 def _ignored(document: Document) -> Iterator[Finding]:

@@ -86,6 +86,8 @@ class HouseholdGroups(AreasOfLevel):
     stability: int
     group: Integers
     """The numbers of the groups with a published total, sorted."""
+    count: Integers
+    """These totals."""
     tables: Mapping[FamilyName, GroupTables]
     """Of household type and of tenure, where they have a budget."""
 
@@ -163,6 +165,7 @@ def household_groups(
         iterations=iterations,
         stability=degree,
         group=here.area * len(iterations) + np.searchsorted(iterations, here.iteration),
+        count=here.count,
         tables=tables,
     )
 
