@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 import confide
-from confide.cli.commands import Later, name_of
+from confide.cli.commands import Later, examples, name_of
 from confide.cli.main import app
 from confide.lazy_names import named
 from confide.version import __version__
@@ -51,22 +51,11 @@ def _commands(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 HEAD = """# Commands
 
-Every command, its options and settings, and the Python function that answers it.
+Every command, its options and settings, an example, and the Python function that answers it.
 A setting is given as `--set NAME=VALUE`, or as the option that is listed.
 The column *argument* says how the function calls it; what has none is a matter of the command line alone.
 `python tools/man_pages.py --page` writes this page from the functions themselves.
 """
-BY_HAND = {
-    "new json-schema": "confide.json_schema",
-    "seal": "confide.destroy_key",
-    "studio": "confide.studio.serving.serve",
-    "ledger open": "confide.Ledger.open_new",
-    "ledger show": "confide.Ledger.account",
-    "ledger history": "confide.Ledger.history",
-    "ledger reconcile": "confide.reconcile",
-    "ledger void": "confide.Ledger.void",
-}
-"""The functions of commands that are written by hand."""
 
 
 def reference_page() -> str:
@@ -80,24 +69,28 @@ def reference_page() -> str:
 
 
 def _section(path: Sequence[str], command: Any, exported: Mapping[int, str]) -> Iterator[str]:
-    verb = getattr(command, "verb", None)
-    taken = {} if verb is None else verb.taken_by
-    calls = [_call(place, own, exported) for place, own in taken.items()] or [BY_HAND[" ".join(path[1:])]]
+    verb = command.verb
+    calls = [_call(place, own, exported) for place, own in verb.taken_by.items()]
     yield f"\n\n## {' '.join(path)}\n"
     for part in (command.help or "").split("\n\n"):
         yield re.sub(r"(?<=[.!?]) (?=[A-Z`])", "\n", " ".join(part.split())) + "\n"
+    yield f"Example: `{examples()[' '.join(path[1:])]}`\n"
     yield f"Python: {', or '.join(f'`{call}`' for call in dict.fromkeys(calls))}\n"
-    asked = {} if verb is None else verb.asked
-    rows = [_row(each, asked) for each in (*command.params, *getattr(command, "folded", ())) if not _is_common(each)]
+    rows = [
+        _row(each, verb.asked) for each in (*command.params, *getattr(command, "folded", ())) if not _is_common(each)
+    ]
     if rows:
         yield "| option | argument | default | meaning |\n|---|---|---|---|"
         yield from rows
 
 
 def _call(place: str, own: Mapping[str, Any], exported: Mapping[int, str]) -> str:
-    module, _, name = place.partition(":")
-    called = exported.get(id(named(place)), f"{module}.{name}")
-    return f"{called}({', '.join(argument for argument, each in own.items() if each.needed)})"
+    module, _, path = place.partition(":")
+    owner, dot, method = path.partition(".")
+    called = exported.get(id(named(f"{module}:{owner}")), f"{module}.{owner}")
+    needed = [argument for argument, each in own.items() if each.needed]
+    made = f"({needed.pop(0)}).{method}" if dot else ""
+    return f"{called}{made}({', '.join(needed)})"
 
 
 def _is_common(option: Any) -> bool:
@@ -147,6 +140,8 @@ def _page(path: Sequence[str], command: Any) -> str:
         lines.append(".SH COMMANDS")
         for called, each in inner.items():
             lines += [".TP", f"\\fB{_plain(called)}\\fR", _plain(_first_sentence(each.help or ""))]
+    if example := examples().get(" ".join(path[1:])):
+        lines += [".SH EXAMPLE", ".PP", _plain(example)]
     lines += [".SH EXIT STATUS", *(line for code, said in EXIT for line in (".TP", code, said))]
     return "\n".join(lines) + "\n"
 

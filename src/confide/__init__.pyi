@@ -23,6 +23,7 @@ from confide.api import perturb_cells as perturb_cells
 from confide.api import reconcile as reconcile
 from confide.api import replay as replay
 from confide.api import run as run
+from confide.api import seal as seal
 from confide.api import sign_release as sign_release
 from confide.api import verify as verify
 from confide.drafting import new as new

@@ -3,7 +3,7 @@
 Every question that a command asks is a function of the library, and what the function returns is a
 :class:`TypedAnswer`: a frozen dataclass whose fields are exact where the numbers are. :meth:`TypedAnswer.as_dict` has
 plain values, the JSON that the command prints. :meth:`TypedAnswer.described` says the same to people, in sentences and
-tables of text: a terminal and a notebook print these, and put nothing together themselves.
+tables of text: a terminal, a notebook and ``print`` show these, and put nothing together themselves.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 from confide.errors import Finding
 
 MOST_ROWS = 200
-"""A table in a notebook has at most so many rows; how many are left out is said."""
+"""A table in a notebook, or printed from Python, has at most so many rows; how many are left out is said."""
 
 
 class Tone(StrEnum):
@@ -104,6 +104,8 @@ class TypedAnswer(ABC):
     """
 
     __slots__ = ()
+    only: ClassVar[str | None] = None
+    """The one name of an answer that is nothing but a list: ``--json`` prints the list alone."""
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
@@ -113,8 +115,29 @@ class TypedAnswer(ABC):
         """The answer for people; unless it says more, its plain values as tables."""
         return plain_tables(type(self).__name__, self.as_dict())
 
+    def __str__(self) -> str:
+        return text_of(self.described())
+
     def _repr_html_(self) -> str:
         return html_of(self.described(), type(self).__name__)
+
+
+class Values(dict[str, Any], TypedAnswer):
+    """An answer that is plain values and nothing else, such as a JSON Schema.
+
+    >>> print(Values(a=1))
+    {
+      "a": 1
+    }
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values."""
+        return dict(self)
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The values as JSON."""
+        yield json.dumps(self, indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -173,6 +196,43 @@ def plain_tables(title: str, values: Mapping[str, Any]) -> Iterator[ShownTable]:
             rows = value if isinstance(value, Sequence) else [{"": name} | row for name, row in value.items()]
             columns = list(dict.fromkeys(str(column) for row in rows for column in row))
             yield ShownTable(columns, [[_text(row.get(column)) for column in columns] for row in rows], str(key))
+
+
+def text_of(parts: Iterable[AnswerPart]) -> str:
+    """What an answer is described by as plain text.
+
+    Args:
+        parts: The parts.
+
+    Returns:
+        A line for each sentence, and for each table its title, its heads and its rows in columns.
+
+    >>> print(text_of([Said("Sealed", " now"), ShownTable(["area", "count "], [("A", 5), ("B", 12)])]))
+    Sealed now
+    area  count
+    A         5
+    B        12
+    """
+    return "\n".join(line for part in parts for line in _text_lines(part))
+
+
+def _text_lines(part: AnswerPart) -> Iterator[str]:
+    if isinstance(part, Said):
+        yield part.lead + part.rest
+    elif not isinstance(part, ShownTable):
+        yield str(part)
+    else:
+        if part.title:
+            yield part.title.strip()
+        rows = [[str(cell) for cell in row] for row in islice(part.rows, MOST_ROWS)]
+        lines = [[column.strip() for column in part.columns], *rows] if part.columns else rows
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        ends = [column.endswith(" ") for column in part.columns] or [False] * len(widths)
+        for line in lines:
+            cells = zip(line, widths, ends, strict=True)
+            yield "  ".join(text.rjust(width) if end else text.ljust(width) for text, width, end in cells).rstrip()
+        if len(part.rows) > MOST_ROWS:
+            yield f"and {len(part.rows) - MOST_ROWS:,} more"
 
 
 def html_of(parts: Iterable[AnswerPart], title: str) -> str:

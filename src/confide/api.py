@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from confide.answers import AnswerPart, TypedAnswer, Values
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place, RunError, SpecError
 from confide.exact import Exact, positive_within
@@ -30,7 +31,7 @@ from confide.releases.abilities import EVALUATE, RESIDUALS
 from confide.releases.check import Checked
 from confide.releases.dossier import NOISE_AUDIT, Evaluated, EvaluatedRun, Evaluating, write_page
 from confide.releases.folder import MANIFEST, SealedRelease, release_of, sha256_of
-from confide.releases.ledger import Ledger, RunRecord
+from confide.releases.ledger import Disagreements, Ledger, RunRecord
 from confide.releases.loss_account import DELTA, ReleaseAccount
 from confide.releases.mechanism import Job, NoiseSource
 from confide.releases.plan import NO_BUDGET, Plan
@@ -419,11 +420,15 @@ def replay(
 
 
 def destroy_key(run_folder: str | Path) -> bool:
-    """Makes a sealed release final; says whether a ledger was told, which a release without a budget has not."""
-    loaded = load(run_folder)
-    mechanism = MECHANISMS[loaded.spec.release.mechanism]
-    replaying.destroy_key(loaded, mechanism)
-    return mechanism.accounted
+    """Destroys the key of a sealed release, after which nobody can replay it: :func:`seal` without a signature.
+
+    Args:
+        run_folder: The spec file, or the folder of its run.
+
+    Returns:
+        Whether a ledger notes it: a release without a budget has none.
+    """
+    return seal(run_folder, destroy_key=True).in_ledger
 
 
 def sign_release(run_folder: str | Path, key: str | Path) -> Path:
@@ -440,18 +445,59 @@ def sign_release(run_folder: str | Path, key: str | Path) -> Path:
     return replaying.sign(loaded, MECHANISMS[loaded.spec.release.mechanism], Signer.read(key))
 
 
-def reconcile(ledger: str | Path, run_folders: list[Path]) -> tuple[Finding, ...]:
-    """Finds everything in which a ledger and run folders disagree.
+@dataclass(frozen=True)
+class Finality(TypedAnswer):
+    """What was done to a release that was sealed."""
+
+    signature: Path | None
+    """The signature of the office, if the release was signed."""
+    key_destroyed: bool
+    in_ledger: bool
+    """Whether a ledger says that the key is destroyed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"signature": None if self.signature is None else str(self.signature)}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What was done."""
+        if self.signature is not None:
+            yield f"Signed: {self.signature}"
+        if self.key_destroyed:
+            yield f"The key is destroyed{' and the ledger says so' if self.in_ledger else ''}. The release is final."
+
+
+def seal(run_folder: str | Path, *, destroy_key: bool = False, sign: str | Path | None = None) -> Finality:
+    """Makes a sealed release final by destroying its key, or signs it with the key of the office, or both.
+
+    Args:
+        run_folder: The spec file, or the folder of its run.
+        destroy_key: Destroy the key. After this, nobody can replay the release.
+        sign: Sign the sealed release with this key of the office: see :func:`new_signature_key`.
+
+    Returns:
+        The signature, and whether the key is destroyed.
+    """
+    signature = None if sign is None else sign_release(run_folder, sign)
+    loaded = load(run_folder)
+    mechanism = MECHANISMS[loaded.spec.release.mechanism]
+    if destroy_key:
+        replaying.destroy_key(loaded, mechanism)
+    return Finality(signature, destroy_key, destroy_key and mechanism.accounted)
+
+
+def reconcile(ledger: str | Path, run_folders: Sequence[str | Path]) -> Disagreements:
+    """Finds everything in which a ledger and run folders disagree: a ledger that was cut off or put back, lost runs.
 
     Args:
         ledger: The ledger of the data set.
-        run_folders: The folders of its runs.
+        run_folders: The folders of the runs on this data set.
 
     Returns:
         A finding for each disagreement; none if they agree.
     """
     records = []
-    for folder in run_folders:
+    for folder in map(Path, run_folders):
         workspace = Workspace(folder)
         identity = replaying.begun(workspace)
         if identity.reservation_hash is None:
@@ -496,8 +542,12 @@ def account_release(folder: str | Path, delta: Exact = DELTA) -> ReleaseAccount:
     return ReleaseAccount(plan, positive_within(delta, "delta"), unaccounted)
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the spec: one form for each mechanism, with definitions of its own."""
+def json_schema() -> Values:
+    """The JSON Schema of the spec: one form for each mechanism, with definitions of its own.
+
+    Returns:
+        The schema, as plain values.
+    """
     definitions: dict[str, Any] = {}
     forms = []
     for name, mechanism in MECHANISMS.items():
@@ -507,13 +557,14 @@ def json_schema() -> dict[str, Any]:
         definitions |= {f"{name}.{part}": definition for part, definition in own.items()}
         form["title"] = f"A release by the mechanism {name}"
         forms.append(form)
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Confide spec",
         "description": "The file (TOML) that describes a release.",
         "oneOf": forms,
         "$defs": definitions,
     }
+    return Values(schema)
 
 
 def load(path: str | Path) -> LoadedSpec:

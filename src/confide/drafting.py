@@ -13,7 +13,7 @@ from confide.confidential import Confidential
 from confide.engines import LocalEngine
 from confide.errors import ParameterError, Place, RunError
 from confide.file_system import write_text
-from confide.inputs.proposals import ColumnProposal, OfficeFiles, propose_office
+from confide.inputs import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
 from confide.releases import in_plural, no_room_is_an_error

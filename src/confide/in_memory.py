@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from confide.answers import html_of, plain_tables
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.arrays import Integers
 from confide.documents import load_schema
 from confide.errors import CONFIDENTIAL, InputError, ParameterError, Place
@@ -37,8 +37,7 @@ from confide.privacy import ZCDP, Definition, Loss, Neighbours, PrivacyUnit, Pur
 from confide.releases import NoiseSource, Plan, PlannedMeasurement
 from confide.releases.ledger import Account, Ledger
 from confide.releases.tabular import masked
-from confide.schema import Attribute, Level, Query, Schema
-from confide.schema.schema import as_read
+from confide.schema import Attribute, Level, Query, Schema, as_read
 from confide.version import __version__
 
 MECHANISM = "tabulate"
@@ -51,7 +50,7 @@ MOST_ROWS_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Tabulation:
+class Tabulation(TypedAnswer):
     """Noisy counts, what they cost, and how far they may be off."""
 
     counts: pa.Table
@@ -86,23 +85,14 @@ class Tabulation:
             "counts": self.counts.to_pylist(),
         }
 
-    def __str__(self) -> str:
-        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+    def described(self) -> Iterator[AnswerPart]:
+        """The counts with their margins, and what they cost."""
         names = self.counts.column_names[:-2]
-        table = [[*names, "count"], *([*(str(row[name]) for name in names), _with_margin(row)] for row in rows)]
-        widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
-        lines = [
-            "  ".join(
-                [
-                    *(text.ljust(width) for text, width in zip(line[:-1], widths[:-1], strict=True)),
-                    line[-1].rjust(widths[-1]),
-                ]
-            )
-            for line in table
-        ]
-        if self.counts.num_rows > MOST_ROWS_SHOWN:
-            lines.append(f"… and {self.counts.num_rows - MOST_ROWS_SHOWN:,} more rows")
-        return "\n".join([*lines, "", *self._sentences()])
+        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
+        yield ShownTable([*names, "count "], [(*(str(row[name]) for name in names), _with_margin(row)) for row in rows])
+        yield from _left_out(self.counts)
+        yield ""
+        yield from self._sentences()
 
     def _sentences(self) -> list[str]:
         sentences = [
@@ -114,10 +104,6 @@ class Tabulation:
         if self.stamped:
             sentences.append("NOT FOR RELEASE: made with a chosen key.")
         return sentences
-
-    def _repr_html_(self) -> str:
-        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
-        return html_of([*self._sentences(), *plain_tables("counts", {"counts": rows})], "counts")
 
 
 def tabulate(
@@ -431,6 +417,11 @@ def _digest(counts: pa.Table, plan: Plan) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def _left_out(counts: pa.Table) -> Iterator[str]:
+    if counts.num_rows > MOST_ROWS_SHOWN:
+        yield f"… and {counts.num_rows - MOST_ROWS_SHOWN:,} more rows"
+
+
 def _with_margin(row: Mapping[str, Any]) -> str:
     return f"{row['count']:,} ± {row['margin']:,}"
 
@@ -442,7 +433,7 @@ NO_PROMISE = "No differential privacy is promised, and no budget was spent."
 
 
 @dataclass(frozen=True)
-class ProtectedTable:
+class ProtectedTable(TypedAnswer):
     """Counts protected without differential privacy, and what was done to them."""
 
     counts: pa.Table
@@ -459,14 +450,13 @@ class ProtectedTable:
         """Everything as plain values."""
         return {"method": self.method, "statement": self.statement, "counts": self.counts.to_pylist()}
 
-    def __str__(self) -> str:
+    def described(self) -> Iterator[AnswerPart]:
+        """The counts, what was done to them, and that no promise is made."""
         rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
-        lines = ["  ".join("suppressed" if value is None else str(value) for value in row.values()) for row in rows]
-        return "\n".join(["  ".join(self.counts.column_names), *lines, "", self.statement, NO_PROMISE])
-
-    def _repr_html_(self) -> str:
-        rows = self.counts.slice(0, MOST_ROWS_SHOWN).to_pylist()
-        return html_of([self.statement, *plain_tables("counts", {"counts": rows})], "counts")
+        cells = [["suppressed" if value is None else str(value) for value in row.values()] for row in rows]
+        yield ShownTable([*self.counts.column_names[:-1], "count "], cells)
+        yield from _left_out(self.counts)
+        yield from ("", self.statement, NO_PROMISE)
 
 
 def protect(

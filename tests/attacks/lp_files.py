@@ -17,8 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from confide.errors import Finding, InputError, Place
-from confide.lab.attacks.reconstruction.highs import check_integers, minimise
-from confide.lab.attacks.reconstruction.integer_program import ReducedProgram
+from confide.lab.attacks.reconstruction.integer_program import ReducedProgram, check_integers, minimise
 from confide.lab.published.marginals import Floats, Integers
 
 _SECTION = re.compile(

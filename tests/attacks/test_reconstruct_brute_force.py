@@ -18,9 +18,15 @@ from tests.kits.reconstruction import (
 )
 
 from confide.errors import InputError
-from confide.lab.attacks.reconstruction import Published, reconstruct, reconstructing
-from confide.lab.attacks.reconstruction.highs import integer_solution
-from confide.lab.attacks.reconstruction.integer_program import NoSolution, integer_program, program_structure, reduce
+from confide.lab.attacks.reconstruction import Published, reconstruct
+from confide.lab.attacks.reconstruction import result as reconstructing
+from confide.lab.attacks.reconstruction.integer_program import (
+    NoSolution,
+    integer_program,
+    integer_solution,
+    program_structure,
+    reduce,
+)
 from confide.lab.attacks.reconstruction.unit import check_figures
 from confide.lab.published.marginals import ImpossibleCells
 

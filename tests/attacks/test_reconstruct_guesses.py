@@ -9,7 +9,7 @@ import pytest
 from tests.kits.reconstruction import CELLS, SHAPE, SMALL, answers, geography, marginal
 
 from confide.lab.attacks.reconstruction import Published, reconstruct
-from confide.lab.attacks.reconstruction.space import layer
+from confide.lab.attacks.reconstruction.description import layer
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -8,7 +8,7 @@ from tests.kits.reconstruction import CELLS, published
 
 from confide.lab.attacks.reconstruction import reconstruct
 from confide.lab.attacks.reconstruction import unit as variability
-from confide.lab.attacks.reconstruction.highs import SolverResult
+from confide.lab.attacks.reconstruction.integer_program import SolverResult
 
 
 def test_sizes_shares_and_the_mean_are_weighted_by_people() -> None:

@@ -120,6 +120,20 @@ def test_the_words_for_people_say_what_was_done(project: Path) -> None:
     assert "destroyed" in confide("ledger", "show", project / "people.ledger")
 
 
+def test_the_answers_of_ledger_and_seal_are_the_same_for_programs(project: Path) -> None:
+    confide("run", project / "spec.toml")
+    ledger = project / "people.ledger"
+    entries = confide_json("ledger", "history", ledger)
+    assert [entry["kind"] for entry in entries] == ["open", "reserve", "measured", "sealed"]
+    assert not any("records_fingerprint" in entry["payload"] for entry in entries)
+    assert confide_json("ledger", "reconcile", ledger, project / "small") == {"ok": True, "findings": []}
+    sealed = confide_json("seal", project / "small", "--destroy-key")
+    assert sealed == {"signature": None, "key_destroyed": True, "in_ledger": True}
+    confide("seal", project / "small", code=2)
+    lost = confide_json("ledger", "reconcile", ledger, project / "small", project / "small", code=1)
+    assert [finding["code"] for finding in lost["findings"]] == ["reconcile-twice"]
+
+
 def test_evaluate_reads_from_the_run_folder_or_the_spec(project: Path) -> None:
     confide("run", project / "spec.toml")
     by_folder = confide_json("evaluate", project / "small")

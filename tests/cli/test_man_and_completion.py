@@ -5,14 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from confide.cli.main import Commands
+from confide.cli.commands import examples
+from confide.cli.main import Commands, app
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("man_pages", ROOT / "tools" / "man_pages.py")
@@ -41,6 +45,24 @@ def test_the_page_of_all_commands_is_current() -> None:
     assert TOOL.PAGE.read_text(encoding="utf-8") == page
     assert "\nPython: `confide.run(spec)`\n" in page
     assert "| `--accept-ledger` | `accept_ledger` |" in page.partition("## confide run\n")[2].partition("\n## ")[0]
+
+
+def test_every_command_has_an_example_that_it_can_read() -> None:
+    """Each is read as the shell would hand it over, and nothing is done."""
+    commands = {
+        " ".join(path[1:]): command
+        for path, command in TOOL._commands(("confide",), typer.main.get_command(app))
+        if not hasattr(command, "commands")
+    }
+    assert set(examples()) == set(commands)
+    for called, example in examples().items():
+        words = shlex.split(example.partition(" > ")[0])
+        assert words[: 1 + len(called.split())] == ["confide", *called.split()]
+        context = commands[called].make_context(called, words[1 + len(called.split()) :])
+        assert context.args == [], called
+        assert f"\nExample: `{example}`\n" in TOOL.PAGE.read_text(encoding="utf-8")
+    shown = CliRunner().invoke(app, ["ledger", "show", "--help"]).output
+    assert f"Example: {examples()['ledger show']}" in shown
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="no man on this machine")

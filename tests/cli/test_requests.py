@@ -14,9 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 from confide.answers import AnswerPart, TypedAnswer
-from confide.cli.commands import Command, Given, Revealed, Verb, requests
+from confide.cli.commands import Command, Given, Revealed, Verb
 from confide.errors import ParameterError
 from confide.exact import Exact
+from confide.lazy_names import requests
 
 
 class Colour(StrEnum):

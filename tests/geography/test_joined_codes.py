@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from confide.engines import LocalEngine, Source
 from confide.errors import InputError
-from confide.geography.spine import Geolevel
+from confide.geography import Geolevel
 from confide.inputs.frame import AreaRule, Frame, LevelRule, _area_codes, read_frame
 from confide.mechanisms.topdown.build_spine import off_spine_entities
 from confide.mechanisms.topdown.spine import own_parts

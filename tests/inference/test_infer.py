@@ -28,8 +28,8 @@ from confide.errors import ConfideError
 from confide.estimation.tree_gls import PlacedAreas, SpineUnits, TreeAnswers
 from confide.geography import AreaSet
 from confide.inference import Area, InferenceSource, infer, open_source
+from confide.inference.area_statements import ClassErrors, choose
 from confide.inference.asked import read_areas, read_totals
-from confide.inference.choosing import ClassErrors, choose
 from confide.inference.inferring import MOST_EYES
 from confide.inference.pooled_errors import QUANTILES, SIZES, size_names
 from confide.inference.writing import write_inference

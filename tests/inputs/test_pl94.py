@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.errors import InputError, ParameterError, RunError
-from confide.lab.pl94 import archive as archive_module
 from confide.lab.pl94 import (
     check_consistency,
     compare,
@@ -33,6 +32,7 @@ from confide.lab.pl94 import (
     read_pl94,
     tabulate,
 )
+from confide.lab.pl94 import segments as archive_module
 from confide.lab.pl94 import segments as sparse_module
 from confide.lab.pl94.segments import RACES, geo_layout, table_layout
 

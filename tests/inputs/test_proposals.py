@@ -14,7 +14,7 @@ import confide
 from confide.documents import load_schema
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
-from confide.inputs.proposals import ColumnProposal, look_at_file, propose_column, propose_places
+from confide.inputs import ColumnProposal, look_at_file, propose_column, propose_places
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.kits.messy_office import MUNICIPALITIES, messy_office
 import confide
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
-from confide.inputs.proposals import PlacesProposal, look_at_file, propose_record_places
+from confide.inputs import PlacesProposal, look_at_file, propose_record_places
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from confide.lab.population import RACES, SUBSETS, DetailedOrigins, OriginCodes, Population, load_origins
 from confide.lab.population import settings as draw_module
-from confide.lab.population.detailed import NULL, ORIGINS_SCHEMA
+from confide.lab.population.generate import NULL, ORIGINS_SCHEMA
 
 PERSONS, SEED = 60_000, 7
 
@@ -144,7 +144,7 @@ def test_records_and_frame_are_the_same_with_codes_and_without(monkeypatch: pyte
         asked.append(purpose)
         return real(seed, purpose, index)
 
-    monkeypatch.setattr("confide.lab.population.detailed.stream", listening)
+    monkeypatch.setattr("confide.lab.population.generate.stream", listening)
     for made, (blocks, persons) in zip(DetailedOrigins(population).units(), without, strict=True):
         assert made.blocks.equals(blocks)
         assert made.persons.equals(persons)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.lab.population import BLOCKS_SCHEMA, Population
-from confide.lab.population.landscape import UNIT_TRACTS
-from confide.lab.population.neighbourhoods import bisect
+from confide.lab.population.neighbourhoods import UNIT_TRACTS, bisect
 from confide.lab.population.settings import Chances, apportion, cumulative_shares, positions
 
 

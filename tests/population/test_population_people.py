@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from confide.errors import ParameterError
 from confide.lab.population import PERSONS_SCHEMA, RACES, SUBSETS, Population
-from confide.lab.population.household_members import CHILD, GROUP_QUARTERS, HOUSEHOLDER, OTHER, PARTNER, RELATIVE
+from confide.lab.population.households import CHILD, GROUP_QUARTERS, HOUSEHOLDER, OTHER, PARTNER, RELATIVE
 from confide.lab.population.origins import CODE_OF_MASK, MASK_OF_CODE
 
 PERSONS, SEED = 100_000, 7

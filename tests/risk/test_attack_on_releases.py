@@ -17,7 +17,7 @@ from confide.lab.risk.bounded_noise import (
     load_programme,
     success_probability,
 )
-from confide.lab.risk.bounded_noise.bound import attack_bound, bound_risk
+from confide.lab.risk.bounded_noise.averaging import attack_bound, bound_risk
 from confide.mechanisms.cellkey.keyed_records import perturb
 from confide.mechanisms.cellkey.keys import CellSums, draw_keys
 from confide.noise import ReleaseKey

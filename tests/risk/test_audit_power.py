@@ -22,7 +22,7 @@ from confide.cli.main import app
 from confide.inputs.made_up import MeasuredCells, RecordForm
 from confide.lab.risk.privacy_audit import audit_canaries, audit_privacy
 from confide.lab.risk.privacy_audit.canary_run import excluded, level_of_epsilon
-from confide.lab.risk.privacy_audit.trials import canary_places
+from confide.lab.risk.privacy_audit.of_mechanisms import canary_places
 from confide.lab.risk.privacy_audit.twin_loss import least_noticed, narrower_by
 from confide.noise import DiscreteGaussian, FiniteDistribution, NoiseStream, TwoSidedGeometric, draw
 from confide.releases.noise_audit import NoiseAudit, audit

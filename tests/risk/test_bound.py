@@ -19,7 +19,7 @@ from confide.lab.risk.bounded_noise import (
     row_of,
     symmetric_row,
 )
-from confide.lab.risk.bounded_noise.bound import BoundRisk, tuples_needed
+from confide.lab.risk.bounded_noise.averaging import BoundRisk, tuples_needed
 from confide.noise.max_entropy import uniform_variance
 
 

@@ -10,7 +10,7 @@ import pytest
 from confide.errors import ParameterError
 from confide.lab.risk.invariant_sets import load_invariants, parse_invariants
 from confide.privacy.invariants import Invariants, Mode, Situation, group_size, record_groups
-from confide.privacy.invariants.single_record import Need
+from confide.privacy.invariants.language import Need
 
 # as printed, permutation product, refill, pairwise
 TABLE = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from confide.lab.risk.invariant_sets import load_invariants, parse_invariants
 from confide.privacy.invariants import ANY, Invariants, single_record
-from confide.privacy.invariants.single_record import blocking, facets, routes
+from confide.privacy.invariants.language import blocking, facets, routes
 
 ALONE = "the group quarters of its type in the block have one person each"
 NO_UNITS = "the block has no housing units"

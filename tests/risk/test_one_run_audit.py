@@ -32,7 +32,7 @@ from confide.lab.risk.privacy_audit.canary_run import (
     level_of_loss,
     level_of_rho,
 )
-from confide.lab.risk.privacy_audit.trials import Canaries
+from confide.lab.risk.privacy_audit.of_mechanisms import Canaries
 from confide.lab.risk.privacy_audit.twin_loss import TwinLoss, _renyi
 from confide.noise import DiscreteGaussian, TwoSidedGeometric
 
@@ -179,7 +179,7 @@ def test_the_other_accounted_mechanisms(mechanism: str, canaries: int, monkeypat
 def test_canaries_stand_apart() -> None:
     """Nobody has the place of another, and coins change nothing but canaries."""
     from confide.inputs.made_up import RecordForm
-    from confide.lab.risk.privacy_audit.trials import canary_places, one_in_each
+    from confide.lab.risk.privacy_audit.of_mechanisms import canary_places, one_in_each
     from confide.privacy import Neighbours
     from confide.schema import Attribute, Level
 

@@ -13,7 +13,7 @@ from tests.kits.commands import codes, run, run_json
 
 from confide.lab.risk import tune_risk
 from confide.lab.risk.bayesian import assess, evidence_of, gaussian_for, gaussian_marginal
-from confide.lab.risk.bayesian.risk_profile import expected_posteriors
+from confide.lab.risk.bayesian.decision_map import expected_posteriors
 
 
 def test_a_ratio_for_all_priors_has_a_closed_form() -> None:

@@ -23,8 +23,8 @@ from confide.releases.folder import sha256_of
 from confide.releases.ledger import Ledger
 from confide.releases.mechanism import Job
 from confide.releases.plan import PUBLIC_INPUTS, Plan
-from confide.releases.public_input import PublicInput, read_public_input
 from confide.releases.spec import FilePath, LoadedSpec, find_sources
+from confide.releases.verify import PublicInput, read_public_input
 
 
 class TwoFilesData(TablesData):

@@ -21,13 +21,12 @@ from confide.errors import ConfideError
 from confide.mechanisms import MECHANISMS
 from confide.mechanisms.phsafe import official as of_phsafe
 from confide.mechanisms.phsafe.board import PHSafeBoard
-from confide.mechanisms.phsafe.settings import budget_keys
+from confide.mechanisms.phsafe.settings import budget_keys, measured_tables
 from confide.mechanisms.phsafe.spec import production_settings as phsafe_production
-from confide.mechanisms.phsafe.tables import measured_tables
 from confide.mechanisms.safetab import official as of_safetab
 from confide.mechanisms.safetab.board import SafeTabBoard
 from confide.mechanisms.safetab.tuning.question import law_of, production_settings
-from confide.mechanisms.safetab_h import official as of_households
+from confide.mechanisms.safetab_h import spec as of_households
 from confide.mechanisms.safetab_h.board import SafeTabHBoard
 from confide.mechanisms.safetab_h.settings import production_settings as safetab_h_production
 from confide.noise import NoiseDistribution

@@ -16,7 +16,7 @@ from tests.kits.studio import ORIGIN, Answer, Visitor, entered, studio_of
 import confide
 from confide import drafting
 from confide.errors import ConfideError
-from confide.inputs.proposals import ColumnProposal, propose_column, read_column
+from confide.inputs import ColumnProposal, propose_column, read_column
 from confide.releases.ledger import Ledger
 
 FILES = {"file": "people.csv", "areas": "areas.csv"}

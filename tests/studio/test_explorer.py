@@ -18,6 +18,7 @@ from tests.kits.studio import ORIGIN, enlarged, entered, forged
 
 import confide
 from confide.errors import ConfideError
+from confide.lazy_names import meaning
 from confide.studio import table_view
 from confide.studio.table_view import PAGE_ROWS, TableReader, View, ViewDimension, estimates, pandas_code, r_code
 
@@ -161,6 +162,16 @@ def test_the_interface_answers_programs(seal: Any, reader: TableReader) -> None:
     assert set(described) >= {"/api/folder", "/api/tables", "/api/rows", "/api/estimate", "/api/verify"}
     page = browser.get("/api").text
     assert all(path in page for path in described)
+
+
+def test_the_interface_says_of_an_argument_what_its_function_says(tmp_path: Path) -> None:
+    browser = entered(tmp_path)
+    described = browser.get("/api/openapi.json").json()["paths"]
+    said = {each["name"]: each.get("description") for each in described["/api/doctor"]["get"]["parameters"]}
+    said |= {each["name"]: each.get("description") for each in described["/api/board"]["get"]["parameters"]}
+    assert said["household"] == meaning("confide.drafting:new", "household") == "The column that identifies households."
+    assert said["lock"] == meaning("confide.trade_offs:tune", "locked")
+    assert all(said[name] for name in ("place", "households", "at", "prior"))
 
 
 @pytest.mark.parametrize(

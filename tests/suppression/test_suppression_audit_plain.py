@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from confide.cli.main import app
 from confide.errors import ConfideError
-from confide.lab.attacks.suppression.audit_files import describe_or_assume, read_suspect
-from confide.lab.attacks.suppression.suppression_audit import audit
+from confide.lab.attacks.audit_files import describe_or_assume, read_suspect
+from confide.lab.attacks.suppression_audit import audit
 
 TEMPLATE = """area,age,{v}
 {r},{g},30

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from confide import api
 from confide.cli.main import app
 from confide.errors import ParameterError
-from confide.lab.attacks.suppression import audit_suppression
+from confide.lab.attacks import audit_suppression
 from confide.mechanisms import suppression
 from confide.mechanisms.suppression import suppress_tables
 from confide.mechanisms.suppression.attacker import Attacker

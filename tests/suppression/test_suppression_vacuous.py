@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from confide.errors import ConfideError
-from confide.lab.attacks.suppression.audit_files import read_subject
+from confide.lab.attacks.audit_files import read_subject
 from confide.mechanisms.suppression.given.tables import toml_value
 
 Files = dict[str, Any]

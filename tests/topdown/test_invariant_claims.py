@@ -20,7 +20,7 @@ import pytest
 
 from confide import risk
 from confide.errors import SpecError
-from confide.lab.risk.testing.curve import DifferenceKind, parts_of
+from confide.lab.risk.testing.curve_answer import DifferenceKind, parts_of
 from confide.mechanisms.topdown.board import TopDownBoard
 from confide.mechanisms.topdown.statement import documents
 from confide.mechanisms.topdown.strategy import Strategy, account_of, plan_of

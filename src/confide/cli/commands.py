@@ -13,22 +13,19 @@ further is resolved first, and resolving loads it.
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fractions import Fraction
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
-from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import typer
 from rich.markup import escape
@@ -37,7 +34,7 @@ from typer.core import TyperCommand, TyperGroup
 from confide.answers import AnswerPart, TypedAnswer
 from confide.cli import show
 from confide.errors import ParameterError, Place
-from confide.lazy_names import keep_pandas_out, named
+from confide.lazy_names import NONE, Request, asker, keep_pandas_out, named, requests, source
 
 SETTINGS = "Settings"
 COMMON = {
@@ -95,6 +92,8 @@ class Command(TyperCommand):
 
     def lines_below(self, ctx: Any) -> Iterable[str]:
         """What the help says below the options."""
+        if example := examples().get(" ".join(ctx.command_path.split()[1:])):
+            yield f"[bold]Example:[/] {escape(example)}"
         if self.settings:
             yield "[bold]Settings[/], each as --set NAME=VALUE:"
             yield from (_in_a_line(each, ctx) for each in self.settings)
@@ -120,6 +119,12 @@ class Command(TyperCommand):
                 yield from _as_option(known[name], pair)
 
 
+@cache
+def examples() -> Mapping[str, str]:
+    """An example of each command, by how it is called below ``confide``: ``data/commands/examples.toml``."""
+    return tomllib.loads((files("confide") / "data" / "commands" / "examples.toml").read_text(encoding="utf-8"))
+
+
 def name_of(option: Any) -> str:
     """The name of a setting: that of its longest option."""
     return str(max(option.opts, key=len).lstrip("-"))
@@ -142,15 +147,6 @@ def _as_option(option: Any, pair: str) -> list[str]:
     if not equals or len(parts) != option.nargs:
         raise typer.BadParameter(f"--set {pair!r}: write {name}={','.join(['VALUE'] * option.nargs)}")
     return [f"--{name}={value}"] if option.nargs == 1 else [f"--{name}", *parts]
-
-
-@cache
-def source(module: str) -> ast.Module:
-    """The source of a module, which is not imported."""
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
 
 
 def first_line(place: str) -> str:
@@ -271,143 +267,6 @@ TYPED_ALIKE = {
     "engine": show.EngineChoice,
     "spark_master": show.SparkMaster,
 }
-LISTS = (Sequence, Iterable, Collection, list, tuple)
-NONE = inspect.Parameter.empty
-"""The default of an argument that has none."""
-
-
-# What a function asks for, from its source.
-
-
-def _resolved(module: str, name: str) -> Any:
-    """What a name is in a module, which is imported only where its source does not say it."""
-    if module in sys.modules and hasattr(sys.modules[module], name):
-        return getattr(sys.modules[module], name)
-    for node in source(module).body:
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name and node.module is not None:
-                    return _resolved(node.module, alias.name)
-        elif isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == [name]:
-            if isinstance(node.value, ast.Subscript):
-                return _type_of(module, node.value)
-            with suppress(ValueError):
-                return ast.literal_eval(node.value)
-    loaded = import_module(module)
-    return getattr(loaded, name) if hasattr(loaded, name) else import_module(f"{module}.{name}")
-
-
-def _type_of(module: str, hint: ast.expr) -> Any:
-    names = {node.id for node in ast.walk(hint) if isinstance(node, ast.Name)}
-    space = {name: _resolved(module, name) for name in names if not hasattr(builtins, name)}
-    return get_type_hints(SimpleNamespace(__annotations__={"hint": ast.unparse(hint)}), space)["hint"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """One argument of a function: its name, type, default and what its documentation says of it.
-
-    >>> [(each.name, each.kind, each.default) for each in requests("confide.releases.loss_account:epsilon_of_rho")]
-    [('rho', <class 'str'>, <class 'inspect._empty'>), ('delta', <class 'str'>, '1e-10')]
-    """
-
-    place: str
-    """The function, ``module:name``."""
-    name: str
-    hint: ast.expr
-    written: ast.expr | None
-    """The default as it is written."""
-    meaning: str
-    many: bool = False
-    """Whether it takes all further arguments."""
-    optional: bool = False
-    """Whether another function of the command does without it."""
-
-    @cached_property
-    def typed(self) -> tuple[Any, Any]:
-        """What is typed for it, and for a mapping the type of its values."""
-        kind, pairs = _typed(_type_of(self.place.partition(":")[0], self.hint))
-        return (list[kind] if self.many else kind), pairs  # type: ignore[valid-type]
-
-    @property
-    def kind(self) -> Any:
-        """What is typed: a text for an exact number, a list for what may be repeated."""
-        return self.typed[0]
-
-    @cached_property
-    def default(self) -> Any:
-        """What it is if nothing is typed."""
-        if self.written is None:
-            return None if self.optional else NONE
-        if isinstance(self.written, ast.Name):
-            return _resolved(self.place.partition(":")[0], self.written.id)
-        try:
-            return ast.literal_eval(self.written)
-        except ValueError:
-            return inspect.signature(named(self.place)).parameters[self.name].default
-
-    @property
-    def needed(self) -> bool:
-        """Whether there is no default."""
-        return self.written is None and not self.optional
-
-
-def requests(place: str) -> list[Request]:
-    """What a function asks for.
-
-    Args:
-        place: The function, ``module:name``.
-    """
-    module, _, name = place.partition(":")
-    (function,) = (node for node in source(module).body if isinstance(node, ast.FunctionDef) and node.name == name)
-    meanings, given = dict(_meanings(ast.get_docstring(function) or "")), function.args
-    defaults = [None] * (len(given.args) - len(given.defaults)) + list(given.defaults)
-    listed = [*zip(given.args, defaults, strict=True), *([] if given.vararg is None else [(given.vararg, None)])]
-    listed += zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    return [
-        Request(
-            place,
-            each.arg,
-            each.annotation,
-            default,
-            meanings.get(each.arg, ""),
-            many=each is given.vararg,
-            optional=each is given.vararg,
-        )
-        for each, default in listed
-        if each.annotation is not None
-    ]
-
-
-def _meanings(documentation: str) -> Iterator[tuple[str, str]]:
-    """The arguments of a docstring with their texts."""
-    section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", documentation, re.MULTILINE)
-    for entry in re.split(r"\n(?=    \S)", section.group(1).rstrip()) if section else ():
-        name, _, text = entry.strip().partition(": ")
-        yield name, " ".join(re.sub(r":\w+:`~?([^`<]*?)(?: <[^`]*)?`", r"``\1``", text).split())
-
-
-def _typed(hint: Any) -> tuple[Any, Any]:
-    """What is typed for an argument of a type, and for a mapping the type of its values."""
-    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    listed = [each for each in members if get_origin(each) in LISTS]
-    if listed:
-        return list[_typed(get_args(listed[0])[0])[0]], None  # type: ignore[misc]
-    mapped = [get_args(each)[1] for each in members if get_origin(each) is Mapping]
-    if mapped:
-        return list[str], _typed(mapped[0])[0]
-    chosen = [each for each in members if get_origin(each) is Literal or _is(each, Enum)]
-    if chosen:
-        return chosen[0], None
-    if Path in members:
-        return Path, None
-    return (
-        next((each for each in (bool, int, float) if each in members), str) if Fraction not in members else str
-    ), None
-
-
-def _is(kind: Any, base: type) -> bool:
-    return isinstance(kind, type) and issubclass(kind, base)
 
 
 # The command.
@@ -469,6 +328,7 @@ class Verb:
         others: Another function that is asked where an argument of its own is given, by the name of that argument.
         reveal: What is shown in place of an answer that says less than somebody at a terminal may see.
         also: A function that the first hands on to what it has no argument for itself, where there are targets.
+        json: Whether it can answer as JSON; one that goes on until it is stopped cannot.
     """
 
     text: str
@@ -482,6 +342,7 @@ class Verb:
     others: Mapping[str, str] = field(default_factory=dict)
     reveal: Callable[[Any], TypedAnswer] | None = None
     also: str = ""
+    json: bool = True
 
     @cached_property
     def given(self) -> dict[str, Given]:
@@ -527,7 +388,8 @@ class Verb:
         ]
         listed += [_keyword("plots", show.Plots, None)] if self.plots else []
         listed += [_keyword(name, *hint_and_default) for name, hint_and_default in self.extra.items()]
-        return sorted([*listed, _keyword("as_json", show.Json, False)], key=lambda each: each.default is not NONE)
+        listed += [_keyword("as_json", show.Json, False)] if self.json else []
+        return sorted(listed, key=lambda each: each.default is not NONE)
 
     def as_command(self) -> Callable[..., None]:
         """The command, as Typer takes it."""
@@ -549,7 +411,6 @@ class Verb:
             typed: What was typed, by name.
             plots: A folder for pictures.
         """
-        keep_pandas_out()
         values = {name: _value(each, self.given[name], typed.get(name)) for name, each in self.asked.items()}
         values |= {name: typed.get(name, default) for name, (_, default) in self.extra.items()}
         values = {name: value for name, value in values.items() if value is not None} | {"as_json": typed["as_json"]}
@@ -558,7 +419,9 @@ class Verb:
         place = next((place for name, place in self.others.items() if name in values), self.place)
         own = self.taken_by[place]
         _check_given(values, self.asked, own)
-        function = named(place)
+        function = asker(place, values)
+        if "pyarrow" in sys.modules:
+            keep_pandas_out()
         known = inspect.signature(function).parameters
         rest = any(each.kind is each.VAR_KEYWORD for each in known.values())
         taken = {

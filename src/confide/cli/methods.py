@@ -14,9 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from confide.cli.commands import Given, Revealed, Verb, requests
+from confide.cli.commands import Given, Revealed, Verb
 from confide.errors import Finding, ParameterError, Place
 from confide.exact import exact
+from confide.lazy_names import requests
 from confide.noise.fitting import NoiseKind, noise_law
 
 # ``confide account``: no records are read.

@@ -69,7 +69,8 @@ def show_findings(findings: Iterable[Finding], *, as_json: bool = False) -> None
 def show_answer(answer: TypedAnswer, *, as_json: bool, drawn: Sequence[Path] = ()) -> None:
     """An answer, and the pictures that were drawn of it: as JSON for programs, or as it describes itself."""
     if as_json:
-        print_json(answer.as_dict() | ({"plots": [str(path) for path in drawn]} if drawn else {}))
+        values = answer.as_dict() | ({"plots": [str(path) for path in drawn]} if drawn else {})
+        print_json(values if answer.only is None else values[answer.only])
     else:
         show_parts([*answer.described(), *(f"Drawn: {path}" for path in drawn)])
 

@@ -1,24 +1,18 @@
-"""The commands of a release, from the first spec to its readers: made of functions of the library, and a few by hand.
-
-What is done by hand asks somebody at a terminal, keeps a server running, or has an answer that is no more than a line.
-"""
+"""The commands of a release, from the first spec to its readers: each made of a function of the library."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress as suppressed
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import confide
 from confide.answers import AnswerPart, ShownTable
 from confide.cli import show
 from confide.cli.commands import Given, Revealed, Verb, setting
-from confide.errors import Finding, Place, RunError
+from confide.errors import Place, RunError
 from confide.lazy_names import DEMONSTRATION, REGION, named
 from confide.releases.ledger import Ledger
 
@@ -87,11 +81,7 @@ schema = Verb(
 )
 
 
-def json_schema() -> None:
-    """Print the JSON Schema of the spec, for editors and programs."""
-    show.print_json(confide.json_schema())
-
-
+json_schema = Verb("Print the JSON Schema of the spec, for editors and programs.", "confide.api:json_schema")
 signature = Verb(
     "Make the key of an office: KEYFILE stays secret, KEYFILE.pub is for everybody who receives releases.",
     "confide.releases.signature:new_signature_key",
@@ -210,21 +200,17 @@ run = Verb(
 )
 
 
-def seal(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="The spec file, or the folder of its run.")],
-    destroy_key: Annotated[
-        bool, typer.Option("--destroy-key", help="Destroy the key. After this, nobody can replay the release.")
-    ] = False,
-    sign: Annotated[Path | None, typer.Option(metavar="KEYFILE", help=SIGN)] = None,
-) -> None:
-    """Make a sealed release final by destroying its key, or sign it with the key of the office."""
-    if not destroy_key and sign is None:
+def _something_to_do(values: dict[str, Any]) -> None:
+    if not values["destroy_key"] and "sign" not in values:
         raise typer.BadParameter("say --destroy-key or --sign KEYFILE; a run is sealed by itself when it is complete")
-    if sign is not None:
-        show.show_parts([f"Signed: {confide.sign_release(run_folder, sign)}"])
-    if destroy_key:
-        in_ledger = " and the ledger says so" if confide.destroy_key(run_folder) else ""
-        show.show_parts([f"The key is destroyed{in_ledger}. The release is final."])
+
+
+seal = Verb(
+    "Make a sealed release final by destroying its key, or sign it with the key of the office.",
+    "confide.api:seal",
+    options={**OF_RUN, "sign": Given("--sign KEYFILE", meaning=SIGN)},
+    prepare=_something_to_do,
+)
 
 
 suppress = Verb(
@@ -336,32 +322,27 @@ replicate = Verb(
 DEMO = "demo"
 
 
-def studio(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="[FOLDER]", help="The folder to open; demo: make a small demonstration, or open it."),
-    ] = Path(),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on this machine; 0: one that nobody uses.")] = 0,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it in a browser; without, the address is printed.")
-    ] = True,
-) -> None:
+def _demonstrated_first(values: dict[str, Any]) -> None:
+    named("confide.studio.serving:require_extra")()
+    folder = values["folder"]
+    if folder == Path(DEMO) and not (folder.is_dir() and any(folder.iterdir())):
+        named(DEMONSTRATION)(folder, progress=show.Display())
+
+
+studio = Verb(
     """Explore, tune and make releases in the browser. Answers this machine alone, and asks no other.
 
     The address that is printed lets one browser in, once.
-    """
-    named("confide.studio.serving:require_extra")()
-    if folder == Path(DEMO) and not (folder.is_dir() and any(folder.iterdir())):
-        named(DEMONSTRATION)(folder, progress=show.Display())
-    with suppressed(KeyboardInterrupt):  # how it is stopped
-        named("confide.studio.serving:serve")(folder, port=port, open_browser=browser, announce=_announce)
-    show.show_parts(["\nStopped."])
-
-
-def _announce(address: str) -> None:
-    show.show_parts([f"Confide studio: {address}", "The address lets one browser in, once. Ctrl-C stops the studio."])
-
-
+    """,
+    "confide.studio.serving:serve",
+    options={
+        "folder": Given("[FOLDER]", meaning="The folder to open; demo: make a small demonstration, or open it."),
+        "port": Given(least=0, most=65535),
+    },
+    prepare=_demonstrated_first,
+    without="announce",
+    json=False,
+)
 page = Verb(
     "Write a release as one page to look at: tables with labels and margins, without a network.",
     "confide.opened:write_explore",
@@ -443,9 +424,6 @@ tune = Verb(
 # ``confide ledger``: what has been spent on a data set, for ever.
 
 
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file of the data set.")]
-
-
 def _opened(ledger: Ledger) -> Revealed:
     """What the new ledger allows."""
     account = ledger.account()
@@ -462,49 +440,25 @@ ledger_open = Verb(
 )
 
 
-def ledger_show(path: LedgerFile, as_json: show.Json = False) -> None:
-    """Show the budget, what is spent and every release."""
-    show.show_answer(Ledger(path).account(), as_json=as_json)
-
-
-def ledger_history(path: LedgerFile, as_json: show.Json = False) -> None:
-    """Every entry of the ledger in order, with its hash. The chain of hashes is verified."""
-    entries = Ledger(path).history()
-    if as_json:
-        names = ("sequence", "time", "kind", "payload", "previous", "hash")
-        rows = [dict(zip(names, entry.row(), strict=True)) for entry in entries]
-        show.print_json([row | {"payload": _without_fingerprint(str(row["payload"]))} for row in rows])
-        return
-    shown = [(entry.sequence, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.kind, entry.hash[:16]) for entry in entries]
-    show.show_parts([ShownTable(["", "time (UTC)", "kind", "hash"], shown)])
-
-
-def ledger_void(
-    path: LedgerFile,
-    run_id: Annotated[str, typer.Argument(help="The id of the run, from `confide ledger show --json`.")],
-    reason: Annotated[str, typer.Option(help="Why you give the reservation up.")],
-) -> None:
-    """Drop a reservation of which nothing was drawn yet, and free its cost."""
-    Ledger(path).void(run_id, reason)
-    show.show_parts(["The reservation is void. Its cost is available again."])
-
-
-def ledger_reconcile(
-    path: LedgerFile,
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of the runs on this data set.")],
-    as_json: show.Json = False,
-) -> None:
-    """Compare the ledger with the folders of its runs: finds a ledger that was cut off or put back, and lost runs."""
-    findings: tuple[Finding, ...] = confide.reconcile(path, runs)
-    if as_json or findings:
-        show.show_findings(findings, as_json=as_json)
-    else:
-        show.show_parts(["The ledger and the run folders agree."])
-    if any(finding.severity == "error" for finding in findings):
-        raise typer.Exit(1)
-
-
-def _without_fingerprint(payload: str) -> dict[str, Any]:
-    """The payload of an entry, without what stands for the records: it stays in the ledger."""
-    values: dict[str, Any] = json.loads(payload)
-    return {name: value for name, value in values.items() if name != "records_fingerprint"}
+LEDGER = "confide.releases.ledger.book:Ledger"
+OF_LEDGER: dict[str, Given | str] = {"path": Given("LEDGER", meaning="The ledger file of the data set.")}
+ledger_show = Verb("Show the budget, what is spent and every release.", f"{LEDGER}.account", options=OF_LEDGER)
+ledger_history = Verb(
+    "Every entry of the ledger in order, with its hash. The chain of hashes is verified.",
+    f"{LEDGER}.history",
+    options=OF_LEDGER,
+)
+ledger_void = Verb(
+    "Drop a reservation of which nothing was drawn yet, and free its cost.",
+    f"{LEDGER}.void",
+    options={
+        **OF_LEDGER,
+        "run_id": Given("RUN_ID", meaning="The id of the run, from `confide ledger show --json`."),
+        "reason": Given(meaning="Why you give the reservation up."),
+    },
+)
+ledger_reconcile = Verb(
+    "Compare the ledger with the folders of its runs: finds a ledger that was cut off or put back, and lost runs.",
+    "confide.api:reconcile",
+    options={"ledger": Given("LEDGER", meaning="The ledger file of the data set."), "run_folders": "RUNS..."},
+)

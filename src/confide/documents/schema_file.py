@@ -21,8 +21,7 @@ from pydantic import Field
 
 from confide.documents.settings_file import FileKind, Loaded, Part, Problem, Stands, load_named, load_values, shipped
 from confide.errors import NOWHERE, SpecError
-from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling
-from confide.schema.schema import as_read
+from confide.schema import Attribute, Code, Group, Level, Recode, Schema, Spelling, as_read
 
 SCHEMA = FileKind(
     "schema", code="schema", unreadable="bad-schema", shipped="schemas", remedy="correct this line of the schema file"
@@ -324,8 +323,11 @@ def schema_text(document: dict[str, Any]) -> str:
     """The plain values of a schema as the text of a TOML file."""
     lines = [f"id = {json.dumps(document['id'])}", f"provenance = {json.dumps(document['provenance'])}"]
     for name, body in document["attributes"].items():
-        lines += ["", f"[attributes.{_key(name)}]", f"title = {json.dumps(body['title'])}"]
-        lines += [_levels_text(body)]
+        lines += ["", f"[attributes.{_key(name)}]"]
+        if "as_in" in body:
+            lines += [f"as_in = {json.dumps(body['as_in'])}"]
+        else:
+            lines += [f"title = {json.dumps(body['title'])}", _levels_text(body)]
         for recode, given in body.get("recodes", {}).items():
             if "starts" in given:
                 lines += [f"[attributes.{_key(name)}.recodes.{_key(recode)}]", f"starts = {given['starts']}"]

@@ -7,7 +7,7 @@
 
 * :mod:`~confide.inference.opened_source`: a release or a folder of noisy measurements, opened for inference;
 * :mod:`~confide.inference.inferring`: estimates with margins for any query and any area, by the rule of
-  :mod:`~confide.inference.choosing`; :mod:`~confide.inference.writing` has their files.
+  :mod:`~confide.inference.area_statements`; :mod:`~confide.inference.writing` has their files.
 
 Intervals for estimates by least squares are in :mod:`confide.estimation.unified_intervals`. For users:
 ``docs/concepts/inference.md`` and

@@ -1,9 +1,9 @@
 """``confide infer``: estimates with margins for queries in areas of any kind, and what each margin means.
 
-For each kind of area and query the rule of :mod:`~confide.inference.choosing` is fixed first. Then areas are answered
-some at a time: both estimates, both standard deviations, and the interval of the one that the rule takes. What goes
-with every answer: how the measurements fit the estimates (a wrong strategy, spine or word is seen at once), how many
-small positive counts there are, for which margins of least squares are too narrow, and what no margin covers.
+For each kind of area and query the rule of :mod:`~confide.inference.area_statements` is fixed first. Then areas are
+answered some at a time: both estimates, both standard deviations, and the interval of the one that the rule takes. What
+goes with every answer: how the measurements fit the estimates (a wrong strategy, spine or word is seen at once), how
+many small positive counts there are, for which margins of least squares are too narrow, and what no margin covers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from confide.estimation.linear_statements import bonferroni_level
 from confide.estimation.tree_gls import PlacedAreas, QueryFit, cells_at_once
 from confide.estimation.unified_intervals import checked_level, count_intervals, normal_quantile
 from confide.geography import AreaSet
-from confide.inference import choosing
+from confide.inference import area_statements
 from confide.inference.area_statements import AreaStatements
 from confide.inference.asked import Area, AskedQuery, chosen, share_of
 from confide.inference.opened_source import KNOWN_SD, NOT_TOLD, InferenceSource, no_measurements
@@ -80,7 +80,7 @@ class Inference(TypedAnswer):
     kinds: tuple[AreaSet, ...]
     queries: tuple[AskedQuery, ...]
     levels: tuple[float, ...]
-    method: choosing.Method
+    method: area_statements.Method
     at_once: bool
     shares: tuple[tuple[str, str], ...] = ()
     quantiles: tuple[tuple[str, float], ...] = ()
@@ -92,11 +92,11 @@ class Inference(TypedAnswer):
     # What was worked out before, by kind of area and by query.
     _counts: dict[str, csr_matrix] = field(default_factory=dict, repr=False)
     _places: dict[str, PlacedAreas] = field(default_factory=dict, repr=False)
-    _pooled: dict[tuple[str, str], choosing.ClassErrors | None] = field(default_factory=dict, repr=False)
+    _pooled: dict[tuple[str, str], area_statements.ClassErrors | None] = field(default_factory=dict, repr=False)
     _noise: dict[tuple[str, str], Floats] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def rules(self) -> Mapping[tuple[str, str], choosing.Rule]:
+    def rules(self) -> Mapping[tuple[str, str], area_statements.Rule]:
         """The rule of each kind of area and query, fixed before any figure is looked at."""
         return {(kind.kind, query.name): self._rule(kind, query) for kind in self.kinds for query in self.queries}
 
@@ -106,7 +106,7 @@ class Inference(TypedAnswer):
         return () if self.source.tree is None else self.source.tree.fit().fits
 
     @property
-    def choices(self) -> list[choosing.Choice]:
+    def choices(self) -> list[area_statements.Choice]:
         """Which margin every class of figures gets."""
         return [choice for rule in self.rules.values() for choice in rule.choices]
 
@@ -205,7 +205,7 @@ class Inference(TypedAnswer):
             ends = count_intervals(figures.gls[taken], figures.gls_sd[taken], single)
             low[taken], high[taken] = ends.low, ends.high
         records = ~taken & ~figures.exact
-        method = np.full(shape, CODES.index(choosing.LEAST_SQUARES))
+        method = np.full(shape, CODES.index(area_statements.LEAST_SQUARES))
         if figures.released is not None:
             estimate[records] = figures.released[records]
             method[records] = CODES.index(self._otherwise)
@@ -213,13 +213,13 @@ class Inference(TypedAnswer):
                 sd[records] = figures.release_sd[records]
                 self._record_ends(kind, query, figures, records, single, low, high)
         else:
-            method[records] = CODES.index(choosing.RECORDS_ALONE)
+            method[records] = CODES.index(area_statements.RECORDS_ALONE)
         exact = figures.exact
         known = figures.released if figures.gls is None else np.rint(figures.gls)
         assert known is not None
         estimate[exact], sd[exact] = known[exact], 0.0
         low[exact] = high[exact] = known[exact].astype(np.int64)
-        method[exact] = CODES.index(choosing.EXACT)
+        method[exact] = CODES.index(area_statements.EXACT)
         return FigureIntervals(estimate, sd, low, high, method, taken)
 
     def _record_ends(
@@ -249,7 +249,7 @@ class Inference(TypedAnswer):
         """Which small positive counts have a margin of least squares: it is too narrow for them, on average."""
         if figures.released is None:
             return np.zeros(taken.shape, bool)
-        small = figures.released < choosing.EYE * np.nan_to_num(figures.gls_sd)
+        small = figures.released < area_statements.EYE * np.nan_to_num(figures.gls_sd)
         return np.asarray(taken & (figures.released > 0) & small)
 
     def _far(self, kind: AreaSet, areas: Integers, query: AskedQuery, figures: Figures) -> int:
@@ -295,7 +295,7 @@ class Inference(TypedAnswer):
             if errors is not None:
                 sd = errors.rmse[size_class(released)]
                 bias = errors.bias[size_class(released)]
-            elif self._otherwise == choosing.RECORDS_PLAN:
+            elif self._otherwise == area_statements.RECORDS_PLAN:
                 sd = np.sqrt(self._noise_alone(kind, query)[areas])
         return Figures(gls, gls_sd, released, sd, bias, by_least_squares, exact)
 
@@ -321,12 +321,12 @@ class Inference(TypedAnswer):
     def _otherwise(self) -> str:
         """The method where least squares is not taken."""
         if self.source.replicates is not None:
-            return choosing.RECORDS
-        return choosing.RECORDS_PLAN if self.source.released is not None else choosing.RECORDS_ALONE
+            return area_statements.RECORDS
+        return area_statements.RECORDS_PLAN if self.source.released is not None else area_statements.RECORDS_ALONE
 
-    def _rule(self, kind: AreaSet, query: AskedQuery) -> choosing.Rule:
+    def _rule(self, kind: AreaSet, query: AskedQuery) -> area_statements.Rule:
         placed = self._placed(kind)
-        return choosing.choose(
+        return area_statements.choose(
             kind.kind,
             query.name,
             method=self.method,
@@ -347,12 +347,12 @@ class Inference(TypedAnswer):
         used = variance[(variance > KNOWN_SD**2) & (variance < NOT_TOLD)]
         return float(np.sqrt(used.mean())) if len(used) else 0.0
 
-    def _errors(self, kind: AreaSet, query: AskedQuery) -> choosing.ClassErrors | None:
+    def _errors(self, kind: AreaSet, query: AskedQuery) -> area_statements.ClassErrors | None:
         if self.source.replicates is None:
             return None
         key = (kind.kind, query.name)
         if key not in self._pooled:
-            self._pooled[key] = choosing.ClassErrors.of(self._pooled_rows(kind, query))
+            self._pooled[key] = area_statements.ClassErrors.of(self._pooled_rows(kind, query))
         return self._pooled[key]
 
     def _pooled_rows(self, kind: AreaSet, query: AskedQuery) -> list[dict[str, Any]]:
@@ -414,7 +414,7 @@ class Inference(TypedAnswer):
             result.append(
                 "The release has no measurements: least squares is not possible, and figures are those of the records."
             )
-        if self._otherwise == choosing.RECORDS_PLAN and (source.tree is None or self.method == "release"):
+        if self._otherwise == area_statements.RECORDS_PLAN and (source.tree is None or self.method == "release"):
             result.append(
                 "Margins of records are those of the noise alone, from the plan. For small counts and for areas off "
                 "the spine they are mostly too wide. `confide infer replicate` learns better ones."
@@ -508,7 +508,7 @@ class Inference(TypedAnswer):
             "constraints_used": [] if constraints is None else list(constraints.used),
             "constraints_not_used": {} if constraints is None else dict(constraints.not_used),
             "method": self.method,
-            "methods": choosing.METHODS,
+            "methods": area_statements.METHODS,
             "levels": list(self.levels),
             "at_once": self.at_once,
             "geographies": [{"name": kind.kind, "areas": kind.areas} for kind in self.kinds],
@@ -561,12 +561,12 @@ def infer(
     Returns:
         The answer; its rows are made when they are asked for.
     """
-    if method not in get_args(choosing.Method):
+    if method not in get_args(area_statements.Method):
         raise ParameterError(
             "bad-inference/method",
             where=Place(path="--method"),
             found=method,
-            expected=", ".join(get_args(choosing.Method)),
+            expected=", ".join(get_args(area_statements.Method)),
         )
     if method == "gls" and source.tree is None:
         raise no_measurements(source.folder)
@@ -614,7 +614,13 @@ def _area_set(source: InferenceSource, area: Area) -> AreaSet:
     return AreaSet(area.name, (area.name,), blocks, np.zeros(len(blocks), np.int64))
 
 
-CODES = [choosing.EXACT, choosing.LEAST_SQUARES, choosing.RECORDS, choosing.RECORDS_PLAN, choosing.RECORDS_ALONE]
+CODES = [
+    area_statements.EXACT,
+    area_statements.LEAST_SQUARES,
+    area_statements.RECORDS,
+    area_statements.RECORDS_PLAN,
+    area_statements.RECORDS_ALONE,
+]
 
 
 def _number(values: Any, there: Booleans | None = None) -> pa.Array:

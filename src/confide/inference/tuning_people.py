@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from confide.arrays import Floats, Integers
 from confide.engines import LocalEngine, Source, format_of
 from confide.errors import ConfideError, Finding, InputError, Place
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE
 from confide.inference.pooled_errors import query_matrix
 from confide.inference.replicates import counts_matrix
 from confide.inputs.made_up import block_sizes, draw

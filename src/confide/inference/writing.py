@@ -34,8 +34,8 @@ from confide.engines.protocol import write_parquet
 from confide.errors import ParameterError, Place
 from confide.file_system import write_text
 from confide.geography import AreaSet
+from confide.inference.area_statements import METHODS
 from confide.inference.asked import read_areas
-from confide.inference.choosing import METHODS
 from confide.inference.inferring import LEVELS, NOT_COVERED, Inference, infer
 from confide.inference.opened_source import no_spec, open_source
 from confide.mechanisms.topdown.figure_noise import TopDownNoise

@@ -22,8 +22,7 @@ from confide.engines.protocol import UTF_8, identifier, literal
 from confide.engines.texts import misread_header
 from confide.errors import Finding, InputError, Place
 from confide.geography import Geolevel, Spine, build_spine
-from confide.schema import BLANKS, Attribute, Code, Schema, Spelling
-from confide.schema.schema import BIDIRECTIONAL
+from confide.schema import BIDIRECTIONAL, BLANKS, Attribute, Code, Schema, Spelling
 
 # Codes as records spell them, and values that break a rule.
 #

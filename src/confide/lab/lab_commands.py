@@ -75,7 +75,7 @@ suppression = Verb(
     Exit code 1: a cell is disclosed, or its interval is narrower than required, or the table does not add up; or
     nothing is suppressed, so that there is nothing to judge.
     """,
-    "confide.lab.attacks.suppression.audit_files:audit_suppression",
+    "confide.lab.attacks.audit_files:audit_suppression",
     options={"tables": "TABLE", "truth": "--truth"},
     prepare=_noted,
     without="note",
@@ -120,7 +120,7 @@ reconstruct = Verb(
 
     The records in FILE may be true: the file can be read by its owner alone.
     """,
-    "confide.lab.attacks.reconstruction.reconstructing:reconstruct",
+    "confide.lab.attacks.reconstruction.result:reconstruct",
     settings="repeats seed time_limit groups",
     options={
         "source": Given(
@@ -301,7 +301,7 @@ bayes = Verb(
 )
 profile = Verb(
     "The largest rho for which posterior-to-prior ratios keep a profile, for all priors; and which side binds.",
-    "confide.lab.risk.bayesian.risk_profile:tune_risk",
+    "confide.lab.risk.bayesian.decision_map:tune_risk",
     options={"profile": "--profile PROFILE"},
 )
 hierarchy = Verb(

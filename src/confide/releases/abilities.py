@@ -34,7 +34,7 @@ from confide.lazy_names import named
 from confide.releases.mechanism import Job, Mechanism, NoiseSource
 
 if TYPE_CHECKING:
-    from confide.inputs.proposals import OfficeFiles
+    from confide.inputs import OfficeFiles
     from confide.releases.boards import Board
     from confide.releases.dossier import Evaluated, Evaluating
     from confide.releases.draft import Draft
@@ -75,6 +75,10 @@ class MadeUpRecords(ABC, Generic[P]):
         and with what else a record has, such as a household or a key."""
         records: Source = problem.records  # type: ignore[attr-defined]
         return people.table(records.theirs)
+
+    def made_up_files(self, problem: P, people: MadeUpPeople) -> Mapping[str, pa.Table]:
+        """Every confidential file of the same people, by their keys under ``[data]``."""
+        return {"records": self.made_up_people(problem, people)}
 
     def rehearsed(self, values: dict[str, Any]) -> None:
         """Changes what else of a spec's values is another in a rehearsal, such as a secret that it holds."""

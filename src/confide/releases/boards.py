@@ -20,12 +20,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from confide.answers import TypedAnswer
 from confide.engines import Engine, LocalEngine
 from confide.errors import ParameterError, Place
 from confide.exact import exact, exact_text, grouped
+from confide.file_system import private_folder
 from confide.inputs.made_up import nobody, of_nobody
 from confide.privacy import ZCDP, Neighbours, PureDP, cks_rho
 from confide.releases.abilities import BOARD
@@ -275,10 +277,16 @@ class Board(TypedAnswer):
             )
 
 
+def without_records(loaded: LoadedSpec, folder: Path) -> LoadedSpec:
+    """The same spec with files without records in place of all that are confidential."""
+    files = {key: private_folder(folder / key) for key in ("records", *loaded.spec.data.more_records)}
+    return loaded.with_data(**{key: str(nobody(place)) for key, place in files.items()})
+
+
 def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded: LoadedSpec) -> P:
     """What a mechanism prepares from spec, schema and frame; in place of the records stands a file without any."""
     with of_nobody(), throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
-        return prepare(loaded.with_data(records=str(nobody(scratch.root))), engine)
+        return prepare(without_records(loaded, scratch.root), engine)
 
 
 def declared_board(mechanism: Mechanism[Any], loaded: LoadedSpec) -> Board | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from confide.answers import AnswerPart, Said, Tone, TypedAnswer
-from confide.engines.joined import join_warnings
+from confide.engines.local import join_warnings
 from confide.engines.protocol import Engine, Source
 from confide.errors import CONFIDENTIAL, ConfideError, Finding, InputError, Place, RunError
 from confide.exact import fraction_up
@@ -27,12 +27,12 @@ from confide.noise import TruncatedDistribution, check_width
 from confide.privacy import Definition, Neighbours, PrivacyUnit
 from confide.releases import Job, Mechanism, Progress, RunIdentity, Workspace
 from confide.releases.companions.geoparquet import geometry_findings
-from confide.releases.companions.structure import same_in_sdmx
+from confide.releases.companions.programs import same_in_sdmx
 from confide.releases.ledger import KEPT_IN, Account, Ledger, Sighting, read_witness
 from confide.releases.loss_account import StatedPrice
 from confide.releases.plan import Plan, Summary
-from confide.releases.public_input import stamped_input
 from confide.releases.spec import LoadedSpec, find_source, find_sources
+from confide.releases.verify import stamped_input
 from confide.releases.workspace import memory_forecast, no_room_is_an_error, recall_key
 
 KeyKind = Literal["system", "chosen"]

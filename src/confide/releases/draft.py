@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from confide.errors import ParameterError, Place, RunError
 from confide.file_system import write_text
-from confide.inputs.proposals import ColumnProposal, FileLook, OfficeFiles, PlacesProposal
-from confide.inputs.proposals.column_proposal import NOT_STATED, free_name
-from confide.inputs.proposals.office import table_name
+from confide.inputs import ColumnProposal, FileLook, OfficeFiles, PlacesProposal
+from confide.inputs.column_proposal import NOT_STATED, free_name
+from confide.inputs.office import table_name
 from confide.releases.ledger import Ledger, UnitName
 from confide.releases.spec import LoadedSpec, named_files
 from confide.report.rendering import render

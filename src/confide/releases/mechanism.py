@@ -30,7 +30,7 @@ from confide.releases.spec import LoadedSpec, Spec
 from confide.releases.workspace import Progress, Workspace
 
 if TYPE_CHECKING:
-    from confide.releases.public_input import PublicInput
+    from confide.releases.verify import PublicInput
 
 P = TypeVar("P")
 """What a mechanism prepares: its problem, everything but the records."""

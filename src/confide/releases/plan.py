@@ -28,7 +28,7 @@ from confide.privacy.invariants import WhatIsLeft, what_is_left
 
 FORMAT = "confide/plan/v1"
 PUBLIC_INPUTS = "public_inputs"
-"""What a question calls published figures that the release is made with: :mod:`confide.releases.public_input`."""
+"""What a question calls published figures that the release is made with: :mod:`confide.releases.verify`."""
 _UNIT_OF: Mapping[Any, privacy.PrivacyUnit] = {
     "person": privacy.PrivacyUnit.PERSON,
     "household": privacy.PrivacyUnit.HOUSEHOLD,

@@ -23,6 +23,7 @@ from confide import api
 from confide import trade_offs as boards
 from confide.errors import ParameterError, Place
 from confide.exact import exact_text, probability
+from confide.lazy_names import meaning
 from confide.releases.boards import Board, BoardColumn, BoardEntry, BoardRow, Moving, spec_changes
 from confide.report.rendering import environment
 from confide.studio.explorer import Folder
@@ -40,6 +41,8 @@ MOST_DIFFERING = 12
 MOST_TEXT = 30_000
 NAMED = "~"
 """What the name of secret choices begins with."""
+TUNE = "confide.trade_offs:tune"
+"""The function whose documentation says what these arguments mean."""
 TYPED = "typed."
 """What the names of the fields of a board begin with."""
 
@@ -60,11 +63,11 @@ def asked_board(
     folder: Folder,
     spec: Annotated[str, Query(description="A spec in the folder.")],
     at: Annotated[
-        str, Query(max_length=MOST_TEXT, description="Choices that are not those of the spec: NAME=VALUE;NAME=VALUE")
+        str, Query(max_length=MOST_TEXT, description=f"NAME=VALUE;NAME=VALUE. {meaning(TUNE, 'choices')}")
     ] = "",
-    lock: Annotated[Sequence[str], Query(description="A row that keeps its part, repeated.")] = (),
+    lock: Annotated[Sequence[str], Query(description=meaning(TUNE, "locked"))] = (),
     budget_follows: Annotated[bool, Query(description="Whether the budget follows, and not the other rows.")] = False,
-    prior: str = "0.01",
+    prior: Annotated[str, Query(description=meaning(TUNE, "prior"))] = "0.01",
     pin: Annotated[Sequence[str], Query(max_length=3, description="Alternatives, as `at`.")] = (),
 ) -> OpenedBoard:
     """An address as a board."""

@@ -23,11 +23,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
-from confide import api, drafting
+from confide import api, drafting, inputs
 from confide.engines import LocalEngine
 from confide.errors import ConfideError, Finding, ParameterError, Place
-from confide.inputs import proposals
-from confide.inputs.proposals.office import ColumnReading
+from confide.inputs.office import ColumnReading
+from confide.lazy_names import meaning
 from confide.releases.abilities import DRAFT_FROM
 from confide.releases.ledger import Ledger
 from confide.schema import Code
@@ -68,13 +68,13 @@ class OpenedOffice:
     """An office's files as they were read, and what somebody made of the proposal. All of it is confidential."""
 
     stamp: tuple[int, ...]
-    look: proposals.FileLook
+    look: inputs.FileLook
     values: Mapping[str, Mapping[str, int]]
-    columns: dict[str, proposals.ColumnProposal]
+    columns: dict[str, inputs.ColumnProposal]
     said: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    tree: proposals.AreaTree | None = None
-    edited: dict[str, proposals.ColumnProposal] = field(default_factory=dict)
+    tree: inputs.AreaTree | None = None
+    edited: dict[str, inputs.ColumnProposal] = field(default_factory=dict)
     """What was changed by hand, for all views of this file."""
     merged: dict[str, str] = field(default_factory=dict)
     _readings: dict[str, ColumnReading] = field(default_factory=dict)
@@ -82,10 +82,10 @@ class OpenedOffice:
     def reading(self, name: str) -> ColumnReading:
         """How the schema as it stands reads a column."""
         if name not in self._readings:
-            self._readings[name] = proposals.read_column(self.columns[name], self.values[name])
+            self._readings[name] = inputs.read_column(self.columns[name], self.values[name])
         return self._readings[name]
 
-    def change(self, column: proposals.ColumnProposal) -> None:
+    def change(self, column: inputs.ColumnProposal) -> None:
         """Takes a column as somebody changed it."""
         self.edited[column.name] = column
         self.take_up()
@@ -127,13 +127,17 @@ class OfficeAnswer(BaseModel):
     areas_that_do_not_nest: int | None
 
 
+NEW = "confide.drafting:new"
+"""The function whose documentation says what these arguments mean."""
+
+
 def asked(
     file: Annotated[str, Query(max_length=400, description="A file of records in the folder.")],
     areas: Annotated[str, Query(max_length=400, description="A file of areas in the folder.")] = "",
-    household: Annotated[str, Query(max_length=400, description="The column that identifies households.")] = "",
-    place: Annotated[str, Query(max_length=400, description="The column of the smallest areas.")] = "",
+    household: Annotated[str, Query(max_length=400, description=meaning(NEW, "household"))] = "",
+    place: Annotated[str, Query(max_length=400, description=meaning(NEW, "place"))] = "",
     column: Annotated[str, Query(max_length=400, description="The column to look at.")] = "",
-    households: Annotated[str, Query(max_length=400, description="A second file, with a row a household.")] = "",
+    households: Annotated[str, Query(max_length=400, description=meaning(NEW, "households"))] = "",
 ) -> DoctorView:
     """An address as a view of the doctor."""
     return DoctorView(file, areas, household, place, column, households)
@@ -154,7 +158,7 @@ def opened_office(folder: OpenedFolder, view: DoctorView, merged: Mapping[str, s
         codes = (known.merged if known else {}) if merged is None else dict(merged)
         if known is None or known.stamp != stamp or known.merged != codes:
             read = _read(records, areas, homes, view, codes, stamp)
-            edited: dict[str, proposals.ColumnProposal] = folder.desk.setdefault(("edited", view.file, stamp[0]), {})
+            edited: dict[str, inputs.ColumnProposal] = folder.desk.setdefault(("edited", view.file, stamp[0]), {})
             read.edited = edited
             known = folder.desk[key] = read
         known.take_up()
@@ -173,9 +177,9 @@ def _read(
     with tempfile.TemporaryDirectory(prefix="confide-doctor-") as scratch, LocalEngine(Path(scratch)) as engine:
         places, findings, tree = None, tuple[Finding, ...](), None
         try:
-            look, _, household = proposals.look_at_people(records, homes, household, engine)
+            look, _, household = inputs.look_at_people(records, homes, household, engine)
         except ConfideError as error:  # two files that do not fit: the persons are shown as they are
-            look, homes, findings = proposals.look_at_file(records, engine), None, tuple(error.findings)
+            look, homes, findings = inputs.look_at_file(records, engine), None, tuple(error.findings)
         values = {name: look.values(engine, name) for name in look.columns}
         try:
             office = drafting.look_at_office(
@@ -186,8 +190,8 @@ def _read(
             findings += tuple(each for each in error.findings if each not in findings)
             office = drafting.look_at_office(records, None, None, household=household, households=homes)
         try:
-            tree = proposals.area_tree(
-                look, None if areas is None else proposals.look_at_file(areas, engine), places, engine, place
+            tree = inputs.area_tree(
+                look, None if areas is None else inputs.look_at_file(areas, engine), places, engine, place
             )
         except ConfideError as error:
             findings = findings or tuple(error.findings)
@@ -276,8 +280,8 @@ def _change(folder: OpenedFolder, view: DoctorView, form: Mapping[str, str]) -> 
 
 
 def _edited(
-    column: proposals.ColumnProposal, values: Mapping[str, int], reading: ColumnReading, form: Mapping[str, str]
-) -> proposals.ColumnProposal:
+    column: inputs.ColumnProposal, values: Mapping[str, int], reading: ColumnReading, form: Mapping[str, str]
+) -> inputs.ColumnProposal:
     """The column as a form has it."""
     numbered = bool(column.levels) and all(isinstance(code, int) for code, _ in column.levels)
     levels: list[tuple[Code, str]] = []
@@ -324,12 +328,12 @@ def _as_code(text: str, *, numbered: bool) -> Code:
     return int(text) if numbered and text.lstrip("-").isdecimal() and str(int(text)) == text else text
 
 
-def _as_categories(name: str, values: Mapping[str, int]) -> proposals.ColumnProposal:
+def _as_categories(name: str, values: Mapping[str, int]) -> inputs.ColumnProposal:
     """A column that was left out, with a level for each of its texts."""
     texts = sorted(text for text in values if text)
     if len(texts) > MOST_TEXTS:
         raise ParameterError("too-many-values", where=Place(column=name), texts=len(texts), most_texts=MOST_TEXTS)
-    return proposals.ColumnProposal(name, levels=tuple((text, text) for text in texts), missing="" in values)
+    return inputs.ColumnProposal(name, levels=tuple((text, text) for text in texts), missing="" in values)
 
 
 # What is written.
@@ -482,7 +486,7 @@ def _free_folder(specs: set[str]) -> str:
 
 
 def _texts(
-    column: proposals.ColumnProposal, values: Mapping[str, int], reading: ColumnReading
+    column: inputs.ColumnProposal, values: Mapping[str, int], reading: ColumnReading
 ) -> list[tuple[int, str, int, str, bool]]:
     """Number, text, rows, what it means now, and whether that can be changed: of columns that are in the schema."""
     if column.left_out:
@@ -497,7 +501,7 @@ def _texts(
     return listed
 
 
-def _nodes(tree: proposals.AreaTree) -> dict[str, Any]:
+def _nodes(tree: inputs.AreaTree) -> dict[str, Any]:
     """The tree as the page draws it: areas in areas; of very many those alone that do not nest."""
     many = len(tree.units) > MOST_UNITS
     root: dict[str, Any] = {"inside": {}, "units": [], "records": 0, "wrong": 0}
@@ -514,7 +518,7 @@ def _nodes(tree: proposals.AreaTree) -> dict[str, Any]:
 
 
 def _sort(node: dict[str, Any]) -> None:
-    units: Sequence[proposals.AreaUnit] = node["units"]
+    units: Sequence[inputs.AreaUnit] = node["units"]
     node["units"] = sorted(units, key=lambda unit: (unit.nests, unit.code))
     for inner in node["inside"].values():
         _sort(inner)

@@ -6,11 +6,15 @@ import socket
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from confide.answers import AnswerPart, TypedAnswer
 from confide.errors import ParameterError, Place
 from confide.file_system import private_folder, write_text
 from confide.studio.door import ADDRESS, Door, Guard
@@ -24,7 +28,7 @@ def require_extra() -> None:
     """Refuses where the extra ``studio`` is not installed."""
     missing = [package for package in NEEDED if find_spec(package) is None]
     if missing:
-        raise ParameterError("no-studio", where=Place(path="confide studio"), missing=" and no ".join(missing))
+        raise ParameterError("no-studio", where=Place(path="confide studio"), missing=", ".join(missing))
 
 
 class StudioServer:
@@ -67,21 +71,53 @@ class StudioServer:
         self._server.should_exit = True
 
 
-def serve(folder: Path, *, port: int, open_browser: bool, announce: Callable[[str], None]) -> None:
+@dataclass(frozen=True)
+class Served(TypedAnswer):
+    """A studio that was stopped."""
+
+    address: str
+    """Where it was; nobody answers there any more."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, without the token that let a browser in."""
+        return {"address": self.address.partition("?")[0]}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """That it was stopped."""
+        yield "\nStopped."
+
+
+def announced(address: str) -> None:
+    """Says on the standard output where a studio is."""
+    sys.stdout.write(f"Confide studio: {address}\nThe address lets one browser in, once. Ctrl-C stops the studio.\n")
+    sys.stdout.flush()
+
+
+def serve(
+    folder: str | Path = ".",
+    *,
+    port: int = 0,
+    browser: bool = True,
+    announce: Callable[[str], None] = announced,
+) -> Served:
     """Serves the studio for a folder until Ctrl-C.
 
     Args:
-        folder: The folder that is opened.
-        port: The port on 127.0.0.1; 0 for one that is free.
-        open_browser: Whether to open it in a browser.
-        announce: Receives the address, once the studio listens.
+        folder: The folder to open; nothing outside it is read or written.
+        port: The port on this machine; 0: one that nobody uses.
+        browser: Whether to open it in a browser; without, the address is printed alone.
+        announce: Receives the address, once the studio listens; prints it by default.
+
+    Returns:
+        Where it was.
     """
-    server = StudioServer(folder, port)
+    server = StudioServer(Path(folder), port)
     announce(server.address)
-    with tempfile.TemporaryDirectory(prefix="confide-studio-") as own:
-        if open_browser:
+    with tempfile.TemporaryDirectory(prefix="confide-studio-") as own, suppress(KeyboardInterrupt):  # how it is stopped
+        if browser:
             _show(server.address, Path(own))
         server.run()
+    return Served(server.address)
 
 
 def _listening(port: int) -> socket.socket:

@@ -1,3 +1,6 @@
+from confide.lab.attacks.audit_files import AuditSubject as AuditSubject
+from confide.lab.attacks.audit_files import audit_suppression as audit_suppression
+from confide.lab.attacks.audit_files import read_subject as read_subject
 from confide.lab.attacks.reconstruction import NoiseBound as NoiseBound
 from confide.lab.attacks.reconstruction import Published as Published
 from confide.lab.attacks.reconstruction import PublishedGeography as PublishedGeography
@@ -25,7 +28,7 @@ from confide.lab.attacks.reidentification import match_rates as match_rates
 from confide.lab.attacks.reidentification import reidentification_rates as reidentification_rates
 from confide.lab.attacks.reidentification import reidentify as reidentify
 from confide.lab.attacks.reidentification import reidentify_files as reidentify_files
-from confide.lab.attacks.suppression import Audit as Audit
-from confide.lab.attacks.suppression import Suspect as Suspect
-from confide.lab.attacks.suppression import audit as audit
-from confide.lab.attacks.suppression import audit_suppression as audit_suppression
+from confide.lab.attacks.suppression_audit import Audit as Audit
+from confide.lab.attacks.suppression_audit import Required as Required
+from confide.lab.attacks.suppression_audit import Suspect as Suspect
+from confide.lab.attacks.suppression_audit import audit as audit

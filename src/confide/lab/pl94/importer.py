@@ -22,13 +22,16 @@ from pyarrow import parquet
 
 from confide.answers import AnswerPart, TypedAnswer
 from confide.errors import InputError, ParameterError, Place, RunError
-from confide.lab.pl94.archive import SIZE_LIMIT, Archive, Findings, Progress
 from confide.lab.pl94.segments import (
     CELLS,
     RACES,
+    SIZE_LIMIT,
+    Archive,
     CellArray,
+    Findings,
     Header,
     IntArray,
+    Progress,
     PublishedTable,
     SparseRows,
     SummaryLevel,
@@ -67,21 +70,18 @@ class ImportSummary(TypedAnswer):
         """Plain values for ``--json``."""
         return asdict(self) | {"persons_file": str(self.persons_file), "blocks_file": str(self.blocks_file)}
 
-    def __str__(self) -> str:
-        cells = sum(comparison.cells for comparison in self.comparisons)
-        lines = [
-            f"{self.source}: {self.persons:,} persons ({self.adults:,} adults, {self.hispanic:,} Hispanic) "
-            f"in {self.blocks:,} blocks, {self.populated_blocks:,} of them populated; "
-            f"{self.housing_units:,} housing units",
-            f"tabulated again: all {cells:,} published cells of P1 to P4 agree: "
-            + ", ".join(f"{item.level.replace('_', ' ')} {item.areas:,}" for item in self.comparisons),
-            f"wrote {self.persons_file} and {self.blocks_file}",
-        ]
-        return "\n".join(lines)
-
     def described(self) -> Iterator[AnswerPart]:
         """What was written, and that it agrees with the file."""
-        yield str(self)
+        cells = sum(comparison.cells for comparison in self.comparisons)
+        yield (
+            f"{self.source}: {self.persons:,} persons ({self.adults:,} adults, {self.hispanic:,} Hispanic) "
+            f"in {self.blocks:,} blocks, {self.populated_blocks:,} of them populated; "
+            f"{self.housing_units:,} housing units"
+        )
+        yield f"tabulated again: all {cells:,} published cells of P1 to P4 agree: " + ", ".join(
+            f"{item.level.replace('_', ' ')} {item.areas:,}" for item in self.comparisons
+        )
+        yield f"wrote {self.persons_file} and {self.blocks_file}"
 
 
 def import_pl94(

@@ -1,8 +1,8 @@
-from confide.lab.population.detailed import DetailedOrigins as DetailedOrigins
 from confide.lab.population.eu import EuCountryFiles as EuCountryFiles
 from confide.lab.population.eu import EuFiles as EuFiles
 from confide.lab.population.eu import write_eu as write_eu
 from confide.lab.population.eu import write_eu_country as write_eu_country
+from confide.lab.population.generate import DetailedOrigins as DetailedOrigins
 from confide.lab.population.generate import Population as Population
 from confide.lab.population.generate import PopulationFiles as PopulationFiles
 from confide.lab.population.generate import SimulatedPopulation as SimulatedPopulation
@@ -10,9 +10,9 @@ from confide.lab.population.generate import dissimilarity as dissimilarity
 from confide.lab.population.generate import profile as profile
 from confide.lab.population.generate import simulate as simulate
 from confide.lab.population.generate import write_population as write_population
-from confide.lab.population.household_members import PERSONS_SCHEMA as PERSONS_SCHEMA
 from confide.lab.population.households import BLOCKS_SCHEMA as BLOCKS_SCHEMA
-from confide.lab.population.landscape import Unit as Unit
+from confide.lab.population.households import PERSONS_SCHEMA as PERSONS_SCHEMA
+from confide.lab.population.neighbourhoods import Unit as Unit
 from confide.lab.population.official import OfficialFiles as OfficialFiles
 from confide.lab.population.official import write_official as write_official
 from confide.lab.population.origins import RACES as RACES

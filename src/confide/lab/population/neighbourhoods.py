@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from confide.arrays import Floats
-from confide.lab.population.landscape import Land
+from confide.errors import SpecError
 from confide.lab.population.settings import (
     COUNTY,
+    LAND,
     Bools,
     Ints,
     PopulationSettings,
@@ -222,3 +223,230 @@ def _sites(rng: np.random.Generator, types: Ints, block_groups: int, settings: P
         site = np.arange(len(mine)) // quarters.site
         result[mine] = rng.integers(block_groups, size=len(mine) + 1)[site]
     return result
+
+
+# The lie of the land: states and counties, their kinds and sizes, and which facilities and areas they hold.
+#
+# Everything that has to be known before any county can be made on its own: how many persons each has (exactly; the
+# total is the number asked for), how many of them live in which group quarters, the numbering of places and county
+# subdivisions within the state, and the units of work, each a run of tracts of one county.
+
+
+UNIT_TRACTS = 48
+"""Tracts of a unit of work at most: some 200,000 persons."""
+
+MOST_TRACTS, MOST_PLACES = 9_999, 19_000
+
+LARGEST_FACILITY = 0.10
+LARGEST_SHARE_IN_GROUP_QUARTERS = 0.30
+LARGEST_SHARE_IN_AIANNH = 0.60
+SMALLEST_TOTAL_IN_GROUP_QUARTERS = 4
+
+
+@dataclass(frozen=True)
+class Facilities:
+    """Group quarters facilities: type 1 to 7, persons, county."""
+
+    type: Ints
+    persons: Ints
+    county: Ints
+
+
+@dataclass(frozen=True)
+class AiannhAreas:
+    """American Indian, Alaska Native and Native Hawaiian areas: code, county, share of the county's people."""
+
+    code: Ints
+    county: Ints
+    share: Floats
+
+
+@dataclass(frozen=True)
+class Land:
+    """States and counties. Arrays have one element for each county, in the order of their codes."""
+
+    state: Ints
+    code: Ints
+    persons: Ints
+    kind: Ints
+    side: Floats
+    origin_x: Floats
+    origin_y: Floats
+    in_households: Ints
+    tracts: Ints
+    places: Ints
+    first_place: Ints
+    cousubs: Ints
+    first_cousub: Ints
+    facilities: Facilities
+    aiannh: AiannhAreas
+    mixture: Floats
+
+    @property
+    def counties(self) -> int:
+        """The number of counties."""
+        return len(self.persons)
+
+    def units(self) -> list[Unit]:
+        """The units of work in the order of their geocodes: a county, or a run of its tracts."""
+        result: list[Unit] = []
+        for county, tracts in enumerate(self.tracts.tolist()):
+            parts = -(-tracts // UNIT_TRACTS)
+            ends = [tracts * part // parts for part in range(parts + 1)]
+            result += [Unit(len(result) + part, county, ends[part], ends[part + 1]) for part in range(parts)]
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of work: tracts ``first`` to ``last`` (exclusive) of a county. The same whoever does the work."""
+
+    index: int
+    county: int
+    first: int
+    last: int
+
+
+def make_land(persons: int, seed: int, settings: PopulationSettings) -> Land:
+    """States and counties for ``persons`` persons."""
+    rng = stream(seed, LAND)
+    spine = settings.spine
+    states = min(spine.states_at_most, -(-persons // spine.persons_per_state))
+    of_state = apportion_one(persons, spread_out(rng, spine.state_spread, states))
+    counts = np.clip(np.rint((of_state / spine.county_persons) ** spine.county_growth).astype(np.int64), 1, 499)
+    state = np.repeat(np.arange(states), counts)
+
+    weight = spread_out(rng, spine.county_spread, len(state))
+    mean = np.bincount(state, weights=weight) / counts
+    floor = np.minimum(spine.county_smallest / (of_state / counts), 0.5) * mean
+    county_persons = apportion(of_state, np.maximum(weight, floor[state]), counts)
+
+    kind = _kinds(rng, county_persons, settings)
+    density = np.array([each.density for each in settings.county_kinds])[kind]
+    side = np.sqrt(county_persons / density)
+    origin_x, origin_y = _grid(state, counts, side)
+    facilities = _facilities(rng, persons, county_persons, settings)
+    held = np.bincount(facilities.county, weights=facilities.persons, minlength=len(state)).astype(np.int64)
+    in_households = county_persons - held
+    tracts = np.maximum(1, np.rint(in_households / spine.tract_persons)).astype(np.int64)
+
+    areas = settings.areas
+    places = np.maximum(2, np.rint((county_persons / areas.place_persons) ** areas.place_growth)).astype(np.int64)
+    cousubs = np.clip(np.rint(county_persons / areas.cousub_persons), 1, areas.cousubs_at_most).astype(np.int64)
+    _check_codes(tracts, places, counts)
+    mixtures = np.array([each.mixture for each in settings.county_kinds])
+    mixtures /= mixtures.sum(axis=1, keepdims=True)
+    return Land(
+        state=state + spine.first_state,
+        code=2 * positions(counts) + 1,
+        persons=county_persons,
+        kind=kind,
+        side=side,
+        origin_x=origin_x,
+        origin_y=origin_y,
+        in_households=in_households,
+        tracts=tracts,
+        places=places,
+        first_place=_numbering(places, counts),
+        cousubs=cousubs,
+        first_cousub=_numbering(cousubs, counts),
+        facilities=facilities,
+        aiannh=_aiannh(rng, of_state, counts, county_persons, kind, settings),
+        mixture=mixtures,
+    )
+
+
+def _check_codes(tracts: Ints, places: Ints, counts: Ints) -> None:
+    """Four digits number the tracts of a county, five the places of a state: settings must leave room."""
+    most_places = int(np.add.reduceat(places, np.cumsum(counts) - counts).max())
+    if int(tracts.max()) > MOST_TRACTS or most_places > MOST_PLACES:
+        raise SpecError(
+            "settings-too-fine",
+            tracts=int(tracts.max()),
+            most_places=most_places,
+            most_tracts=MOST_TRACTS,
+            most_places_expected=MOST_PLACES,
+        )
+
+
+def _kinds(rng: np.random.Generator, persons: Ints, settings: PopulationSettings) -> Ints:
+    """The kind of each county: from the largest down, roughly, until a kind has its share of the persons."""
+    order = np.argsort(-persons * spread_out(rng, settings.spine.county_kind_spread, len(persons)), kind="stable")
+    shares = np.array([kind.persons for kind in settings.county_kinds])
+    ends = np.cumsum(shares) / shares.sum()
+    middle = (np.cumsum(persons[order]) - persons[order] / 2) / persons.sum()
+    kind = np.empty(len(persons), dtype=np.int64)
+    kind[order] = np.minimum(np.searchsorted(ends, middle), len(ends) - 1)
+    return kind
+
+
+def _grid(state: Ints, counts: Ints, side: Floats) -> tuple[Floats, Floats]:
+    """The middle of each county on the made-up plane: states side by side, counties of a state in rows of cells."""
+    columns = np.ceil(np.sqrt(counts)).astype(np.int64)
+    largest = np.zeros(len(counts))
+    np.maximum.at(largest, state, side)
+    width = columns * largest
+    edge = np.cumsum(width) - width
+    place = positions(counts)
+    column, row = place % columns[state], place // columns[state]
+    return edge[state] + (column + 0.5) * largest[state], (row + 0.5) * largest[state]
+
+
+def _numbering(numbers: Ints, counts: Ints) -> Ints:
+    """The first running number of each county within its state."""
+    before = np.cumsum(numbers) - numbers
+    first_of_state = before[np.cumsum(counts) - counts]
+    result: Ints = before - np.repeat(first_of_state, counts)
+    return result
+
+
+def _facilities(
+    rng: np.random.Generator, persons: int, county_persons: Ints, settings: PopulationSettings
+) -> Facilities:
+    """Facilities of the seven types, sized to their share of all persons and given to counties."""
+    types: list[Ints] = []
+    sizes: list[Ints] = []
+    counties: list[Ints] = []
+    for number, quarters in enumerate(settings.group_quarters, start=1):
+        total = round(quarters.share * persons)
+        if total < SMALLEST_TOTAL_IN_GROUP_QUARTERS:
+            continue
+        count = max(1, round(total / quarters.size))
+        pull = county_persons.astype(np.float64) ** quarters.pull
+        types.append(np.full(count, number))
+        sizes.append(1 + apportion_one(total - count, spread_out(rng, quarters.spread, count)))
+        counties.append(rng.choice(len(county_persons), size=count, p=pull / pull.sum()))
+    empty = np.zeros(0, dtype=np.int64)
+    size = np.concatenate([empty, *sizes])
+    county = np.concatenate([empty, *counties])
+    # A facility must not swamp its county, nor all of them together: those that would go to the largest one.
+    largest = int(np.argmax(county_persons))
+    county = np.where(size > LARGEST_FACILITY * county_persons[county], largest, county)
+    held = np.bincount(county, weights=size, minlength=len(county_persons))
+    crowded = held > LARGEST_SHARE_IN_GROUP_QUARTERS * county_persons
+    county = np.where(crowded[county], largest, county)
+    return Facilities(np.concatenate([empty, *types]), size, county)
+
+
+def _aiannh(
+    rng: np.random.Generator,
+    of_state: Ints,
+    counts: Ints,
+    county_persons: Ints,
+    kind: Ints,
+    settings: PopulationSettings,
+) -> AiannhAreas:
+    """Areas with their counties: mostly in the later, more rural kinds of counties."""
+    areas = settings.areas
+    numbers = np.maximum(1, np.rint(of_state / areas.aiannh_state_persons)).astype(np.int64)
+    persons = areas.aiannh_share * np.repeat(of_state / numbers, numbers)
+    persons *= spread_out(rng, areas.aiannh_spread, len(persons)) * np.exp(-(areas.aiannh_spread**2) / 2)
+    county: list[int] = []
+    for start, count, number in zip(np.cumsum(counts) - counts, counts, numbers, strict=True):
+        pull = county_persons[start : start + count] * 3.0 ** kind[start : start + count]
+        county += (start + rng.choice(count, size=number, p=pull / pull.sum())).tolist()
+    where = np.array(county, dtype=np.int64)
+    index = np.arange(len(where))
+    # Every fifth is a statistical area (from 9500), which the AIAN part of a spine leaves out; the others are legal.
+    code = np.where(index % 5 == 4, 9500 + index // 5, 100 + 10 * index)
+    return AiannhAreas(code, where, np.minimum(persons / county_persons[where], LARGEST_SHARE_IN_AIANNH))

@@ -27,16 +27,22 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from confide.errors import ParameterError
-from confide.lab.population.detailed import ETHNICITY_COLUMN, RACE_COLUMNS, DetailedOrigins, UnitWithOrigins
-from confide.lab.population.generate import Population, cannot_write
-from confide.lab.population.household_members import ADULT, CHILD, HOUSEHOLDER, PARTNER, RELATIVE
+from confide.lab.population.generate import (
+    ETHNICITY_COLUMN,
+    RACE_COLUMNS,
+    DetailedOrigins,
+    Population,
+    UnitWithOrigins,
+    cannot_write,
+)
+from confide.lab.population.households import ADULT, CHILD, HOUSEHOLDER, PARTNER, RELATIVE
 from confide.lab.population.origins import SUBSETS, Config, code_files
 from confide.lab.population.settings import UNIT_HOMES, Bools, Ints, stream
 from confide.mechanisms.phsafe.official import FILES
 from confide.mechanisms.phsafe.records import COLUMNS
 from confide.mechanisms.phsafe.tabulate import INTEGERS
-from confide.mechanisms.safetab_h.official import DATA
 from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS
+from confide.mechanisms.safetab_h.spec import DATA
 from confide.releases.workspace import Progress
 
 Format = Literal["text", "parquet"]

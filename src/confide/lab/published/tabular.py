@@ -25,7 +25,13 @@ from confide.lab.published.marginals import (
     one_unit,
     sparse,
 )
-from confide.lab.published.published_rows import PublishedRows, marginals_of, nested, query_of, unit_of_code
+from confide.lab.published.published_rows import (
+    PublishedRows,
+    marginals_of,
+    nested,
+    query_of,
+    unit_of_code,
+)
 from confide.mechanisms.cellkey.programme import describe
 from confide.mechanisms.suppression.output import read_table
 from confide.mechanisms.suppression.programme import HierarchicalTable, SuppressionProgramme, described

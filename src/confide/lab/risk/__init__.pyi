@@ -3,12 +3,12 @@ from confide.lab.risk.bayesian.bayes_answer import BayesAnswer as BayesAnswer
 from confide.lab.risk.bayesian.bayes_answer import BudgetedLaw as BudgetedLaw
 from confide.lab.risk.bayesian.bayes_answer import ReleasedBelief as ReleasedBelief
 from confide.lab.risk.bayesian.bayes_answer import bayes as bayes
+from confide.lab.risk.bayesian.decision_map import RiskTuning as RiskTuning
+from confide.lab.risk.bayesian.decision_map import tune_risk as tune_risk
 from confide.lab.risk.bayesian.hierarchy_answer import HierarchyAnswer as HierarchyAnswer
 from confide.lab.risk.bayesian.hierarchy_answer import TreeAnswer as TreeAnswer
 from confide.lab.risk.bayesian.hierarchy_answer import hierarchy as hierarchy
 from confide.lab.risk.bayesian.hierarchy_answer import hierarchy_of_tree as hierarchy_of_tree
-from confide.lab.risk.bayesian.risk_profile import RiskTuning as RiskTuning
-from confide.lab.risk.bayesian.risk_profile import tune_risk as tune_risk
 from confide.lab.risk.bounded_noise.programme_risks import AreasAnswer as AreasAnswer
 from confide.lab.risk.bounded_noise.programme_risks import AveragingAnswer as AveragingAnswer
 from confide.lab.risk.bounded_noise.programme_risks import BoundAnswer as BoundAnswer

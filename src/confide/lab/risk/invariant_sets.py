@@ -31,7 +31,7 @@ from confide.privacy.invariants.group_statements import (
     numbers,
     record_groups,
 )
-from confide.privacy.invariants.single_record import Answer, Status, single_record
+from confide.privacy.invariants.language import Answer, Status, single_record
 from confide.privacy.statements import factor, rounded_up
 
 KIND = "invariants"

@@ -27,8 +27,7 @@ from confide.lab.risk.bounded_noise.averaging import Optimum, target_name
 from confide.lab.risk.bounded_noise.noise_rows import read_populations, success_probability
 from confide.lab.risk.bounded_noise.programme_risks import AveragingAnswer, CellKeyTuning
 from confide.lab.risk.invariant_sets import InvariantsAnswer, chain
-from confide.lab.risk.testing.curve import epsilon_curve, power_curve
-from confide.lab.risk.testing.curve_answer import DELTA, epsilon_chart, power_chart
+from confide.lab.risk.testing.curve_answer import DELTA, epsilon_chart, epsilon_curve, power_chart, power_curve
 from confide.report.charts import Pictures
 
 OWN = "own.toml"

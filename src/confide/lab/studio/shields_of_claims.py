@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from confide.exact import up
-from confide.lab.risk.bounded_noise.bound import bound_risk
+from confide.lab.risk.bounded_noise.averaging import bound_risk
 from confide.lab.risk.bounded_noise.noise_rows import success_probability
 from confide.lab.risk.bounded_noise.static_programme import Breakdown, StaticProgramme
 from confide.lab.risk.bounded_noise.withstanding import ProtectedRegion, RegionQuestion

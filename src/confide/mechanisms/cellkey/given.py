@@ -47,7 +47,7 @@ from confide.releases.draft import keep_secrets
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import SDMX
 from confide.report.rendering import render
-from confide.schema.schema import as_read
+from confide.schema import as_read
 
 COUNT, KEY, WEIGHT = "cell/count", "cell/key", "cell/weight"
 """Columns of ours: no column of labels has a name with such a sign."""

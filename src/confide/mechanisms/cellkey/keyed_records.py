@@ -20,7 +20,7 @@ from confide.engines.texts import misread_header
 from confide.errors import CONFIDENTIAL, Finding, Place, RunError
 from confide.exact import exact_text
 from confide.file_system import private_folder
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE
 from confide.inputs.frame import gather
 from confide.inputs.made_up import MadeUpPeople, RecordForm
 from confide.inputs.records import (

@@ -27,7 +27,7 @@ from confide.exact import exact_text
 from confide.file_system import private_folder
 from confide.inputs.records import records_fingerprint
 from confide.mechanisms.cellkey import keyed_records
-from confide.mechanisms.cellkey import verify as verification
+from confide.mechanisms.cellkey import output as released
 from confide.mechanisms.cellkey.given import GivenTable, check_given, given_fingerprint, read_given
 from confide.mechanisms.cellkey.output import columns_of, figure_columns, plain_rows, publish_given
 from confide.mechanisms.cellkey.programme import CellKeyProblem, PerturbedTables, describe, prepare
@@ -407,7 +407,7 @@ class CellKey(Mechanism[CellKeyProblem]):
         }
 
     def verify(self, release: SealedRelease) -> Iterator[Check]:
-        return verification.verify(release)
+        return released.verify(release)
 
 
 def _file(workspace: Workspace, query: str) -> Path:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from confide.errors import CONFIDENTIAL, Place, SpecError
 from confide.file_system import open_to_others
-from confide.inputs.proposals import OfficeFiles
+from confide.inputs import OfficeFiles
 from confide.mechanisms.cellkey.keys import BIG_N, MOST_COLUMNS, ROWS, SIZE, SMALL_N
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, no_product, office_files, office_values

@@ -14,8 +14,7 @@ from typing import ClassVar, Self
 from confide.exact import exact_text
 from confide.mechanisms.phsafe.official import config_of
 from confide.mechanisms.phsafe.problem import PHSafeProblem
-from confide.mechanisms.phsafe.settings import LEVEL_KEYS, MOST_PERSONS, CountQuery, PHSafeSettings
-from confide.mechanisms.phsafe.tables import table
+from confide.mechanisms.phsafe.settings import LEVEL_KEYS, MOST_PERSONS, CountQuery, PHSafeSettings, table
 from confide.mechanisms.safetab.board import TOTAL, SummedBoard
 from confide.mechanisms.safetab.official import config_text
 from confide.mechanisms.safetab.settings import PUERTO_RICO

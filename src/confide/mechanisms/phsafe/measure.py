@@ -16,8 +16,7 @@ from confide.arrays import Integers
 from confide.engines.protocol import write_parquet
 from confide.file_system import private_folder
 from confide.mechanisms.phsafe.problem import PHSafeProblem
-from confide.mechanisms.phsafe.settings import CountQuery
-from confide.mechanisms.phsafe.tables import iterations_of, sql_of
+from confide.mechanisms.phsafe.settings import CountQuery, iterations_of, sql_of
 from confide.mechanisms.phsafe.tabulate import count_table, dense, taken, write_persons, write_units
 from confide.noise import perturb
 from confide.releases.mechanism import Job, NoiseSource

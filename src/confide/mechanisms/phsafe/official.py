@@ -21,8 +21,14 @@ from confide.engines import LocalEngine, Source, format_of
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.file_system import private_folder, write_text
 from confide.mechanisms.phsafe.records import SHARED_RULES, check_files
-from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
-from confide.mechanisms.phsafe.tables import measured_tables, tables
+from confide.mechanisms.phsafe.settings import (
+    MOST_PERSONS,
+    PHSafeSettings,
+    Sensitivity,
+    budget_keys,
+    measured_tables,
+    tables,
+)
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, exact_rows, write_persons, write_units
 from confide.mechanisms.safetab.official import CONFIG_KIND, DEFINITIONS, INFINITE, Budget, OfficialConfig
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES

@@ -20,7 +20,7 @@ from confide.exact import exact_text
 from confide.mechanisms.phsafe.layout import EVERYBODY, ITERATION, Counts, ReleaseLayout, is_total
 from confide.mechanisms.phsafe.measure import read_measured
 from confide.mechanisms.phsafe.problem import PHSafeProblem
-from confide.mechanisms.phsafe.tables import CountTable, ShellCell, averages, tables
+from confide.mechanisms.phsafe.settings import CountTable, ShellCell, averages, tables
 from confide.releases.certificate import CERTIFICATE, CertificateWords, certificate
 from confide.releases.figure_noise import Draw
 from confide.releases.folder import ReleaseWriter, SealedRelease
@@ -38,9 +38,8 @@ from confide.releases.tabular import (
     no_other_files,
     publish_areas,
 )
-from confide.releases.tabular.checks import TableCopies
+from confide.releases.tabular.checks import TableCopies, remade
 from confide.releases.tabular.described import Rows
-from confide.releases.tabular.remade import remade
 from confide.releases.tabular.table import in_dictionaries, same_rows
 from confide.report.rendering import messages_of
 

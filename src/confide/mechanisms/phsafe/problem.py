@@ -11,9 +11,8 @@ from confide.engines import Engine, Source
 from confide.errors import ConfideError, Finding, SpecError
 from confide.inputs.records import fingerprint_of_files
 from confide.mechanisms.phsafe.records import COLUMNS, check_columns, check_files
-from confide.mechanisms.phsafe.settings import CountQuery, PHSafeSettings
+from confide.mechanisms.phsafe.settings import NATION, NATION_CODE, STATE, CountQuery, PHSafeSettings, iterations_of
 from confide.mechanisms.phsafe.spec import PHSafeSpec
-from confide.mechanisms.phsafe.tables import NATION, NATION_CODE, STATE, iterations_of
 from confide.mechanisms.phsafe.tabulate import HouseholdFiles, housing_units
 from confide.privacy import Neighbours, PrivacyUnit, budget_of
 from confide.releases.mechanism import Job

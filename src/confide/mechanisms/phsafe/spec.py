@@ -13,8 +13,14 @@ from pydantic import Field
 from confide.documents import load_shipped
 from confide.errors import Finding, InputError
 from confide.mechanisms.phsafe.official import FILES, find_files, read_config, states_of
-from confide.mechanisms.phsafe.settings import MOST_PERSONS, PHSafeSettings, Sensitivity, budget_keys
-from confide.mechanisms.phsafe.tables import measured_tables, table
+from confide.mechanisms.phsafe.settings import (
+    MOST_PERSONS,
+    PHSafeSettings,
+    Sensitivity,
+    budget_keys,
+    measured_tables,
+    table,
+)
 from confide.mechanisms.safetab.official import OfficialConfig, OfficialFolder
 from confide.mechanisms.safetab.program import OfficialProgram, SummedSpec
 from confide.mechanisms.safetab.settings import PUERTO_RICO, STATES

@@ -26,7 +26,7 @@ import pyarrow as pa
 from confide.arrays import Integers
 from confide.engines import Engine, Source
 from confide.engines.protocol import identifier, literal
-from confide.mechanisms.phsafe.tables import (
+from confide.mechanisms.phsafe.settings import (
     NATION,
     PERSONS,
     STATE,

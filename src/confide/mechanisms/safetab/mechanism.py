@@ -55,7 +55,7 @@ class SafeTab(Mechanism[SafeTabProblem]):
         "published": "confide.lab.published.safetab:read_published",
         "residuals": "confide.mechanisms.safetab.audit:residuals",
         "rehearsal": "confide.mechanisms.safetab.audit:SafeTabRehearsal",
-        "audit": "confide.lab.risk.privacy_audit.of_safetab:SafeTabAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:SafeTabAudit",
     }
     on_spark = True
 

@@ -28,7 +28,6 @@ from confide.mechanisms.safetab.official import config_text
 from confide.mechanisms.safetab.output.coded import CodedLayout
 from confide.mechanisms.safetab.settings import CELLS_OF_LEVEL, ITERATION_LEVELS
 from confide.mechanisms.safetab.tuning.question import law_of, margin_of
-from confide.mechanisms.safetab_h.official import config_of
 from confide.mechanisms.safetab_h.problem import SafeTabHProblem
 from confide.mechanisms.safetab_h.settings import (
     FAMILIES,
@@ -37,6 +36,7 @@ from confide.mechanisms.safetab_h.settings import (
     HouseholdLevel,
     SafeTabHSettings,
 )
+from confide.mechanisms.safetab_h.spec import config_of
 from confide.noise import NoiseDistribution
 from confide.releases import boards
 from confide.releases.boards import RowFacts, RowName

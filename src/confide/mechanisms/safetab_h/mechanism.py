@@ -34,8 +34,8 @@ from confide.mechanisms.safetab_h.verify import verify
 from confide.releases.folder import ReleaseWriter, SealedRelease
 from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
 from confide.releases.plan import Plan
-from confide.releases.public_input import PublicInput
 from confide.releases.spec import LoadedSpec
+from confide.releases.verify import PublicInput
 
 BYTES_PER_GROUP = 2_000
 BYTES_PER_BLOCK = 400
@@ -54,10 +54,10 @@ class SafeTabH(Mechanism[SafeTabHProblem]):
         "draft": "confide.mechanisms.safetab_h.spec:draft_safetab_h",
         "board": "confide.mechanisms.safetab_h.board:SafeTabHBoard",
         "evaluate": "confide.mechanisms.safetab_h.evaluate:evaluate_safetab_h",
-        "published": "confide.lab.published.released_households:read_household_groups",
+        "published": "confide.lab.published.safetab:read_household_groups",
         "residuals": "confide.mechanisms.safetab_h.evaluate:residuals",
         "rehearsal": "confide.mechanisms.safetab_h.records:SafeTabHRehearsal",
-        "audit": "confide.lab.risk.privacy_audit.of_safetab:SafeTabHAudit",
+        "audit": "confide.lab.risk.privacy_audit.of_mechanisms:SafeTabHAudit",
     }
 
     def prepare(self, loaded: LoadedSpec, engine: Engine) -> SafeTabHProblem:

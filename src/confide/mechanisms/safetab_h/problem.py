@@ -21,8 +21,7 @@ from confide.mechanisms.safetab.codes import CodeLists, stability
 from confide.mechanisms.safetab.problem import AreasOfLevel, GroupProblem, facts_of_groups, plan_of_groups, read_inputs
 from confide.mechanisms.safetab.regions import Regions
 from confide.mechanisms.safetab.settings import ITERATION_LEVELS
-from confide.mechanisms.safetab_h.group_totals import GroupTotals, read_totals
-from confide.mechanisms.safetab_h.records import HOUSEHOLDS
+from confide.mechanisms.safetab_h.records import HOUSEHOLDS, GroupTotals, read_totals
 from confide.mechanisms.safetab_h.settings import (
     FAMILIES,
     TABLES,
@@ -37,9 +36,9 @@ from confide.mechanisms.safetab_h.spec import SafeTabHSpec
 from confide.noise import NoiseDistribution
 from confide.privacy import Neighbours, PrivacyUnit, budget_of, calibrate
 from confide.releases.plan import PUBLIC_INPUTS, Family, Plan, PlannedMeasurement
-from confide.releases.public_input import PublicInput, read_public_input
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import noting
+from confide.releases.verify import PublicInput, read_public_input
 
 TOTALS = "totals"
 """The key of the published totals under ``[data]``."""

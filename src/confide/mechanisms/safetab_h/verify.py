@@ -32,8 +32,7 @@ from confide.releases.certificate import CERTIFICATE
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular import cells_and_areas
-from confide.releases.tabular.checks import TableCopies, no_other_files
-from confide.releases.tabular.remade import released_names, remade
+from confide.releases.tabular.checks import TableCopies, no_other_files, released_names, remade
 
 NAMES = [table.name for table in TABLES]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from confide.arrays import Integers
-from confide.inputs.proposals import OfficeFiles
+from confide.inputs import OfficeFiles
 from confide.mechanisms.suppression.problem import MOST, Weights
 from confide.mechanisms.suppression.structure import Flags
 from confide.mechanisms.suppression.suppress import Method, Zeros

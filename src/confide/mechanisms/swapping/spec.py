@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, Wi
 from confide.documents import FileKind, Part, Problem, load_named, shipped
 from confide.errors import NOWHERE, Finding, InputError, ParameterError, Place
 from confide.exact import Exact, exact
-from confide.inputs.proposals import OfficeFiles
+from confide.inputs import OfficeFiles
 from confide.releases import spec
 from confide.releases.draft import SPEC, Draft, office_files, office_values, one_of
 from confide.releases.tabular import AskedTable, level_problems

@@ -27,8 +27,8 @@ from pydantic import Field
 from confide.engines import Source
 from confide.errors import ConfideError, ParameterError
 from confide.geography import Geolevel, Spine
+from confide.inputs import OfficeFiles
 from confide.inputs.frame import Frame, reading_facts
-from confide.inputs.proposals import OfficeFiles
 from confide.noise import (
     DiscreteGaussian,
     NoiseDistribution,

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from confide.errors import Finding, InputError, ParameterError, Place, SpecError
 from confide.exact import Exact, exact
-from confide.geography.spine import OUTSIDE, Geolevel, Spine
+from confide.geography import OUTSIDE, Geolevel, Spine
 from confide.mechanisms.topdown.spine import TopDownLevel, TopDownSpine, bypass_only_children, check_path_sums
 
 # Off-spine entities: the areas that block groups are made to fit.

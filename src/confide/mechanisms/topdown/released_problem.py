@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from confide.arrays import Integers
 from confide.engines import Source
 from confide.errors import Place, ReleaseError
-from confide.geography.spine import Spine, build_spine
+from confide.geography import Spine, build_spine
 from confide.inputs.frame import Frame
 from confide.mechanisms.topdown.measurements.folder import UnitsOfLevel
 from confide.mechanisms.topdown.measurements.folder import spine_of as spine_of_units

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from confide.documents import load_named
-from confide.inputs.proposals import OfficeFiles
-from confide.inputs.proposals.column_proposal import free_name
+from confide.inputs import OfficeFiles
+from confide.inputs.column_proposal import free_name
 from confide.mechanisms.topdown.build_spine import ENTITY_THRESHOLD, FANOUT
 from confide.mechanisms.topdown.strategy import Strategy
 from confide.mechanisms.topdown.strategy_file import BLOCK, STRATEGY, StrategyFile, load_strategy

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confide.errors import ParameterError
-from confide.geography.spine import OUTSIDE, Spine
+from confide.geography import OUTSIDE, Spine
 
 # Only children and their shares: the one-child bypass.
 #

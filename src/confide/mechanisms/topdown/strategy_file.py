@@ -611,7 +611,7 @@ def _schema(loaded: Loaded[StrategyFile], base: Path) -> Schema:
         return schema
     # A rehearsal has its spec in a folder of its own: the schema then lies beside the strategy.
     folder = base if (base / given).is_file() else loaded.path.parent
-    return load_schema(given, folder, loaded.place("schema"))
+    return load_schema(given, folder, lambda: loaded.place("schema"))
 
 
 def account_strategy(

@@ -36,7 +36,7 @@ from confide.arrays import Floats, Integers
 from confide.documents import load_named
 from confide.errors import ConfideError, Finding, ParameterError
 from confide.estimation import SectorCount, Sectors, tree_design
-from confide.geography.spine import OUTSIDE
+from confide.geography import OUTSIDE
 from confide.mechanisms.topdown.evaluate import EvaluationGeography, geographies
 from confide.mechanisms.topdown.figure_noise import TopDownNoise
 from confide.mechanisms.topdown.from_below import PlannedTree, planned_tree

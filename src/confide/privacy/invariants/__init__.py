@@ -17,6 +17,7 @@ from confide.privacy.invariants.group_statements import record_groups as record_
 from confide.privacy.invariants.group_statements import rho_of_modification as rho_of_modification
 from confide.privacy.invariants.group_statements import worst_rho as worst_rho
 from confide.privacy.invariants.language import ANY as ANY
+from confide.privacy.invariants.language import Answer as Answer
 from confide.privacy.invariants.language import InvariantAttribute as InvariantAttribute
 from confide.privacy.invariants.language import InvariantBound as InvariantBound
 from confide.privacy.invariants.language import InvariantCount as InvariantCount
@@ -24,6 +25,8 @@ from confide.privacy.invariants.language import Invariants as Invariants
 from confide.privacy.invariants.language import LevelGrouping as LevelGrouping
 from confide.privacy.invariants.language import Never as Never
 from confide.privacy.invariants.language import Records as Records
+from confide.privacy.invariants.language import Status as Status
+from confide.privacy.invariants.language import single_record as single_record
 from confide.privacy.invariants.plan_constraints import Holding as Holding
 from confide.privacy.invariants.plan_constraints import InvariantTranslation as InvariantTranslation
 from confide.privacy.invariants.plan_constraints import PartLeft as PartLeft
@@ -31,6 +34,3 @@ from confide.privacy.invariants.plan_constraints import WhatIsLeft as WhatIsLeft
 from confide.privacy.invariants.plan_constraints import stated_constraints as stated_constraints
 from confide.privacy.invariants.plan_constraints import translate as translate
 from confide.privacy.invariants.plan_constraints import what_is_left as what_is_left
-from confide.privacy.invariants.single_record import Answer as Answer
-from confide.privacy.invariants.single_record import Status as Status
-from confide.privacy.invariants.single_record import single_record as single_record

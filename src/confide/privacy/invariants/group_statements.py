@@ -29,8 +29,19 @@ from confide.errors import ParameterError
 from confide.exact import Exact, as_delta, exact, integer, nonnegative, positive
 from confide.noise import DiscreteGaussian
 from confide.privacy.conversion import bun_steinke_epsilon, cks_epsilon
-from confide.privacy.invariants.language import ANY, Invariants, Kind, World
-from confide.privacy.invariants.single_record import Answer, Facet, Need, Status, facets, routes, single_record
+from confide.privacy.invariants.language import (
+    ANY,
+    Answer,
+    Facet,
+    Invariants,
+    Kind,
+    Need,
+    Status,
+    World,
+    facets,
+    routes,
+    single_record,
+)
 from confide.privacy.statements import factor, rounded_up
 from confide.schema import NO_GROUP, Code, Query, Schema
 

@@ -21,14 +21,16 @@ from typing import Any, Protocol
 from confide.errors import ParameterError
 from confide.messages import Messages, messages
 from confide.privacy.invariants.language import (
+    Answer,
     InvariantAttribute,
     InvariantBound,
     InvariantCount,
     Invariants,
     Never,
     Records,
+    Status,
+    single_record,
 )
-from confide.privacy.invariants.single_record import Answer, Status, single_record
 
 
 class Holding(StrEnum):

@@ -21,8 +21,7 @@ from confide.arrays import Integers
 from confide.messages import Messages
 from confide.releases import tabular
 from confide.releases.companions.geoparquet import GEO, read_outlines
-from confide.releases.companions.programs import MOST_ROWS, PROGRAMS, argus_files, tables_workbook
-from confide.releases.companions.structure import sdmx_structure
+from confide.releases.companions.programs import MOST_ROWS, PROGRAMS, argus_files, sdmx_structure, tables_workbook
 from confide.releases.folder import SealedRelease, rehearsal_banner
 from confide.report.charts import Polygons, planar_outlines
 from confide.report.rendering import environment, messages_of, render

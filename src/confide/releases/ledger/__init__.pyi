@@ -3,6 +3,8 @@ from confide.releases.ledger.account import Account as Account
 from confide.releases.ledger.account import Reservation as Reservation
 from confide.releases.ledger.account import RunState as RunState
 from confide.releases.ledger.book import OTHER_RECORDS as OTHER_RECORDS
+from confide.releases.ledger.book import Disagreements as Disagreements
+from confide.releases.ledger.book import History as History
 from confide.releases.ledger.book import Ledger as Ledger
 from confide.releases.ledger.book import RunRecord as RunRecord
 from confide.releases.ledger.book import Sighting as Sighting

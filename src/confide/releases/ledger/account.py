@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer
+from confide.answers import AnswerPart, Said, ShownTable, TypedAnswer, plain_tables
 from confide.errors import CONFIDENTIAL, BudgetExceededError, Finding, LedgerError, Place
 from confide.releases.ledger.entries import (
     Definition,
@@ -32,7 +32,7 @@ RunState: TypeAlias = Literal["reserved", "measured", "sealed", "void"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+class Reservation(TypedAnswer):
     """What the ledger holds about one run. ``reservation_hash`` is the hash of the entry that reserved it."""
 
     run_id: str
@@ -80,6 +80,12 @@ class Reservation:
             "key_destroyed": self.key_destroyed,
             "key_commitment": self.key_commitment,
         } | _named(self.unit, self.delta)
+
+    def described(self) -> Iterator[AnswerPart]:
+        """What became of a run that was given up; of another one everything."""
+        if self.state == "void":
+            return iter(["The reservation is void. Its cost is available again."])
+        return plain_tables(self.release, self.as_dict())
 
 
 def _named(unit: UnitName, delta: Fraction = Fraction(0)) -> dict[str, str]:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from confide.answers import AnswerPart, ShownTable, TypedAnswer
 from confide.errors import CONFIDENTIAL, Finding, LedgerError, Place, Severity
 from confide.exact import Exact, exact
 from confide.file_system import open_to_others
@@ -157,6 +158,48 @@ def _finding(key: str, record: RunRecord, severity: Severity = "error", **facts:
 WITNESS_FORMAT = "confide/witness/v1"
 ACCEPT = "--accept-ledger"
 OTHER_RECORDS = "ledger-other-records"
+
+
+class History(tuple[Entry, ...], TypedAnswer):
+    """Every entry of a ledger, in order."""
+
+    __slots__ = ()
+
+    only = "entries"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entries as they are in the file, without what stands for the records: that stays in the ledger."""
+        names = ("sequence", "time", "kind", "payload", "previous", "hash")
+        rows = [dict(zip(names, entry.row(), strict=True)) for entry in self]
+        return {"entries": [row | {"payload": _without_fingerprint(str(row["payload"]))} for row in rows]}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """When each entry was written, and what kind it is."""
+        rows = [(entry.sequence, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.kind, entry.hash[:16]) for entry in self]
+        yield ShownTable(["", "time (UTC)", "kind", "hash"], rows)
+
+
+def _without_fingerprint(payload: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(payload).items() if name != "records_fingerprint"}
+
+
+class Disagreements(tuple[Finding, ...], TypedAnswer):
+    """Everything in which a ledger and the folders of its runs disagree."""
+
+    __slots__ = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether none of it is an error."""
+        return all(finding.severity != "error" for finding in self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"ok": self.ok, "findings": [finding.as_dict() for finding in self]}
+
+    def described(self) -> Iterator[AnswerPart]:
+        """The findings, or that there are none."""
+        yield from self or ("The ledger and the run folders agree.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,9 +417,9 @@ class Ledger:
         """The budget, what is spent and left, and every run."""
         return fold(self._read())
 
-    def history(self) -> tuple[Entry, ...]:
+    def history(self) -> History:
         """Every entry, in order."""
-        return self._read()
+        return History(self._read())
 
     def verify(self, noted: Iterable[str] = ()) -> Entry:
         """Check the chain and the rules, and return the last entry.
@@ -424,19 +467,13 @@ class Ledger:
         account = self.account()
         return () if account.knows(records_fingerprint) else (_unseen(account, self.path),)
 
-    def reconcile(self, records: Iterable[RunRecord]) -> tuple[Finding, ...]:
+    def reconcile(self, records: Iterable[RunRecord]) -> Disagreements:
         """Compare with the run folders; every disagreement is a finding."""
-        findings = compare(self.account(), records)
-        mode = stat.S_IMODE(self.path.stat().st_mode)
-        return findings + (
-            (
-                Finding.of(
-                    "ledger-exposed", where=Place(file=str(self.path)), severity="warning", mode=mode, at=self.path
-                ),
-            )
-            if open_to_others(mode)
-            else ()
-        )
+        findings, mode = list(compare(self.account(), records)), stat.S_IMODE(self.path.stat().st_mode)
+        if open_to_others(mode):
+            where = Place(file=str(self.path))
+            findings.append(Finding.of("ledger-exposed", where=where, severity="warning", mode=mode, at=self.path))
+        return Disagreements(findings)
 
     def back_up(self, target: Path | str) -> None:
         """Copy the ledger, verified, to a file that does not exist yet; safe while runs use the ledger."""

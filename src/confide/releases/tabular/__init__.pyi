@@ -43,7 +43,6 @@ from confide.releases.tabular.rows import TableRows as TableRows
 from confide.releases.tabular.rows import check_area_codes as check_area_codes
 from confide.releases.tabular.rows import check_flow as check_flow
 from confide.releases.tabular.rows import flow_name as flow_name
-from confide.releases.tabular.rows import masked as masked
 from confide.releases.tabular.rows import placed_rows as placed_rows
 from confide.releases.tabular.rows import plain_rows as plain_rows
 from confide.releases.tabular.rows import plain_schema as plain_schema
@@ -78,6 +77,7 @@ from confide.releases.tabular.table import UnlikePlanError as UnlikePlanError
 from confide.releases.tabular.table import cells_alone as cells_alone
 from confide.releases.tabular.table import check_column_names as check_column_names
 from confide.releases.tabular.table import figure_column as figure_column
+from confide.releases.tabular.table import masked as masked
 from confide.releases.tabular.table import projected as projected
 from confide.releases.tabular.table import text_column as text_column
 from confide.releases.tabular.table import too_large as too_large

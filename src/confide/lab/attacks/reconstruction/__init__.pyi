@@ -2,8 +2,8 @@ from confide.inputs.table_files import read_records as read_records
 from confide.inputs.table_files import refuse_unwritable as refuse_unwritable
 from confide.lab.attacks.reconstruction.age_statistics import StatisticsReconstruction as StatisticsReconstruction
 from confide.lab.attacks.reconstruction.age_statistics import reconstruct_statistics as reconstruct_statistics
-from confide.lab.attacks.reconstruction.reconstructing import reconstruct as reconstruct
 from confide.lab.attacks.reconstruction.result import Reconstruction as Reconstruction
+from confide.lab.attacks.reconstruction.result import reconstruct as reconstruct
 from confide.lab.attacks.reconstruction.result import write_records as write_records
 from confide.lab.attacks.reconstruction.sf1 import TablesFolder as TablesFolder
 from confide.lab.attacks.reconstruction.sf1 import read_areas as read_areas

@@ -25,10 +25,16 @@ import numpy as np
 from scipy import sparse
 
 from confide.arrays import Floats, Integers
-from confide.lab.attacks.reconstruction.highs import allowed, fit, standard_deviations
-from confide.lab.attacks.reconstruction.integer_program import IntegerProgram, ProgramStructure, ReducedProgram
+from confide.lab.attacks.reconstruction.description import Layer, layer
+from confide.lab.attacks.reconstruction.integer_program import (
+    IntegerProgram,
+    ProgramStructure,
+    ReducedProgram,
+    allowed,
+    fit,
+    standard_deviations,
+)
 from confide.lab.attacks.reconstruction.random_walk import ascend, proportional_fit, walk
-from confide.lab.attacks.reconstruction.space import Layer, layer
 from confide.lab.published.marginals import IMPOSSIBLE, FigureLaw, LikelihoodTable, PublishedMarginal, SpreadLaw
 from confide.schema import NO_GROUP
 

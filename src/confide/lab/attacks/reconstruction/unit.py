@@ -12,14 +12,17 @@ from scipy import sparse
 
 from confide.arrays import Floats, Integers
 from confide.errors import ParameterError
-from confide.lab.attacks.reconstruction.highs import SolverResult, deviation, integer_solution, minimise
 from confide.lab.attacks.reconstruction.integer_program import (
     Flags,
     IntegerProgram,
     NoSolution,
     ProgramStructure,
     ReducedProgram,
+    SolverResult,
+    deviation,
     integer_program,
+    integer_solution,
+    minimise,
     program_structure,
     reduce,
 )

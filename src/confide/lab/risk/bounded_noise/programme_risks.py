@@ -15,18 +15,19 @@ from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.exact import Exact, exact
 from confide.lab.risk.bounded_noise import noise_rows, withstanding
 from confide.lab.risk.bounded_noise.averaging import (
+    BoundRisk,
     CountingScheme,
     Mean,
     Optimum,
     Representations,
     Single,
     Target,
+    bound_risk,
     parse_target,
     representations,
     target_name,
     triples,
 )
-from confide.lab.risk.bounded_noise.bound import BoundRisk, bound_risk
 from confide.lab.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme, load_programme
 from confide.report.charts import Chart, Pictures, chart
 

@@ -27,7 +27,13 @@ from typing import Any
 from confide.answers import AnswerPart, Said, ShownTable, Tone
 from confide.errors import ParameterError, Place
 from confide.lab.risk.bounded_noise import averaging, noise_rows
-from confide.lab.risk.bounded_noise.bound import BoundRisk, bound_risk, grid, json_integer, largest_protected_variance
+from confide.lab.risk.bounded_noise.averaging import (
+    BoundRisk,
+    bound_risk,
+    grid,
+    json_integer,
+    largest_protected_variance,
+)
 from confide.lab.risk.bounded_noise.static_programme import BreakdownRule, StaticProgramme
 from confide.noise.max_entropy import uniform_variance
 from confide.report.charts import Chart, Pictures, chart

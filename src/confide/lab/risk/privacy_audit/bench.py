@@ -23,7 +23,7 @@ from confide.engines import Advance, Engine, GroupFunction, Source
 from confide.errors import ConfideError, Place, RunError
 from confide.file_system import private_folder
 from confide.inputs.made_up import nobody
-from confide.lab.risk.privacy_audit.trials import TrialAudit
+from confide.lab.risk.privacy_audit.of_mechanisms import TrialAudit
 from confide.lab.risk.privacy_audit.twin_loss import Key, Outcome, epsilon_of, same_outcome
 from confide.noise import ReleaseKey, ReleaseNoise
 from confide.privacy import Definition

@@ -41,7 +41,7 @@ from confide.arrays import Booleans, Floats, Integers
 from confide.errors import RunError
 from confide.lab.risk.privacy_audit import twin_loss
 from confide.lab.risk.privacy_audit.bench import CONFIDENCE, Bench, CanaryAudit, CountedFile
-from confide.lab.risk.privacy_audit.trials import Canaries
+from confide.lab.risk.privacy_audit.of_mechanisms import Canaries
 from confide.noise import ReleaseNoise
 from confide.privacy import Definition
 from confide.releases.noise_audit import NoiseAudit

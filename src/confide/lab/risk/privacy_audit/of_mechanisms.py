@@ -2,30 +2,256 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from confide.arrays import Booleans, Floats, Integers
 from confide.confidential import Confidential
 from confide.engines import Source
-from confide.lab.risk.privacy_audit.trials import (
-    TrialAudit,
-    TrialCounts,
-    blocks_apart,
-    twins_of,
+from confide.errors import Place, RunError
+from confide.inputs.made_up import MeasuredCells, RecordForm
+from confide.mechanisms.safetab import made_up
+from confide.mechanisms.safetab.made_up import (
+    GroupWeights,
+    best_codes,
+    block_columns,
+    block_costs,
+    codes_within,
 )
+from confide.mechanisms.safetab.output.publish import measured_folder
+from confide.mechanisms.safetab.problem import SafeTabProblem, query_key
+from confide.mechanisms.safetab.records import PERSON_COLUMNS
+from confide.mechanisms.safetab.settings import TABLE, TOTAL_ONLY
+from confide.mechanisms.safetab_h import measure as households_measured
+from confide.mechanisms.safetab_h import problem as households_problem
+from confide.mechanisms.safetab_h.problem import SafeTabHProblem
+from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS, TENURE, TYPE
+from confide.mechanisms.safetab_h.settings import TABLES
 from confide.mechanisms.tables import mechanism
 from confide.mechanisms.tables.programme import TablesProblem
 from confide.mechanisms.topdown.measure import Children, TrueCounts, measure_fully
 from confide.mechanisms.topdown.mechanism import DrawnEvidence, counts_file
 from confide.mechanisms.topdown.problem import TopDownProblem, with_plain_records
+from confide.noise import DiscreteGaussian, ReleaseNoise
 from confide.privacy import Neighbours
-from confide.releases import Job, NoiseSource
+from confide.releases import Job, Mechanism, NoiseSource, Plan
+from confide.releases.abilities import REHEARSAL
 from confide.releases.tabular import COUNT
+from confide.schema import identity
+
+# Trials on made-up records: what a mechanism gives to an audit from outside, twins that differ and canaries that stand
+# apart.
+
+
+P = TypeVar("P")
+
+# Canaries: made-up records for an audit in one run, each in a place of its own.
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """A coin decides of each canary which of two records it is, or whether it is there."""
+
+    base: pa.Table
+    """Records that are there whatever coins say, so that every area that a canary is in is measured."""
+    heads: pa.Table
+    """The record of each canary if its coin shows heads."""
+    tails: pa.Table | None
+    """The record that it is otherwise; none: it is then not there."""
+
+    @classmethod
+    def at(cls, places: Sequence[Mapping[str, Any]], base: pa.Table, neighbours: Neighbours) -> Self:
+        """Canaries at all places; where a record is changed, they go from the first half of them to the second."""
+        everybody = pa.Table.from_pylist([dict(place) for place in places])
+        if neighbours is not Neighbours.CHANGE_ONE:
+            return cls(base, everybody, None)
+        half = len(places) // 2
+        return cls(base, everybody.slice(0, half), everybody.slice(half, half))
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return int(self.heads.num_rows)
+
+    def file(self, heads: Booleans) -> pa.Table:
+        """The file in which the coins of some canaries show heads."""
+        parts = [self.base, self.heads.filter(pa.array(heads))]
+        if self.tails is not None:
+            parts.append(self.tails.filter(pa.array(~heads)))
+        return pa.concat_tables(parts)
+
+
+def places_needed(number: int, neighbours: Neighbours) -> int:
+    """How many places so many canaries take: two each where a record is changed."""
+    return 2 * number if neighbours is Neighbours.CHANGE_ONE else number
+
+
+def one_in_each(places: Sequence[Mapping[str, Any]], column: str) -> pa.Table:
+    """One record for each block that some place is in."""
+    return pa.Table.from_pylist(list({place[column]: dict(place) for place in places}.values()))
+
+
+def canary_places(form: RecordForm, number: int) -> list[dict[str, Any]]:
+    """Records of which no two are counted in the same count of one measurement: each has that count to itself.
+
+    The measurement is the coarsest that has counts enough: records that it keeps apart are kept apart by all finer ones
+    too, so that canaries own as many counts as they can. Place k is in the unit k mod U of U, and in the cell
+    k mod U + ⌊k / U⌋ of the query, counted through: so records of one larger area differ as far as there are cells.
+
+    Args:
+        form: What a record is made of, and what is measured.
+        number: How many records.
+
+    Returns:
+        The records, as they stand in a file.
+    """
+    assert form.block is not None
+    everything = MeasuredCells(np.arange(len(form.blocks)), tuple(identity(attribute) for attribute in form.attributes))
+    candidates = sorted(form.measured or (everything,), key=lambda measured: measured.units * measured.cells)
+    chosen = next((each for each in candidates if each.units * each.cells >= number), candidates[-1])
+    require_room(number, chosen.units, chosen.cells)
+    blocks_of = [np.flatnonzero(chosen.unit == unit) for unit in np.unique(chosen.unit[chosen.unit >= 0])]
+    levels_of = {
+        variable.attribute.name: [np.flatnonzero(variable.assignment == group) for group in range(len(variable.groups))]
+        for variable in chosen.variables
+    }
+    places = []
+    for k in range(number):
+        turn, unit = divmod(k, len(blocks_of))
+        person: dict[str, Any] = {form.block: form.blocks[int(blocks_of[unit][turn % len(blocks_of[unit])])]}
+        rest = (unit + turn) % chosen.cells
+        level = {attribute.name: k % attribute.size for attribute in form.attributes}
+        for variable in reversed(chosen.variables):  # the last variable turns fastest
+            rest, group = divmod(rest, len(variable.groups))
+            members = levels_of[variable.attribute.name][group]
+            level[variable.attribute.name] = int(members[turn % len(members)])
+        person |= {attribute.name: attribute.levels[level[attribute.name]].code for attribute in form.attributes}
+        places.append(person)
+    return places
+
+
+def require_room(number: int, areas: int, cells: int) -> None:
+    """Raises where there are fewer places than are needed."""
+    if number > areas * cells:
+        raise RunError(
+            "too-many-canaries",
+            where=Place(path="--canaries"),
+            number=number,
+            areas=areas * cells,
+            areas_expected=areas,
+            cells=cells,
+        )
+
+
+# Made-up records for an audit from outside: as many alike as it takes, and others that differ from them in everything.
+
+
+def blocks_apart(unit_of_block: Sequence[Integers]) -> tuple[int, int]:
+    """Two blocks that lie in different units of as many levels as can be, found from the first that lies in most.
+
+    Args:
+        unit_of_block: For each measured level, the unit of each block; negative where it lies in none.
+
+    Returns:
+        The positions of both.
+    """
+    units = np.stack(unit_of_block)
+    first = int((units >= 0).sum(axis=0).argmax())
+    apart = (units >= 0) & (units != units[:, first : first + 1])
+    return first, int(apart.sum(axis=0).argmax())
+
+
+def twins_of(people: Sequence[Mapping[str, Any]], twins: int, neighbours: Neighbours) -> tuple[pa.Table, pa.Table]:
+    """Two files of made-up records that are neighbours ``twins`` times over.
+
+    Args:
+        people: Two records. One of each stands in both files besides.
+        twins: How many of the first kind the first file has; in the second file they are of the second kind, or gone.
+        neighbours: Which of both.
+
+    Returns:
+        Both files, with the columns of the records.
+    """
+    both = pa.Table.from_pylist([dict(person) for person in people])
+    changed = twins if neighbours is Neighbours.CHANGE_ONE else 0
+    return both.take([0] * (twins + 1) + [1]), both.take([0] + [1] * (changed + 1))
+
+
+# What a mechanism measures of them.
+
+
+SILENT = DiscreteGaussian("1/1000")
+"""Noise that is zero but once in e^500 draws."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrialCounts:
+    """Noisy counts of one measurement of the plan with one law, from a trial on made-up records.
+
+    ``coordinates`` rise; the same coordinate is the same count in every trial of the same problem.
+    """
+
+    level: str
+    query: str
+    law: ReleaseNoise
+    coordinates: Integers
+    values: Integers
+
+
+@dataclass(frozen=True)
+class TrialAudit(ABC, Generic[P]):
+    """An audit from outside, on made-up records and in this process."""
+
+    mechanism: Mechanism[P]
+
+    @abstractmethod
+    def made_up_records(self, problem: P, twins: int) -> tuple[pa.Table, pa.Table]:
+        """Two made-up files of records, from schema and frame alone, that are neighbours ``twins`` times over: in the
+        second, ``twins`` records that are all alike were changed into others, or removed, as the plan's relation says.
+        """
+
+    @abstractmethod
+    def trial_counts(
+        self, problem: P, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
+    ) -> Iterator[TrialCounts]:
+        """Measures by the code that ``measure`` runs, and reads what came of it. The engine of ``job`` maps in this
+        process, and leaves the tables of each folder in ``mapped``. Every measurement of the plan is there, as far as
+        anybody could ever see it."""
+
+    def made_up_canaries(self, problem: P, number: int) -> Canaries:
+        """Made-up records for an audit in one run, from schema and frame alone, placed by what the plan measures, so
+        that each has a count to itself; a finding where there is not room enough for so many."""
+        rehearsal = REHEARSAL.of(self.mechanism)
+        form = None if rehearsal is None else rehearsal(self.mechanism).record_form(problem)
+        if form is None or form.block is None:
+            raise RunError(
+                "no-canaries/releases",
+                where=Place(path="release.mechanism"),
+                mechanism=self.mechanism.name,
+                number=number,
+            )
+        neighbours = self.mechanism.plan(problem).neighbours
+        places = canary_places(form, places_needed(number, neighbours))
+        return Canaries.at(places, one_in_each(places, form.block), neighbours)
+
+    def with_records(self, problem: P, records: Source) -> P:
+        """The same problem with made-up records, in the codes of the schema, one row each."""
+        changed: P = replace(problem, records=records)  # type: ignore[type-var]
+        return changed
+
+    def silenced(self, problem: P, plan: Plan) -> tuple[P, Plan]:
+        """Problem and plan with noise that is zero: what a trial gives then are the true counts of made-up records."""
+        return problem, replace(plan, measures=tuple(replace(measure, law=SILENT) for measure in plan.measures))
+
+
+# Trials of ``tables`` and ``topdown``: their made-up neighbours, and what is measured of them.
 
 
 class TablesAudit(TrialAudit[TablesProblem]):
@@ -112,3 +338,137 @@ class TopDownAudit(TrialAudit[TopDownProblem]):
                     if law is not None and chosen.any():
                         places = (units[chosen, None] * cells + np.arange(cells)).ravel()
                         yield TrialCounts(level.name, query_share.name, law, places, values[chosen].ravel())
+
+
+# Trials of ``safetab`` and ``safetab-h``: neighbours who count in many groups, and what is measured of them.
+
+
+class SafeTabAudit(TrialAudit[SafeTabProblem]):
+    """Persons who count in many groups, none of which is suppressed."""
+
+    def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
+        first cell has all that are in the group. There are so many of them that no group is suppressed."""
+        block = block_columns(problem.regions, int(_block_costs(problem).argmax()))
+        person = BOY | block | best_codes(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        base = _never_suppressed(problem)
+        one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
+        return one.take([0] * (base + twins)), one.take([0] * base)
+
+    def made_up_canaries(self, problem: SafeTabProblem, number: int) -> Canaries:
+        """The same boys in blocks of different areas, the first in the costliest one. So many are always there that no
+        group of a canary is suppressed."""
+        largest = max(problem.levels, key=lambda level: level.areas).region_type
+        blocks = made_up.blocks_apart(problem.regions, largest, _block_costs(problem))
+        codes = codes_within(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        require_room(number, len(blocks), len(codes))
+        people = []
+        for k in range(number):
+            turn, block = divmod(k, len(blocks))
+            people.append(BOY | blocks[block] | codes[(block + turn) % len(codes)])
+        heads = pa.table({name: [person[name] for person in people] for name in PERSON_COLUMNS})
+        return Canaries(heads.take(np.repeat(np.arange(number), _never_suppressed(problem))), heads, None)
+
+    def silenced(self, problem: SafeTabProblem, plan: Plan) -> tuple[SafeTabProblem, Plan]:
+        levels = tuple(replace(level, first=SILENT, second=SILENT, total=SILENT) for level in problem.levels)
+        return replace(problem, levels=levels), super().silenced(problem, plan)[1]
+
+    def trial_counts(
+        self, problem: SafeTabProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
+    ) -> Iterator[TrialCounts]:
+        """The counts of the second stage. The total that chooses a table is seen by nobody."""
+        self.mechanism.measure(problem, job, noise)
+        for level in problem.levels:
+            rows = pa.concat_tables(mapped[measured_folder(job.workspace, level)])
+            cell, group, count = (rows.column(name).to_numpy() for name in ("cell", "group", "count"))
+            total_only = level.total_only[group % len(level.iterations)]
+            for query, law, chosen in ((TABLE, level.second, ~total_only), (TOTAL_ONLY, level.total, total_only)):
+                seen = np.flatnonzero(chosen & (cell == 0))
+                region = level.settings.region_type
+                yield TrialCounts(region, query_key(level, query), law, group[seen], count[seen])
+
+
+BOY = {"QAGE": "0", "QSEX": "1", "HOUSEHOLDER": "False", "CENRACE": "01"}
+"""A made-up person, but for block and codes."""
+
+
+def _never_suppressed(problem: SafeTabProblem) -> int:
+    """So many in a group, and it is published whatever the noise."""
+    far = max(int(10 * level.second.variance() ** 0.5) for level in problem.levels)
+    return far + max(level.suppressed_up_to or 0 for level in problem.levels) + 1
+
+
+def _block_costs(problem: SafeTabProblem) -> Floats:
+    """For each block what the levels cost that it lies in an area of."""
+    budgets: dict[str, float] = {}
+    for level in problem.levels:
+        budgets[level.region_type] = budgets.get(level.region_type, 0.0) + float(level.settings.budget)
+    return block_costs(problem.regions, budgets)
+
+
+def _weights(problem: SafeTabProblem) -> GroupWeights:
+    """For each level its iterations, and what a group of it costs."""
+    return [(level.iterations, float(level.settings.budget) / level.stability) for level in problem.levels]
+
+
+MARRIED = {"HHRACE": "01", TYPE: "1", TENURE: "1"}
+"""A made-up household, but for block and codes: it is in the first cell of every table."""
+
+
+class SafeTabHAudit(TrialAudit[SafeTabHProblem]):
+    """Households that count in many groups."""
+
+    def made_up_records(self, problem: SafeTabHProblem, twins: int) -> tuple[pa.Table, pa.Table]:
+        """Every household is a married couple that owns, in one block, with the same codes: so in every table that a
+        group may have, the first cell has all that are in the group."""
+        block = block_columns(problem.regions, int(block_costs(problem.regions, _h_budgets(problem)).argmax()))
+        codes = best_codes(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
+        household = MARRIED | block | codes
+        one = pa.table({name: [household[name]] for name in HOUSEHOLD_COLUMNS})
+        return one.take([0] * (1 + twins)), one
+
+    def made_up_canaries(self, problem: SafeTabHProblem, number: int) -> Canaries:
+        """The same households in blocks of different areas, the first in the costliest one."""
+        largest = max(problem.levels, key=lambda level: level.areas).region_type
+        blocks = made_up.blocks_apart(problem.regions, largest, block_costs(problem.regions, _h_budgets(problem)))
+        codes = codes_within(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
+        require_room(number, len(blocks), len(codes))
+        households = []
+        for k in range(number):
+            turn, block = divmod(k, len(blocks))
+            households.append(MARRIED | blocks[block] | codes[(block + turn) % len(codes)])
+        heads = pa.table({name: [each[name] for each in households] for name in HOUSEHOLD_COLUMNS})
+        return Canaries(heads, heads, None)
+
+    def silenced(self, problem: SafeTabHProblem, plan: Plan) -> tuple[SafeTabHProblem, Plan]:
+        levels = tuple(
+            replace(level, tables={name: replace(each, law=SILENT) for name, each in level.tables.items()})
+            for level in problem.levels
+        )
+        return replace(problem, levels=levels), super().silenced(problem, plan)[1]
+
+    def trial_counts(
+        self, problem: SafeTabHProblem, job: Job, noise: NoiseSource, mapped: Mapping[Path, Sequence[pa.Table]]
+    ) -> Iterator[TrialCounts]:
+        """The first measured cell of each group, by table."""
+        self.mechanism.measure(problem, job, noise)
+        for level in problem.levels:
+            rows = pa.concat_tables(mapped[households_measured.measured_folder(job.workspace, level)])
+            table, group, cell, count = (rows.column(each).to_numpy() for each in ("table", "group", "cell", "count"))
+            for name, tables in level.measured():
+                seen = np.flatnonzero((table == TABLES.index(name)) & (cell == 0))
+                query = households_problem.query_key(level.settings, name)
+                yield TrialCounts(level.region_type, query, tables.law, group[seen], count[seen])
+
+
+def _h_budgets(problem: SafeTabHProblem) -> dict[str, float]:
+    """What the levels of each type of area cost together."""
+    budgets: dict[str, float] = {}
+    for level in problem.levels:
+        budgets[level.region_type] = budgets.get(level.region_type, 0.0) + float(sum(level.settings.budgets))
+    return budgets
+
+
+def _h_weights(problem: SafeTabHProblem) -> GroupWeights:
+    """For each level its iterations, and what a group of it costs."""
+    return [(level.iterations, float(sum(level.settings.budgets)) / level.stability) for level in problem.levels]

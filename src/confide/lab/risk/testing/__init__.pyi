@@ -1,10 +1,10 @@
-from confide.lab.risk.testing.curve import DifferenceKind as DifferenceKind
-from confide.lab.risk.testing.curve import EpsilonPoint as EpsilonPoint
-from confide.lab.risk.testing.curve import GuaranteePart as GuaranteePart
-from confide.lab.risk.testing.curve import PowerPoint as PowerPoint
-from confide.lab.risk.testing.curve import epsilon_curve as epsilon_curve
-from confide.lab.risk.testing.curve import parts_of as parts_of
-from confide.lab.risk.testing.curve import power_curve as power_curve
+from confide.lab.risk.testing.curve_answer import DifferenceKind as DifferenceKind
+from confide.lab.risk.testing.curve_answer import EpsilonPoint as EpsilonPoint
+from confide.lab.risk.testing.curve_answer import GuaranteePart as GuaranteePart
+from confide.lab.risk.testing.curve_answer import PowerPoint as PowerPoint
+from confide.lab.risk.testing.curve_answer import epsilon_curve as epsilon_curve
+from confide.lab.risk.testing.curve_answer import parts_of as parts_of
+from confide.lab.risk.testing.curve_answer import power_curve as power_curve
 from confide.lab.risk.testing.loss_test import LossTest as LossTest
 from confide.lab.risk.testing.loss_test import PosteriorFactor as PosteriorFactor
 from confide.lab.risk.testing.loss_test import advantage as advantage

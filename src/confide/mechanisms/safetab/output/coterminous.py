@@ -35,8 +35,8 @@ from confide.mechanisms.safetab.regions import read_regions
 from confide.mechanisms.safetab.settings import REGION_TYPES
 from confide.releases.draft import SPEC
 from confide.releases.folder import SealedRelease
-from confide.releases.public_input import read_public_input
 from confide.releases.spec import find_source, load_spec
+from confide.releases.verify import read_public_input
 from confide.releases.workspace import Workspace, no_room_is_an_error
 
 MEMORY = "4GiB"

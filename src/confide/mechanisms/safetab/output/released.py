@@ -22,8 +22,7 @@ from confide.mechanisms.safetab.settings import GRIDS, REGION_TYPES, TOTAL_TABLE
 from confide.releases.folder import SealedRelease
 from confide.releases.mechanism import Check
 from confide.releases.tabular import AREA, LEVEL, cells_and_areas
-from confide.releases.tabular.checks import TableCopies
-from confide.releases.tabular.remade import open_described, released_names, remade
+from confide.releases.tabular.checks import TableCopies, open_described, released_names, remade
 
 LEFT_OUT = -1
 

@@ -10,5 +10,5 @@
                    to cells; what the curator keeps; confidential
 =================  ==================================================================================================
 
-The audit (``confide.lab.attacks.suppression``) reads its tables by the first two.
+The audit (``confide.lab.attacks.suppression_audit``) reads its tables by the first two.
 """

@@ -20,8 +20,7 @@ from pydantic import Field, model_validator
 
 from confide.arrays import Floats, Integers
 from confide.documents import FileKind, Part, load
-from confide.documents.argus import levels_of_digits, read_hierarchy, read_labels, read_metadata, read_tab
-from confide.documents.argus.beside_table import read_lines
+from confide.documents.argus import levels_of_digits, read_hierarchy, read_labels, read_lines, read_metadata, read_tab
 from confide.errors import CONFIDENTIAL, Finding, InputError, ParameterError, Place
 from confide.mechanisms.suppression.structure import NOT_HERE, Dimension, Flags, TableDimensions, tree
 from confide.mechanisms.suppression.variables import Variable, VariableGrouping

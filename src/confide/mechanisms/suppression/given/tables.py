@@ -43,8 +43,7 @@ from confide.mechanisms.suppression.structure import ROOT
 from confide.mechanisms.suppression.variables import PublishedCodes, Variable, VariableGrouping
 from confide.releases.spec import LoadedSpec
 from confide.releases.tabular import TOTAL_CODE
-from confide.schema import Schema
-from confide.schema.schema import check_labels, check_name
+from confide.schema import Schema, check_labels, check_name
 
 OWN_COLUMNS = set(programme.PUBLISHED_FIGURES)
 

@@ -1,0 +1,15 @@
+from confide.inputs.column_proposal import ColumnProposal as ColumnProposal
+from confide.inputs.column_proposal import FileLook as FileLook
+from confide.inputs.column_proposal import look_at_file as look_at_file
+from confide.inputs.column_proposal import propose_column as propose_column
+from confide.inputs.office import OfficeFiles as OfficeFiles
+from confide.inputs.office import area_tree as area_tree
+from confide.inputs.office import look_at_people as look_at_people
+from confide.inputs.office import propose_office as propose_office
+from confide.inputs.office import propose_schema as propose_schema
+from confide.inputs.office import read_column as read_column
+from confide.inputs.place_proposal import AreaTree as AreaTree
+from confide.inputs.place_proposal import AreaUnit as AreaUnit
+from confide.inputs.place_proposal import PlacesProposal as PlacesProposal
+from confide.inputs.place_proposal import propose_places as propose_places
+from confide.inputs.place_proposal import propose_record_places as propose_record_places
