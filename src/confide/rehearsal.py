@@ -51,6 +51,7 @@ PERSONS = 100_000
 MOST_PERSONS = 100_000_000
 MADE_UP, LEDGER, SPEC, MARK = "made-up-{}.parquet", "throw-away.ledger", "spec.toml", "NOT-FOR-RELEASE.txt"
 """What lies in the folder of a rehearsal."""
+RECORDS = MADE_UP.format("records")
 WITH_RECORDS = ("Checking records", "Counting records", "Reading records", "Counting and perturbing", "Swapping")
 """How stages begin that take longer the more records there are; others depend on the tables asked for."""
 EVALUATING = "Evaluating"

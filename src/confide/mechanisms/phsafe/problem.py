@@ -150,6 +150,7 @@ def _facts(problem: PHSafeProblem) -> dict[str, Any]:
         "asked_states": list(settings.states),
         "sensitivity": settings.sensitivity,
         "truncation": {table: settings.tau[table] for table in tables if table in settings.tau},
+        **({} if settings.truncation == "bureau" else {"truncation_rule": settings.truncation}),
         "queries": [
             {
                 "table": query.table,

@@ -247,6 +247,7 @@ def iterations_of(level: str) -> tuple[OriginGroup, ...]:
 
 
 Sensitivity = Literal["bureau", "household"]
+Truncation = Literal["bureau", "keyed"]
 LEVEL_KEYS = {"usa": NATION, "state": STATE}
 """What the levels are called in the keys of budgets, such as ``state_A-G``."""
 MOST_PERSONS = 99_999
@@ -298,6 +299,8 @@ class PHSafeSettings:
     """By table, geographic level and iteration level; what has none is not made."""
     tau: Mapping[str, int]
     """How many persons of a household a table counts."""
+    truncation: Truncation = "bureau"
+    """Who counts of a household with more: by the Census Bureau's public rule, or by the key of the release."""
 
     @property
     def queries(self) -> Iterator[CountQuery]:

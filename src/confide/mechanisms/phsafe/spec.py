@@ -17,6 +17,7 @@ from confide.mechanisms.phsafe.settings import (
     MOST_PERSONS,
     PHSafeSettings,
     Sensitivity,
+    Truncation,
     budget_keys,
     measured_tables,
     table,
@@ -53,6 +54,11 @@ class PHSafePart(spec.Part):
         "bureau",
         description="How far a person can move a count. bureau: as the Census Bureau's program reckons, 2 tau + 2; "
         "household: whatever changes lies in one household, which needs half the variance or less.",
+    )
+    truncation: Truncation = Field(
+        "bureau",
+        description="Who counts of a household with more than tau persons. bureau: by a public rule, as in the Census "
+        "Bureau's program, so that whoever knows a household knows who is left out; keyed: by the key of the release.",
     )
 
 
@@ -100,6 +106,7 @@ class PHSafeSpec(SummedSpec):
             tuple(sorted(self.phsafe.states)),
             budgets,  # type: ignore[arg-type]
             tau,
+            self.phsafe.truncation,
         )
 
     def problems_of_parts(self) -> Iterator[spec.Problem]:
