@@ -6,6 +6,7 @@ the query's stream.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +109,11 @@ def choose(problem: PHSafeProblem, job: Job, noise: NoiseSource) -> None:
     """Chooses by the key of the release who counts of households with too many persons, and counts them.
 
     The key of the choice is derived from that of the release under a name that no measurement has, and so independent
-    of all noise; a run that goes on after a crash chooses the same persons.
+    of all noise; a run that goes on after a crash chooses the same persons. Other than noise it is not bound to the
+    records: it is one rule for all of them, as the proof has it, and each release has a key of its own.
     """
-    key = noise.stream(CHOICE_LEVEL, CHOICE).words(0, KEY_WORDS).tobytes()
+    of_no_records = replace(noise, records_fingerprint="00" * 32)
+    key = of_no_records.stream(CHOICE_LEVEL, CHOICE).words(0, KEY_WORDS).tobytes()
     folder = private_folder(job.workspace.scratch)
     for counted in {query.table: query.counted for query in problem.queries}.values():
         into, waiting = counts_file(job.workspace, counted.name), crowded_file(job.workspace, counted.name)
