@@ -42,8 +42,8 @@ from confide.lab.population.settings import UNIT_FACILITIES, UNIT_HOMES, Bools, 
 from confide.mechanisms.phsafe.official import FILES
 from confide.mechanisms.phsafe.records import COLUMNS
 from confide.mechanisms.phsafe.tabulate import INTEGERS
-from confide.mechanisms.safetab_h.official import DATA
 from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS
+from confide.mechanisms.safetab_h.spec import DATA
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.releases.workspace import Progress
 
