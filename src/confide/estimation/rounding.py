@@ -10,10 +10,9 @@ array([[0, 1, 1],
        [1, 0, 0],
        [0, 0, 1]])
 
-The definition is in :mod:`confide.estimation.rounding`; that the optimum is whole, that there is one, and that
-passes and tie-breaker are in exact order is derived in ``docs/proofs/rounding.md``. The problem is solved as a
-minimum-cost flow in whole numbers (:mod:`confide.estimation.network`, :mod:`confide.estimation.network`).
-Whatever the way, the result is checked against the problem as it was given before it is handed back.
+That the optimum is whole, that there is one, and that passes and tie-breaker are in exact order is derived in
+``docs/proofs/rounding.md``. The problem is solved as a minimum-cost flow in whole numbers (``network``). Whatever the
+way, the result is checked against the problem as it was given before it is handed back.
 """
 
 from __future__ import annotations
@@ -123,8 +122,7 @@ def crossings(partitions: Sequence[Partition]) -> list[Finding]:
     findings = []
     for number, fine in enumerate(partitions):
         for coarse in partitions[:number]:
-            crossing = _first_crossing(coarse.groups, fine.groups)
-            if crossing is None:
+            if (crossing := _first_crossing(coarse.groups, fine.groups)) is None:
                 continue
             group, one, other = crossing
             swapped = _first_crossing(fine.groups, coarse.groups) is None
@@ -569,8 +567,7 @@ class RoundingOutcome(StrEnum):
     LINEAR = "linear-program"
     """Optimal, by HiGHS on the linear program, and checked to be whole: the fallback."""
     WIDENED = "widened"
-    """No rounding down or up keeps all sums and bounds, because the estimate misses them by too much. The counts keep
-    them all; some cells are further than one from the estimate, in all as little as possible."""
+    """Floors and ceilings keep no sums: counts keep them, and are no further from the estimate than they must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -642,11 +639,9 @@ def round_counts(problem: RoundingProblem) -> Rounding:
     Raises:
         RunError: No whole counts keep the sums and bounds.
 
-    >>> estimate = np.array([[0.4, 0.6, 1.0], [0.5, 0.5, 0.0]])
-    >>> total = Partition("total", np.zeros(2, np.int64))
-    >>> round_counts(RoundingProblem(estimate, np.array([2, 1]), (total,))).counts
-    array([[0, 1, 1],
-           [1, 0, 0]])
+    >>> problem = RoundingProblem(np.full((2, 2), 0.5), np.ones(2, np.int64), (Partition("total", np.zeros(2, int)),))
+    >>> round_counts(problem).counts.sum(axis=0)
+    array([1, 1])
     """
     remainder = rounding_remainder(problem)
     attempt = None if remainder.hopeless else _down_or_up(remainder)
