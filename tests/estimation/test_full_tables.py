@@ -38,7 +38,8 @@ def problem_of(rng: np.random.Generator) -> FullTables | None:
     variance = float(rng.choice(VARIANCES))
     if rng.random() < 0.85:
         cells = truth + rng.normal(0, np.sqrt(variance), truth.shape)
-        queries.append(MeasuredQuery("cells", np.arange(len(group)), cells, rng.choice([1, 2], children) / variance))
+        shares = rng.choice([0, 1, 2], children, p=[0.1, 0.5, 0.4])  # a child without a share is not measured
+        queries.append(MeasuredQuery("cells", np.arange(len(group)), cells, shares / variance))
     for number in range(int(rng.integers(0 if queries else 1, 4))):
         size = int(rng.integers(1, 5))
         part = rng.integers(0, size, len(group))
@@ -46,7 +47,8 @@ def problem_of(rng: np.random.Generator) -> FullTables | None:
         np.add.at(answers, part, truth)
         weight = float(rng.choice([0.01, 1.0, 10.0, 1000 / variance]))
         noise = rng.normal(0, rng.choice([1, 5]), answers.shape)
-        queries.append(MeasuredQuery(f"coarse {number}", part, answers + noise, np.full(children, weight)))
+        weights = np.full(children, weight) if rng.random() < 0.8 else rng.choice([0.0, weight], children)
+        queries.append(MeasuredQuery(f"coarse {number}", part, answers + noise, weights))
     nothing_held = not root and rng.random() < 0.15
     return FullTables(
         None if root else truth.sum(axis=1),
@@ -154,7 +156,7 @@ def test_any_multipliers_give_a_lower_bound() -> None:
             # As one query with answers, all of them: cells are answers of one class.
             parts.append(query.groups + sum(len(a) for a in answers))
             answers.append(query.measured)
-            weights.append(np.broadcast_to(query.weights, query.measured.shape))
+            weights.append(np.broadcast_to(np.maximum(query.weights, 1e-12), query.measured.shape))
         at = TableShapes(
             layout.first, layout.start, layout.offset, layout.kid, np.ascontiguousarray(np.stack(parts, axis=1))
         )

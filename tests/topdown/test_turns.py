@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.kits.descent import COLUMNS, ENDLESS, lay_out, released, run, sql
 
 import confide
 from confide.errors import SpecError
-from confide.estimation import MeasuredQuery
+from confide.estimation import InfeasibleError, MeasuredQuery
 from confide.mechanisms.topdown.node import EstimationNode, Limits, NodeRules, estimate
 from confide.mechanisms.topdown.strategy import CellGroups, Pass, groups_of, held_together, resolve
 from confide.mechanisms.topdown.strategy_file import parse_strategies
@@ -164,6 +165,36 @@ def test_limits_are_kept_until_what_is_held_refines_them(seed: int) -> None:
     np.add.at(sums, kinds, counts)
     assert (np.abs(sums - true) <= 1).all()
     assert np.array_equal(counts.sum(axis=1), node.parent)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_counts_that_another_release_has_given_are_kept_exactly(seed: int) -> None:
+    """They are held before the first pass: in every child, and at a root, where they say who there can be."""
+    node, truth = node_of(seed, 6.0)
+    kinds = GROUPS["kind"][node.support]
+    numbers, local = np.unique(kinds, return_inverse=True)
+    given = np.zeros((len(numbers), CHILDREN), np.int64)
+    np.add.at(given, local.reshape(-1), truth)
+    within = replace(TWO, given=GROUPS["kind"])
+    counts, tally = estimate(replace(node, given=(numbers, given)), within)
+    sums = np.zeros_like(given)
+    np.add.at(sums, local.reshape(-1), counts)
+    assert np.array_equal(sums, given)
+    assert np.array_equal(counts.sum(axis=1), node.parent)
+    assert tally.outcomes.get("inexact", 0) == 0
+    # A root, with nobody of the first kind.
+    first = tuple(replace(query, measured=query.measured[:, :1], weights=query.weights[:1]) for query in node.measured)
+    root = EstimationNode(node.support, None, first, {}, 1, given=(numbers[1:], given[1:, :1]))
+    counts, _ = estimate(root, within)
+    assert not counts[kinds == numbers[0]].any()
+    assert [counts[kinds == kind].sum() for kind in numbers[1:]] == given[1:, 0].tolist()
+
+
+def test_people_whom_no_cell_can_hold_are_named() -> None:
+    node, _ = node_of(1, 1.0)
+    given = (np.array([0, 1, 2, 7]), np.ones((4, CHILDREN), np.int64))
+    with pytest.raises(InfeasibleError, match="given group 3"):
+        estimate(replace(node, given=given), replace(TWO, given=GROUPS["kind"]))
 
 
 @pytest.mark.parametrize("case", turns.CASES, ids=["crossing", "marginals", "wide"])

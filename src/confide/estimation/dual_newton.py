@@ -505,8 +505,9 @@ def newton(
         _answers(tables, good, answers)
         here = objective(task, good, answers)
         gap = duality_gap(tables, task, task.y, task.weight, at, good, answers)
-        relative = gap / (here + scale)
-        if relative < best_relative:
+        of_value = max(here + scale, 1e-300)  # nothing is measured, and nothing missed
+        relative = gap / of_value
+        if steps == 1 or relative < best_relative:
             best_value, best_gap, best_relative = here, gap, relative
             best[:] = good
         if best_relative <= accepted and enough > steps + POLISH:
@@ -516,7 +517,7 @@ def newton(
         inner = relative
         if lonely or keep > 0.0:
             # Is the proximal problem itself solved well enough to move on?
-            inner = duality_gap(tables, task, y, d, at, good, answers) / (here + scale)
+            inner = duality_gap(tables, task, y, d, at, good, answers) / of_value
             if inner <= 0.05 * relative * (min(relative, 1.0) if lonely else 1.0):
                 begin[:] = good
                 keep = keep / EASE if keep > 1e-3 else 0.0

@@ -173,12 +173,14 @@ def solve_tables(problem: FullTables) -> tuple[Floats, SolveReport]:
     return system.together(part), replace(tried, outcome=SolveOutcome.INEXACT, certificate=attempts[0].certificate)
 
 
-def _report(outcome: SolveOutcome, value: float, gap: float, steps: int, scale: float) -> SolveReport:
-    """The report of one method; sums are exact, so that nothing is violated."""
+def _report(
+    outcome: SolveOutcome, value: float, gap: float, steps: int, scale: float, violation: float = 0.0
+) -> SolveReport:
+    """The report of one method."""
     # A sum of squares is nowhere below zero: where everything can be met, that is the sharper bound.
     gap = min(gap, value)
     relative = abs(gap) / max(value + scale, float(np.finfo(np.float64).tiny))
-    certificate = OptimalityCertificate(value, gap, relative, 0.0)
+    certificate = OptimalityCertificate(value, gap, relative, violation)
     attempts = () if outcome is SolveOutcome.FORCED else (Attempt(outcome, steps, certificate, certificate.accepts()),)
     return SolveReport(outcome, certificate, attempts)
 
@@ -293,12 +295,13 @@ class _System:
 
     def solve(self, scale: float) -> tuple[Floats, SolveReport]:
         """The point that the dual Newton method finds, and its certificate."""
+        if not scale:  # nothing was measured: every point is as good
+            return self.near, _report(SolveOutcome.DUAL_NEWTON, 0.0, 0.0, 0, scale, self.violation(self.near))
         # Compiled code: loaded when something is solved.
         from confide.estimation.dual_newton import TableMeasurements, TableShapes, newton
 
         least = min(float(part[part > 0].min(initial=np.inf)) for part in (self.weight, self.w[self.w > 1e-20]))
-        unit = least if np.isfinite(least) else 1.0
-        best, at = np.zeros(self.layout.size), self.layout
+        unit, best, at = least if np.isfinite(least) else 1.0, np.zeros(self.layout.size), self.layout
         value, gap, steps, _ = newton(
             TableShapes(at.first, at.start, at.offset, at.kid, self.group),
             TableMeasurements(
@@ -318,7 +321,21 @@ class _System:
             STEPS,
             best,
         )
-        return best, _report(SolveOutcome.DUAL_NEWTON, 2 * unit * value, 2 * unit * gap, int(steps), scale)
+        report = _report(
+            SolveOutcome.DUAL_NEWTON, 2 * unit * value, 2 * unit * gap, int(steps), scale, self.violation(best)
+        )
+        return best, report
+
+    def violation(self, x: Floats) -> float:
+        """By how much a point misses a sum, at most."""
+        off = [float(max(0.0, -x.min(initial=0.0)))]
+        if self.rows:
+            sums = np.bincount(self.layout.row, x, len(self.parent))
+            off.append(float(np.abs(sums - self.parent).max(initial=0.0)))
+        if self.columns:
+            sums = np.bincount(self.layout.pair, x, len(self.held))
+            off.append(float(np.abs(sums - self.held).max(initial=0.0)))
+        return max(off)
 
     def together(self, x: Floats) -> Floats:
         """The variables of the problem: those found and those that follow."""

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from confide.arrays import Booleans, Floats, Integers
+from confide.errors import Finding, Place
+from confide.estimation.active_set import InfeasibleError
 from confide.estimation.full_tables import FullTables, round_tables, solve_tables
 from confide.estimation.least_squares import SolveReport, estimate_totals, quantised, solve
 from confide.estimation.node_problem import CellLaw, ChildSums, GroupBounds, MeasuredQuery, NodeProblem, group_sums
@@ -179,6 +181,8 @@ def _in_turns(node: EstimationNode, rules: NodeRules) -> tuple[Integers, NodeTal
         held = np.searchsorted(numbers, groups)
         possible &= numbers[np.minimum(held, len(numbers) - 1)] == groups
     held = held[possible]
+    if counts is not None and (nowhere := np.setdiff1d(np.flatnonzero(counts.any(axis=1)), held)).size:
+        raise InfeasibleError([Finding.of("infeasible/child", where=Place(path=f"given group {nowhere[0]}"))])
     support, parent = node.support[possible], None if node.parent is None else node.parent[possible]
     limits = {name: rules.limited[name][support] for name in node.limits}
     tally = NodeTally(nodes=1)
