@@ -385,7 +385,7 @@ def tune(
         out: A new file for what was found: the spec with these choices, beside the first, or ``config.json`` of the
             Census Bureau's program; of several specs the ending of their new names; for targets of TopDown, the
             strategy.
-        **asked: What else can be asked of targets, as the mechanism has it
+        asked: What else can be asked of targets, as the mechanism has it
             (:func:`confide.inference.tuning.tune_topdown`, :func:`confide.mechanisms.tables.tuning.tune_tables`).
 
     Returns:

@@ -284,7 +284,7 @@ def without_records(loaded: LoadedSpec, folder: Path) -> LoadedSpec:
 
 
 def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded: LoadedSpec) -> P:
-    """What a mechanism prepares from spec, schema and frame; in place of the records stands a file without any."""
+    """What a mechanism prepares from spec, schema and frame; a file without records takes the place of the records."""
     with of_nobody(), throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         return prepare(without_records(loaded, scratch.root), engine)
 
@@ -452,7 +452,7 @@ class BudgetBoard(Board):
         return ""
 
     def other_choices(self) -> dict[str, str]:
-        """What can be chosen besides parts."""
+        """What can be chosen apart from parts."""
         return {}
 
     def with_other(self, name: str, text: str) -> Self:
