@@ -201,6 +201,20 @@ def test_no_door_between_rooms_opens_in_both_directions() -> None:
     assert {frozenset(door) for door in doors if door[::-1] in doors} == set()
 
 
+READERS_OF_A_MANIFEST = {"releases/folder.py"}
+"""Who reads a manifest: everybody else asks the release that was opened there."""
+
+
+def test_a_release_is_opened_in_one_place() -> None:
+    readers = {
+        place
+        for place, module in trees().items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "read_manifest"
+    }
+    assert readers == READERS_OF_A_MANIFEST
+
+
 def _importable(module: str, name: str) -> bool:
     package = importlib.import_module(module)
     return hasattr(package, name) or importlib.util.find_spec(f"{module}.{name}") is not None

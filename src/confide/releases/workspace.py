@@ -31,11 +31,13 @@ from confide.file_system import (
     open_to_others,
     private_folder,
     private_umask,
+    sha256_of,
     write_text,
 )
 from confide.noise import ReleaseKey
 
 RELEASE = "release"
+MANIFEST = "manifest.json"
 """The folder of a run that may leave."""
 
 
@@ -106,6 +108,17 @@ class Workspace:
         self._record_file = self.confidential / "run.json"
         self._lock_file = self.confidential / "lock"
         self._made: list[Path] = []
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the run has its release."""
+        return (self.release / MANIFEST).exists()
+
+    @property
+    def manifest_sha256(self) -> str | None:
+        """What ledger and signature know the release by; none where there is none yet."""
+        manifest = self.release / MANIFEST
+        return sha256_of(manifest) if manifest.is_file() else None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -37,7 +37,7 @@ from confide.mechanisms.suppression.problem import SOLVABLE, step_of
 from confide.mechanisms.suppression.programme import described, unit_of
 from confide.mechanisms.suppression.structure import ROOT, Flags, LinkedTables, Structure, TableDimensions, flat, link
 from confide.mechanisms.suppression.variables import Variable
-from confide.releases.folder import MANIFEST, SealedRelease, release_of
+from confide.releases.folder import SealedRelease
 from confide.releases.tabular import UnlikePlanError, table_files
 
 LOWER, UPPER, SLIDING = "lower", "upper", "sliding"
@@ -422,11 +422,10 @@ def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], 
 
     ``note`` is told at once what was read as the description says, and may not be what was meant.
     """
-    tables = release_of(tables)
-    if (tables / MANIFEST).is_file():
+    if (release := SealedRelease.found(tables)) is not None:
         if truth is not None:
             raise ParameterError("no-truth/release", where=Place(path="--truth"))
-        suspect = suspect_of_release(SealedRelease.of(tables))
+        suspect = suspect_of_release(release)
         _note_doubts(suspect, note)
         return AuditSubject(suspect)
     if tables.suffix.lower() == ".jj" and tables.is_file():

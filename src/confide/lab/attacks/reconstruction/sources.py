@@ -29,7 +29,7 @@ from confide.lab.published.marginals import NoiseBound, Published, PublishedGeog
 from confide.lab.published.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
 from confide.mechanisms import MECHANISMS
 from confide.releases.abilities import PUBLISHED
-from confide.releases.folder import MANIFEST, SealedRelease, release_of
+from confide.releases.folder import MANIFEST, SealedRelease
 from confide.schema import Schema
 
 
@@ -51,7 +51,7 @@ def read_source(
     Returns:
         The tables, for :func:`confide.lab.attacks.reconstruct`.
     """
-    folder = release_of(Path(folder))
+    folder = Path(folder)
     if (folder / DESCRIPTION).exists():
         no_groups(groups, DESCRIPTION)
         if schema is not None:
@@ -59,19 +59,19 @@ def read_source(
                 "schema-twice", where=Place(path="--schema"), found=str(schema), description=DESCRIPTION
             )
         return read_tables(folder)
-    if not (folder / MANIFEST).exists():
+    if (release := SealedRelease.found(folder)) is None:
         raise InputError("no-tables/folder", where=Place(file=folder.name), description=DESCRIPTION, manifest=MANIFEST)
-    return read_release(folder, schema, groups, areas)
+    return read_release(release, schema, groups, areas)
 
 
 def read_release(
-    folder: str | Path,
+    given: str | Path | SealedRelease,
     schema: str | Path | None = None,
     groups: Sequence[str] = (),
     areas: KnownAreas | None = None,
 ) -> Published:
     """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
-    release = SealedRelease.of(folder)
+    release = given if isinstance(given, SealedRelease) else SealedRelease.of(given)
     manifest = release.manifest
     if manifest["mechanism"] not in MECHANISMS:
         raise not_attacked(manifest["mechanism"])
