@@ -15,15 +15,7 @@ import pyarrow as pa
 
 from confide.errors import Finding, InputError, ParameterError, Place, RunError
 from confide.inputs.table_files import read_text
-from confide.lab.attacks.reconstruction.description import (
-    BLOCK,
-    DESCRIPTION,
-    TableFilePart,
-    TablesDescription,
-    TablesGeographyPart,
-    read_description,
-    zeros_of,
-)
+from confide.lab.attacks.reconstruction import description as reconstruction_description
 from confide.lab.published import published_rows
 from confide.lab.published.marginals import NoiseBound, Published, PublishedGeography, PublishedMarginal, one_unit
 from confide.lab.published.published_rows import KnownAreas, ReadBack, no_groups, not_attacked
@@ -52,15 +44,23 @@ def read_source(
         The tables, for :func:`confide.lab.attacks.reconstruct`.
     """
     folder = Path(folder)
-    if (folder / DESCRIPTION).exists():
-        no_groups(groups, DESCRIPTION)
+    if (folder / reconstruction_description.DESCRIPTION).exists():
+        no_groups(groups, reconstruction_description.DESCRIPTION)
         if schema is not None:
             raise ParameterError(
-                "schema-twice", where=Place(path="--schema"), found=str(schema), description=DESCRIPTION
+                "schema-twice",
+                where=Place(path="--schema"),
+                found=str(schema),
+                description=reconstruction_description.DESCRIPTION,
             )
         return read_tables(folder)
     if (release := SealedRelease.found(folder)) is None:
-        raise InputError("no-tables/folder", where=Place(file=folder.name), description=DESCRIPTION, manifest=MANIFEST)
+        raise InputError(
+            "no-tables/folder",
+            where=Place(file=folder.name),
+            description=reconstruction_description.DESCRIPTION,
+            manifest=MANIFEST,
+        )
     return read_release(release, schema, groups, areas)
 
 
@@ -87,13 +87,15 @@ def read_release(
 # Which block lies in which unit: by the first digits of its code, or by a column of a file of blocks.
 
 
-def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> PublishedGeography:
+def find_geography(
+    folder: Path, part: reconstruction_description.TablesGeographyPart, units: Mapping[str, Sequence[str]]
+) -> PublishedGeography:
     """The geography of a description; ``units`` has the codes that tables of each level name.
 
     Where no table is of blocks and no file lists them, the finest level with tables takes their place.
     """
     columns = _columns(folder, part, units)
-    if not columns[BLOCK]:
+    if not columns[reconstruction_description.BLOCK]:
         with_tables = [level for level in part.levels if units.get(level.name)]
         if not with_tables:
             raise InputError("geography/unit", where=Place(file=None, row=None))
@@ -103,12 +105,14 @@ def find_geography(folder: Path, part: TablesGeographyPart, units: Mapping[str, 
             if level.name != finest.name and level.digits is not None and level.digits < (finest.digits or 0):
                 columns[level.name] = [code[: level.digits] for code in columns[finest.name]]
         return published_rows.nested(columns, finest.name)
-    return published_rows.nested(columns, BLOCK)
+    return published_rows.nested(columns, reconstruction_description.BLOCK)
 
 
-def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _columns(
+    folder: Path, part: reconstruction_description.TablesGeographyPart, units: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
     """For each block its code and the code of its unit on every level."""
-    blocks = list(units.get(BLOCK, ()))
+    blocks = list(units.get(reconstruction_description.BLOCK, ()))
     listed = None if part.blocks is None else read_text(folder / part.blocks)
     if listed is not None:
         wanted = [part.block, *(level.column for level in part.levels if level.column is not None)]
@@ -140,7 +144,7 @@ def _columns(folder: Path, part: TablesGeographyPart, units: Mapping[str, Sequen
                 number=len(unknown),
             )
         blocks = list(row_of_block)
-    columns = {BLOCK: blocks}
+    columns = {reconstruction_description.BLOCK: blocks}
     for level in sorted(part.levels, key=lambda each: -(each.digits or 0)):
         if level.digits is not None:
             columns[level.name] = [code[: level.digits] for code in blocks]
@@ -159,7 +163,7 @@ def read_tables(folder: str | Path) -> Published:
         ConfideError: With a finding for each problem: file, row, what is wrong and what to do.
     """
     folder = Path(folder)
-    description, schema = read_description(folder / DESCRIPTION)
+    description, schema = reconstruction_description.read_description(folder / reconstruction_description.DESCRIPTION)
     findings: list[Finding] = []
     rows: list[pa.Table | None] = []
     for table in description.tables:
@@ -180,7 +184,11 @@ def read_tables(folder: str | Path) -> Published:
         except InputError as error:
             findings += error.findings
     published = Published(
-        schema, geography, tuple(marginals), zeros_of(description.zeros, schema), description.title or folder.name
+        schema,
+        geography,
+        tuple(marginals),
+        reconstruction_description.zeros_of(description.zeros, schema),
+        description.title or folder.name,
     )
     findings += [] if findings else published_rows.check_totals(published)
     if findings:
@@ -189,7 +197,7 @@ def read_tables(folder: str | Path) -> Published:
 
 
 def _geography(
-    folder: Path, description: TablesDescription, rows: Sequence[Any]
+    folder: Path, description: reconstruction_description.TablesDescription, rows: Sequence[Any]
 ) -> tuple[PublishedGeography, str | None]:
     """The units, and the column that has them."""
     part = description.geography
@@ -201,7 +209,7 @@ def _geography(
     return find_geography(folder, part, {level: sorted(set(codes)) for level, codes in units.items()}), part.block
 
 
-def _rows(table: TableFilePart) -> published_rows.PublishedRows:
+def _rows(table: reconstruction_description.TableFilePart) -> published_rows.PublishedRows:
     """What the description says of the rows of a table."""
     bound = None if table.bound is None else NoiseBound(table.bound, table.zeros_kept)
     return published_rows.PublishedRows(
@@ -209,11 +217,16 @@ def _rows(table: TableFilePart) -> published_rows.PublishedRows:
     )
 
 
-def _unit_column(content: pa.Table, block: str, table: TableFilePart) -> str:
-    return block if block in content.column_names or table.level == BLOCK else table.level
+def _unit_column(content: pa.Table, block: str, table: reconstruction_description.TableFilePart) -> str:
+    return block if block in content.column_names or table.level == reconstruction_description.BLOCK else table.level
 
 
-def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: TablesDescription) -> pa.Table:
+def _read_file(
+    folder: Path,
+    table: reconstruction_description.TableFilePart,
+    schema: Schema,
+    description: reconstruction_description.TablesDescription,
+) -> pa.Table:
     """All rows as text, under our names; every column that is needed is there."""
     path = folder / str(table.file)
     content = read_text(path)
@@ -242,7 +255,7 @@ def _read_file(folder: Path, table: TableFilePart, schema: Schema, description: 
     return content
 
 
-def _no_column(table: TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
+def _no_column(table: reconstruction_description.TableFilePart, file: str, name: str, content: pa.Table) -> Finding:
     return Finding.of(
         "no-column/table",
         where=Place(file=file, column=name),
