@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -21,6 +22,8 @@ FOLDER = resources.files("confide") / "data" / "messages"
 ENGLISH = "en"
 LANGUAGES = ("en", "de", "fr")
 """The languages that pages can be written in, by the code of ISO 639-1 that a spec names."""
+OWN_FILE = ".toml"
+"""What the name of a language ends in that is a file of an office's own, for findings alone."""
 
 _NUMBER = re.compile(r"(?P<number>[±+\-−]? ?\d+(,\d{3})*(\.\d+)?)(?P<rest>( × 10\^\d+)?( %)?)")
 
@@ -117,13 +120,15 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
 # from the code itself. A text has places for the facts of the one case: ``{name}``, with a format where it needs one
 # (``{rows:,}``, ``{name!r}``), and ``{fact:?this|that}``, which is ``this`` where the fact is true and ``that`` where
 # it is not. A text that comes out empty is left out. Another language is another file, ``findings.de.toml``, with the
-# same keys and places. Whoever runs Confide chooses the language (:data:`SPOKEN`): findings are for people, and no part
-# of a release.
+# same keys and places. Whoever runs Confide chooses the language (:data:`SPOKEN`), one of ours or a file of their own:
+# findings are for people, and no part of a release. A file of one's own may have a part of the keys.
 
 SPOKEN = "CONFIDE_LANGUAGE"
 """The environment variable with the language of findings; processes that a run begins have it, too."""
 
 FIELDS = ("what", "found", "expected", "remedy")
+WORDS = "words"
+"""The table of an office's own file with the names of fields and places: found, remedy, row and so on."""
 Texts = Mapping[str, str]
 """The texts of one key, by field."""
 _FORM = Formatter()
@@ -174,9 +179,18 @@ def code_of(key: str) -> str:
 
 
 def spoken() -> str:
-    """The language of findings: that of the environment variable, or English where it names none of ours."""
+    """The language of findings: that of the environment variable, which may be an office's own file; English where it
+    names none that can be spoken."""
     language = os.environ.get(SPOKEN, ENGLISH)
-    return language if language in LANGUAGES else ENGLISH
+    return language if language in LANGUAGES or (language.endswith(OWN_FILE) and _speakable(language)) else ENGLISH
+
+
+@cache
+def _speakable(file: str) -> bool:
+    try:
+        return not list(unknown_places(file))
+    except (OSError, ValueError, AttributeError):  # the command line says what is wrong with it
+        return False
 
 
 def word(key: str) -> str:
@@ -185,7 +199,9 @@ def word(key: str) -> str:
     >>> word("remedy")
     'remedy'
     """
-    return messages(spoken()).texts[f"findings.{key}"]
+    language = spoken()
+    own = read_texts(language).get(WORDS, {}).get(key) if language.endswith(OWN_FILE) else None
+    return str(own or messages(language if language in LANGUAGES else ENGLISH).texts[f"findings.{key}"])
 
 
 def say(key: str, facts: Mapping[str, object]) -> dict[str, str]:
@@ -202,16 +218,54 @@ def say(key: str, facts: Mapping[str, object]) -> dict[str, str]:
 def texts_of_findings(language: str = ENGLISH) -> Mapping[str, Texts]:
     """All texts of findings in a language, by key; in English where the language lacks one."""
     english = {} if language == ENGLISH else texts_of_findings()
-    return {**english, **dict(_keyed(read_texts(language)))}
+    own = dict(_keyed(read_texts(language)))
+    return {**english, **{key: {**english.get(key, {}), **texts} for key, texts in own.items()}}
 
 
+@cache
 def read_texts(language: str) -> dict[str, Any]:
     """The file of a language as it is written: a table for each code, and in it one for each variant."""
-    return tomllib.loads((FOLDER / f"findings.{language}.toml").read_text("utf-8"))
+    file = Path(language) if language.endswith(OWN_FILE) else FOLDER / f"findings.{language}.toml"
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+def places_of(text: str) -> set[str]:
+    """The names of the places of a text, with those inside of choices.
+
+    >>> sorted(places_of("{one:?a row|{rows:,} rows} of {name!r}"))
+    ['name', 'one', 'rows']
+    """
+    names = set()
+    for _, name, form, _ in _FORM.parse(text):
+        if name is not None:
+            names.add(name)
+            names = names.union(*map(places_of, choices(form) if form and form.startswith("?") else ()))
+    return names
+
+
+def unknown_places(language: str) -> Iterator[tuple[str, str, str]]:
+    """What the file of a language says that cannot be said: the key, the field, and what is wrong.
+
+    Args:
+        language: A language, or an office's own file.
+
+    Yields:
+        A key that there is not, or a place that the English text does not have.
+    """
+    english = texts_of_findings()
+    for key, texts in _keyed(read_texts(language)):
+        for field, text in texts.items():
+            known = set().union(*map(places_of, english.get(key, {}).values()))
+            if key not in english and code_of(key) not in map(code_of, english):
+                yield key, field, ""
+            elif unknown := places_of(text) - known:
+                yield key, field, ", ".join(sorted(unknown))
 
 
 def _keyed(codes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Texts]]:
     for code, entry in codes.items():
+        if code == WORDS:
+            continue
         common = {field: text for field, text in entry.items() if field in FIELDS}
         if "what" in common:
             yield code, common

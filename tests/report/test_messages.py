@@ -169,3 +169,51 @@ def test_a_language_without_texts_is_refused(
     assert not said.out
     assert "found: tlh" in said.err
     assert "one of en, de, fr" in said.err
+
+
+def command(monkeypatch: pytest.MonkeyPatch, file: Path, *words: str) -> object:
+    monkeypatch.setenv(SPOKEN, str(file))
+    monkeypatch.setattr("sys.argv", ["confide", *words])
+    with pytest.raises(SystemExit) as ending:
+        main()
+    return ending.value.code
+
+
+def test_an_office_brings_a_language_as_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What the file does not say is said in English."""
+    file = tmp_path / "italiano.toml"
+    file.write_text(
+        '[words]\nerror = "errore"\nfound = "trovato"\n[no-settings.file]\nwhat = "manca"\n', encoding="utf-8"
+    )
+    assert command(monkeypatch, file, "check", str(tmp_path / "none.toml")) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("errore ")
+    assert ": manca\n  trovato: " in said
+    assert "remedy: " in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[unknown-language]\nwhat = "{variable} {nome}"\n', "unknown-language, what: nome"),
+        ('[no-such-finding]\nwhat = "x"\n', "no-such-finding, what: no such finding"),
+        ("what", "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_language_that_cannot_be_spoken_is_refused(
+    text: str | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "own.toml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    assert command(monkeypatch, file, "--version") == 1
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert said in " ".join(shown.err.split())

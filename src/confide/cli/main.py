@@ -12,8 +12,8 @@ import typer
 
 from confide.cli.commands import COMMON, Later, LazyGroup, listed
 from confide.cli.show import INTERNAL, INTERRUPTED, REFUSED, err, out, show_findings
-from confide.errors import ConfideError, ParameterError, Place
-from confide.messages import LANGUAGES, SPOKEN
+from confide.errors import ConfideError, Finding, ParameterError, Place
+from confide.messages import LANGUAGES, OWN_FILE, SPOKEN, unknown_places
 from confide.version import __version__
 
 MAKE, LOOK, CHOOSE, CHECK, STUDY = "Make", "Look", "Choose", "Check", "Study"
@@ -145,10 +145,30 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def check_language() -> None:
     """Refuses a language of findings that has no texts, before anything is said in another one."""
     language = os.environ.get(SPOKEN)
-    if language is not None and language not in LANGUAGES:
+    where = Place(path=SPOKEN)
+    if language is None or language in LANGUAGES:
+        return
+    if not language.endswith(OWN_FILE):
         languages = ", ".join(LANGUAGES)
+        raise ParameterError("unknown-language", where=where, found=language, variable=SPOKEN, languages=languages)
+    try:
+        wrong = list(unknown_places(language))
+    except (OSError, ValueError, AttributeError) as error:
+        found = getattr(error, "strerror", None) or str(error)
         raise ParameterError(
-            "unknown-language", where=Place(path=SPOKEN), found=language, variable=SPOKEN, languages=languages
+            "unknown-language/file", where=Place(file=language), found=found, variable=SPOKEN
+        ) from None
+    if wrong:
+        raise ParameterError(
+            Finding.of(
+                "unknown-language/place",
+                where=Place(file=language),
+                variable=SPOKEN,
+                key=key,
+                field=field,
+                places=places,
+            )
+            for key, field, places in wrong
         )
 
 

@@ -411,24 +411,21 @@ def _table(values: Any, path: Path, kind: FileKind) -> dict[str, Any]:
 
 
 def _syntax(text: str, path: Path, kind: FileKind, error: Exception) -> Finding:
-    is_json = kind.is_json(path.name)
-    line, found = re.search(r"at line (\d+)", str(error)), str(error)
+    line, message = re.search(r"at line (\d+)", str(error)), str(error)
     number = int(line.group(1)) if line else None
-    if isinstance(error, RecursionError):
-        found = "brackets nested too deeply"
-    elif isinstance(error, json.JSONDecodeError):
-        number, found = error.lineno, error.msg
-    elif not isinstance(error, tomllib.TOMLDecodeError):  # the parsers of the standard library give up on these
-        found = "a number of several thousand digits"
-    elif "at end of document" in found:
-        number, found = text.count("\n") + 1, found.removesuffix("(at end of document)").strip()
-    return Finding(
+    if isinstance(error, json.JSONDecodeError):
+        number, message = error.lineno, error.msg
+    elif "at end of document" in message:
+        number, message = text.count("\n") + 1, message.removesuffix("(at end of document)").strip()
+    nested = isinstance(error, RecursionError)
+    parsed = isinstance(error, json.JSONDecodeError | tomllib.TOMLDecodeError)
+    return Finding.of(
+        "unreadable-settings/json" if kind.is_json(path.name) else "unreadable-settings/toml",
         code=kind.syntax or kind.code_of_file,
-        what=f"the file is not {'JSON' if is_json else 'TOML'}",
         where=Place(file=path.name, line=number),
-        found=found,
-        expected="a JSON object in UTF-8" if is_json else "key = value lines under [table] headers",
-        remedy="correct the line; text values need quotes",
+        nested=nested,
+        digits=not nested and not parsed,  # the parsers of the standard library give up on these
+        message=message,
     )
 
 

@@ -50,25 +50,6 @@ _FEED, _RETURN = 10, 13
 _NOT_ASCII = 0x80
 
 SHORT, LONG, RETURN, ENCODING, ENDLESS = "short-line", "long-line", "lone-return", "encoding", "endless-line"
-_MESSAGES = {
-    SHORT: ("a line has too few values", "{values:,} values in every line, as in the first", "complete the lines"),
-    LONG: (
-        "a line has too many values",
-        "{values:,} values in every line, as in the first",
-        "take the delimiter {delimiter!r} out of values, and from the ends of lines",
-    ),
-    RETURN: (
-        "a carriage return is inside a line",
-        "lines that end in LF or in CRLF",
-        "write the file with one of these line ends",
-    ),
-    ENCODING: ("a line is not UTF-8 text", "a text in UTF-8", "write the file in UTF-8"),
-    ENDLESS: (
-        "a line is too long to be one",
-        f"lines of at most {LONGEST_LINE:,} bytes",
-        "check that the file is what it should be, with lines that end in LF or in CRLF",
-    ),
-}
 
 
 @dataclass
@@ -89,7 +70,9 @@ class Lines:
 
     number: int = 0
     crlf: int = 0
-    broken: dict[str, BadLines] = field(default_factory=lambda: {code: BadLines() for code in _MESSAGES})
+    broken: dict[str, BadLines] = field(
+        default_factory=lambda: {code: BadLines() for code in (SHORT, LONG, RETURN, ENCODING, ENDLESS)}
+    )
 
     @property
     def mixed(self) -> bool:
@@ -175,15 +158,18 @@ def _undecodable(piece: bytes) -> Iterator[int]:
 
 
 def _finding(source: Source, code: str, bad: BadLines, values: int) -> Finding:
-    what, expected, remedy = _MESSAGES[code]
-    shown = ", ".join(f"{number:,}" for number in bad.first)
-    return Finding(
-        code=code,
-        what=f"{what} (the first such lines: {shown})",
+    """One of the ways in which lines are bad; each text takes of the facts what it needs."""
+    text_of_line = "encoding/line" if code == ENCODING else "endless-line"
+    text_of_values = "short-line" if code == SHORT else "long-line"
+    return Finding.of(
+        "lone-return" if code == RETURN else text_of_values if code in (SHORT, LONG) else text_of_line,
         where=Place(file=source.file, line=bad.first[0]),
-        found="1 such line" if bad.number == 1 else f"{bad.number:,} such lines",
-        expected=expected.format(values=values),
-        remedy=remedy.format(delimiter=source.delimiter),
+        first=", ".join(f"{number:,}" for number in bad.first),
+        number=bad.number,
+        one=bad.number == 1,
+        values=values,
+        delimiter=source.delimiter,
+        longest=LONGEST_LINE,
     )
 
 

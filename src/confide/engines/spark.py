@@ -118,7 +118,7 @@ def _closing(pieces: Sequence[str], at: int) -> int:
         depth += (pieces[place] == _OPEN) - (pieces[place] == _CLOSE)
         if pieces[place] == _CLOSE and depth == 0:
             return place
-    raise ParameterError("spark-dialect/part", found="a bracket that is not closed")
+    raise ParameterError("spark-dialect/part")
 
 
 def _try_cast(pieces: Sequence[str]) -> str:

@@ -237,15 +237,8 @@ class _Tuner:
                 met=100 * row.met,
                 runs=row.runs,
                 chance=100 * float(row.target.chance),
-                remedie={
-                    "best": "keep more of the present shares (--keep), or take a larger --total",
-                    "present": "take a larger --total, or the best shares"
-                    + (
-                        f', or let records learn from below (evidence = "{TREE}" in the strategy)'
-                        if now.evidence == OWN
-                        else ""
-                    ),
-                }[row.strategy],
+                best=row.strategy == "best",
+                own=now.evidence == OWN,
             )
             for row in answer.confirmed
             if row.met < float(row.target.chance) - TOLERATED

@@ -43,10 +43,10 @@ class Declared:
         """Whether it is Confide's own."""
         return self.package.name == OURS
 
-    def refused(self, what: str, found: str, expected: str, remedy: str) -> Finding:
+    def refused(self, key: str, found: str | None = None, **facts: Any) -> Finding:
         """What is wrong with it, for the people who installed it."""
         where = Place(file=f"{self.package}, entry points", path=f"{GROUP}.{self.name}")
-        return Finding.of("mechanism-package", where=where, found=found, what=what, expected=expected, remedy=remedy)
+        return Finding.of(key, where=where, found=found, **facts)
 
 
 def installed() -> Iterator[Declared]:
@@ -107,23 +107,10 @@ def _looked_up(first: Declared, *others: Declared) -> Mechanism[Any]:
         mechanism.refused_packages = tuple(_takes_our_name(each) for each in others)
         return mechanism
     if others:
-        raise SpecError(
-            first.refused(
-                f"several packages have a mechanism with the name {first.name}",
-                found=", ".join(str(each.package) for each in (first, *others)),
-                expected="one package for each name",
-                remedy="uninstall all of these packages but one",
-            )
-        )
+        packages = ", ".join(str(each.package) for each in (first, *others))
+        raise SpecError(first.refused("mechanism-package/several", packages, name=first.name))
     if not first.name.isidentifier():
-        raise SpecError(
-            first.refused(
-                "a mechanism has a name that is none",
-                found=repr(first.name),
-                expected="letters, digits and _, and no digit first",
-                remedy=f"uninstall {first.package.name}, or ask who made it for a version with another name",
-            )
-        )
+        raise SpecError(first.refused("mechanism-package/name", repr(first.name), package=first.package.name))
     mechanism = _imported(first)
     mechanism.package = first.package
     return mechanism
@@ -131,7 +118,7 @@ def _looked_up(first: Declared, *others: Declared) -> Mechanism[Any]:
 
 def _imported(entry: Declared) -> Mechanism[Any]:
     module, _, class_name = entry.place.partition(":")
-    remedy = f"install {entry.package.name} anew, or uninstall it; if that does not help, ask who made it"
+    name, package = entry.name, entry.package.name
     try:
         declared: Any = import_module(module)
         for part in class_name.split("."):
@@ -139,70 +126,45 @@ def _imported(entry: Declared) -> Mechanism[Any]:
     except Exception as error:
         if entry.ours:
             raise  # a mistake of ours
+        seen = f"{type(error).__name__}: {error}"
         raise SpecError(
-            entry.refused(
-                f"the mechanism {entry.name} cannot be imported",
-                found=f"{type(error).__name__}: {error}",
-                expected=f"a class at {entry.place}",
-                remedy=remedy,
-            )
+            entry.refused("mechanism-package/import", seen, name=name, package=package, place=entry.place)
         ) from error
     if not (isinstance(declared, type) and issubclass(declared, Mechanism)):
+        is_class = isinstance(declared, type)
         raise SpecError(
-            entry.refused(
-                f"what is declared as the mechanism {entry.name} is none",
-                found=f"{entry.place}, {'a class' if isinstance(declared, type) else 'an object'} of another kind",
-                expected="a subclass of confide.releases.mechanism.Mechanism",
-                remedy=remedy,
-            )
+            entry.refused("mechanism-package/class", name=name, package=package, place=entry.place, is_class=is_class)
         )
     if missing := sorted(declared.__abstractmethods__):
         raise SpecError(
-            entry.refused(
-                f"the mechanism {entry.name} lacks verbs that every mechanism has",
-                found="no " + ", ".join(missing),
-                expected="all of them",
-                remedy=remedy,
-            )
+            entry.refused("mechanism-package/verbs", name=name, package=package, missing=", ".join(missing))
         )
-    if unknown := sorted(set(declared.can) - {ability.name for ability in ABILITIES}):
+    abilities = [ability.name for ability in ABILITIES]
+    if unknown := sorted(set(declared.can) - set(abilities)):
         raise SpecError(
             entry.refused(
-                f"the mechanism {entry.name} says that it can do what no mechanism is asked for",
-                found="can: " + ", ".join(unknown),
-                expected="one of " + ", ".join(ability.name for ability in ABILITIES),
-                remedy=remedy,
+                "mechanism-package/abilities",
+                name=name,
+                package=package,
+                unknown=", ".join(unknown),
+                abilities=", ".join(abilities),
             )
         )
-    if (called := getattr(declared, "name", None)) != entry.name:
+    if (called := getattr(declared, "name", None)) != name:
         raise SpecError(
             entry.refused(
-                "a mechanism is declared under another name than its own",
-                found=f"{entry.place}, whose name is {called!r}",
-                expected=f"name = {entry.name!r}",
-                remedy=remedy,
+                "mechanism-package/another-name", name=name, package=package, place=entry.place, called=called
             )
         )
     try:
         return declared()
     except TypeError as error:
-        raise SpecError(
-            entry.refused(
-                f"the mechanism {entry.name} cannot be made",
-                found=str(error),
-                expected="a class that is made without arguments",
-                remedy=remedy,
-            )
-        ) from error
+        raise SpecError(entry.refused("mechanism-package/instance", str(error), name=name, package=package)) from error
 
 
 def _takes_our_name(entry: Declared) -> Finding:
-    return entry.refused(
-        f"another package declares a mechanism with the name {entry.name}, which is Confide's own; it is not used",
-        found=f"{entry.package}, {entry.place}",
-        expected="a name that no mechanism of Confide has",
-        remedy=f"uninstall {entry.package.name}, or ask who made it for a version with another name",
-    )
+    seen = f"{entry.package}, {entry.place}"
+    return entry.refused("mechanism-package/ours", seen, name=entry.name, package=entry.package.name)
 
 
 MECHANISMS = Registry(installed)

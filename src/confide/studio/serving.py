@@ -28,7 +28,7 @@ def require_extra() -> None:
     """Refuses where the extra ``studio`` is not installed."""
     missing = [package for package in NEEDED if find_spec(package) is None]
     if missing:
-        raise ParameterError("no-studio", where=Place(path="confide studio"), missing=" and no ".join(missing))
+        raise ParameterError("no-studio", where=Place(path="confide studio"), missing=", ".join(missing))
 
 
 class StudioServer:

@@ -579,7 +579,6 @@ def area_map(reader: TableReader, view: View, measure: Measure, geometry: Path |
         raise ParameterError(
             "nothing-to-draw/least-figure",
             is_margin=measure == "margin",
-            why="no margin is published with these figures" if measure == "margin" else "",
         )
     title = _title(reader, crossed) + (": margin, in per cent of the figure" if measure == "margin" else "")
     names = {code: label for code, (label, _) in named.items()}

@@ -662,6 +662,6 @@ class Archive:
                     if self._progress is not None:
                         self._progress(f"reading {PARTS[part]}", done, info.file_size)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise self.findings.fail("pl94.damaged", info.filename, found=str(error) or "the data end early") from None
+            raise self.findings.fail("pl94.damaged", info.filename, message=str(error)) from None
         if unfinished_line:
             yield unfinished_line + b"\n"

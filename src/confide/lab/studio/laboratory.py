@@ -164,7 +164,7 @@ def moved(experiment: str, query: Mapping[str, str]) -> dict[str, Fraction]:
                 where=Place(path=slider.name),
                 title=slider.title.lower(),
                 value=str(query.get(slider.name))[:40],
-                expected=("a whole number" if slider.step == 1 else "a number such as 0.1 or 1/10")[:400],
+                whole=slider.step == 1,
             )
         numbers[slider.name] = number
     return numbers

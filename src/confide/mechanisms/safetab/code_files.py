@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -66,20 +67,12 @@ class Sheet:
         return [row[position] for row in self.rows]
 
     def broken(
-        self,
-        code: str,
-        what: str,
-        cases: Sequence[tuple[int, str]],
-        *,
-        expected: str,
-        remedy: str,
-        column: str | None = None,
+        self, key: str, cases: Sequence[tuple[int, str]], column: str | None = None, **facts: Any
     ) -> list[Finding]:
         """One finding for all rows that break a rule, each given by its index and what it says; none if none does."""
         if not cases:
             return []
-        found = self.listed(cases)
-        return [Finding(f"codes.{code}", what, self.place(cases[0][0], column), found, expected, remedy)]
+        return [Finding.of(key, where=self.place(cases[0][0], column), found=self.listed(cases), **facts)]
 
     def listed(self, cases: Sequence[tuple[int, str]]) -> str:
         """What rows say that break a rule, each given by its index: the first of them, and how many there are."""
@@ -143,11 +136,9 @@ def _read_text(path: Path, columns: tuple[str, ...]) -> tuple[Sheet | None, list
     numbers, rows = [number for number, _ in good], [values for _, values in good]
     uneven = Sheet(path.name, columns, [values for _, values in parts], [number for number, _ in parts])
     findings = uneven.broken(
-        "row-length",
-        "a row has too many or too few values",
+        "codes.row-length",
         [(index, _counted(values)) for index, values in enumerate(uneven.rows) if len(values) != len(columns)],
-        expected=f"{len(columns)} values with | between them, as the header has",
-        remedy="correct the row; nothing quotes or escapes a |, so a name cannot hold one",
+        columns=len(columns),
     )
     return Sheet(path.name, columns, rows, numbers, complete=not findings), findings
 
@@ -250,20 +241,16 @@ ETHNICITY_COLUMNS = (ITERATION, ITERATION_NAME, LEVEL, TOTAL_ONLY, COARSE_ONLY)
 MAPPING_COLUMNS = (ITERATION, CODE)
 
 PATTERNS = {
-    CODE: (re.compile(r"[1-9][0-9]{3}"), "four digits, the first not 0"),
-    ITERATION: (re.compile(r"[0-9]{4}"), "four digits, with leading zeros"),
-    LEVEL: (re.compile(r"[0-2]"), "0 (major race), 1 (regional) or 2 (detailed)"),
-    ALONE: (re.compile(r"True|False"), "True or False"),
-    TOTAL_ONLY: (re.compile(r"True|False|Null"), "True, False, or Null for a major race"),
-    COARSE_ONLY: (re.compile(r"True|False|Null"), "True, False, or Null for a major race"),
+    CODE: re.compile(r"[1-9][0-9]{3}"),
+    ITERATION: re.compile(r"[0-9]{4}"),
+    LEVEL: re.compile(r"[0-2]"),
+    ALONE: re.compile(r"True|False"),
+    TOTAL_ONLY: re.compile(r"True|False|Null"),
+    COARSE_ONLY: re.compile(r"True|False|Null"),
 }
 """What the whole value of a column must match; names are free text."""
 
-KIND_WORDS: dict[IterationKind, str] = {
-    "race-alone": "of a race alone",
-    "race-combination": "of a race alone or in any combination",
-    "ethnicity": "of an ethnicity",
-}
+KINDS: tuple[IterationKind, ...] = ("race-alone", "race-combination", "ethnicity")
 
 
 def check_values(sheet: Sheet) -> list[Finding]:
@@ -272,11 +259,17 @@ def check_values(sheet: Sheet) -> list[Finding]:
     for name in sheet.columns:
         if name not in PATTERNS:
             continue
-        pattern, words = PATTERNS[name]
+        pattern = PATTERNS[name]
         wrong = [(row, quoted(value)) for row, value in enumerate(sheet.column(name)) if not pattern.fullmatch(value)]
-        what = "a value is not of the right form"
-        remedy = "correct the value; capitals count, and blanks too"
-        findings += sheet.broken("bad-value", what, wrong, expected=words, remedy=remedy, column=name)
+        findings += sheet.broken(
+            "codes.bad-value",
+            wrong,
+            name,
+            of_code=name == CODE,
+            iteration=name == ITERATION,
+            level=name == LEVEL,
+            alone=name == ALONE,
+        )
     return findings
 
 
@@ -288,8 +281,7 @@ def check_unique(sheet: Sheet, column: str) -> list[Finding]:
         if value in first:
             again.append((row, f"{quoted(value)} (first in {sheet.unit} {sheet.numbers[first[value]]:,})"))
         first.setdefault(value, row)
-    what, remedy = "a code is listed more than once", "leave one row for each code"
-    return sheet.broken("duplicate-code", what, again, expected="every code once", remedy=remedy, column=column)
+    return sheet.broken("codes.duplicate-code", again, column)
 
 
 def check_flags(sheet: Sheet) -> list[Finding]:
@@ -302,18 +294,8 @@ def check_flags(sheet: Sheet) -> list[Finding]:
         for row, (level, total, coarse) in enumerate(flags)
         if len({level == "0", total == "Null", coarse == "Null"}) > 1
     ]
-    return sheet.broken(
-        "both-flags",
-        f"{TOTAL_ONLY} and {COARSE_ONLY} are both True",
-        both,
-        expected="at most one of the two: an iteration with both would be tabulated nowhere",
-        remedy="set one of the two to False",
-    ) + sheet.broken(
-        "level-and-flags",
-        f"{LEVEL}, {TOTAL_ONLY} and {COARSE_ONLY} do not go together",
-        uneven,
-        expected="level 0 with Null and Null, or level 1 or 2 with True or False",
-        remedy="correct the level, or the flags",
+    return sheet.broken("codes.both-flags", both, total_only=TOTAL_ONLY, coarse_only=COARSE_ONLY) + sheet.broken(
+        "codes.level-and-flags", uneven, level=LEVEL, total_only=TOTAL_ONLY, coarse_only=COARSE_ONLY
     )
 
 
@@ -321,14 +303,7 @@ def check_disjoint(races: Sheet, ethnicities: Sheet) -> list[Finding]:
     """No iteration code is both one of races and one of ethnicities."""
     iterations = set(races.column(ITERATION))
     shared = [(row, quoted(code)) for row, code in enumerate(ethnicities.column(ITERATION)) if code in iterations]
-    return ethnicities.broken(
-        "shared-code",
-        f"an iteration code is also in {races.file}",
-        shared,
-        expected="codes of race iterations and of ethnicity iterations that differ",
-        remedy="give one of the two iterations another code",
-        column=ITERATION,
-    )
+    return ethnicities.broken("codes.shared-code", shared, ITERATION, races=races.file)
 
 
 def check_content(sheet: Sheet, what: str) -> list[Finding]:
@@ -357,20 +332,13 @@ def check_iterations(sheets: Iterable[Sheet]) -> list[Finding]:
 
 def check_known(mapping: Sheet, column: str, iterations: Collection[str], files: str) -> list[Finding]:
     """Every code of the mapping is in the file that lists such codes. Values of a wrong form are not repeated."""
-    pattern, _ = PATTERNS[column]
+    pattern = PATTERNS[column]
     unknown = [
         (row, quoted(code))
         for row, code in enumerate(mapping.column(column))
         if code not in iterations and pattern.fullmatch(code)
     ]
-    return mapping.broken(
-        "unknown-code",
-        f"a code is not in {files}",
-        unknown,
-        expected=f"codes that are listed in {files}",
-        remedy=f"add the code to {files}, or take the row out",
-        column=column,
-    )
+    return mapping.broken("codes.unknown-code/listed", unknown, column, files=files)
 
 
 def check_rows_once(mapping: Sheet) -> list[Finding]:
@@ -381,8 +349,7 @@ def check_rows_once(mapping: Sheet) -> list[Finding]:
         if values in first:
             again.append((row, f"{quoted('|'.join(values))} (as in {mapping.unit} {mapping.numbers[first[values]]:,})"))
         first.setdefault(values, row)
-    what, remedy = "a row is there more than once", "leave each pair of codes once"
-    return mapping.broken("duplicate-row", what, again, expected="every pair of codes once", remedy=remedy)
+    return mapping.broken("codes.duplicate-row", again)
 
 
 def check_one_group(mapping: Sheet, iterations: Mapping[str, Iteration]) -> list[Finding]:
@@ -404,14 +371,14 @@ def check_one_group(mapping: Sheet, iterations: Mapping[str, Iteration]) -> list
         for where, codes in _conflicts(together).items():
             cases[level, kind].append((rows[codes[1], code], f"{code} in {' and '.join(codes)} ({where})"))
     findings = []
-    for level, kind in ((level, kind) for level in LEVELS for kind in KIND_WORDS):
+    for level, kind in ((level, kind) for level in LEVELS for kind in KINDS):
         findings += mapping.broken(
-            "several-groups",
-            f"a code counts in several iterations {KIND_WORDS[kind]} on level {level}",
+            "codes.several-groups",
             sorted(cases[level, kind]),
-            expected="at most one that is tabulated in nation and states, and at most one below the states",
-            remedy="take the code out of all but one, or correct the flags of the iterations",
-            column=CODE,
+            CODE,
+            level=level,
+            ethnicity=kind == "ethnicity",
+            combination=kind == "race-combination",
         )
     return findings
 
@@ -478,7 +445,7 @@ def _iterations(sheet: Sheet) -> Iterator[Iteration]:
     """The iterations of levels 1 and 2 that a sheet describes properly; the others have findings or are level 0."""
     for row in sheet.rows:
         values = dict(zip(sheet.columns, row, strict=True))
-        if any(name in values and not pattern.fullmatch(values[name]) for name, (pattern, _) in PATTERNS.items()):
+        if any(name in values and not pattern.fullmatch(values[name]) for name, pattern in PATTERNS.items()):
             continue
         flags = values[TOTAL_ONLY], values[COARSE_ONLY]
         alone = values.get(ALONE)

@@ -157,7 +157,6 @@ def _level(key: Any) -> Any:
         raise ParameterError(
             "config-thresholds/population-group-level",
             close=close[0] if close else None,
-            value=f'did you mean "{close[0]}"?' if close else "remove it",
         )
     return key
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -254,7 +254,8 @@ def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.ND
             "bad-geography",
             where=Place(file=source.file, row=int(rows[bad[0]]) + 1, column=source.theirs(name)),
             found="; ".join(examples) + (", ..." if len(bad) > SHOWN else ""),
-            bad=_so_many(len(bad), "value is not a code", "values are not codes"),
+            number=len(bad),
+            one=len(bad) == 1,
             digit=DIGITS[name],
         )
     ]
@@ -272,7 +273,8 @@ def _duplicates(source: Source, codes: pa.Array, rows: npt.NDArray[np.int64]) ->
             "duplicate-block/another",
             where=Place(file=source.file, row=int(rows[first]) + 1),
             found="; ".join(examples) + (", ..." if len(again) > SHOWN else ""),
-            again=_so_many(len(again), "row repeats", "rows repeat"),
+            number=len(again),
+            one=len(again) == 1,
             block_columns=", ".join(source.theirs(name) for name in BLOCK_COLUMNS),
         )
     ]
@@ -308,7 +310,6 @@ def _so_many(number: int, one: str, many: str) -> str:
 
 COLUMNS = ("SET", "REGION_TYPE", "REGION_ID")
 NAME_COLUMNS = ("REGION_TYPE", "REGION_ID", "NAME")
-SET_FILE, NAME_FILE = ("coterminous", "the file of coterminous sets"), ("area-names", "the file of names of areas")
 """For findings: the code, and what to correct."""
 
 
@@ -347,7 +348,6 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
                     before=before,
                     region_type=region_type,
                     region_id=region_id,
-                    kind=SET_FILE[1],
                 )
             )
         others = sets.setdefault(name, [])
@@ -358,7 +358,6 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
                     where=Place(file=path.name, line=line, column="REGION_TYPE"),
                     found=region_type,
                     name=name,
-                    kind=SET_FILE[1],
                 )
             )
         if any((other.region_type in PR_REGIONS) != (region_type in PR_REGIONS) for other in others):
@@ -368,7 +367,6 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
                     where=Place(file=path.name, line=line, column="REGION_TYPE"),
                     found=region_type,
                     name=name,
-                    kind=SET_FILE[1],
                 )
             )
         others.append(member)
@@ -378,7 +376,6 @@ def coterminous_from_file(path: Path, regions: Regions) -> list[CoterminousSet]:
                 "coterminous/set-area",
                 where=Place(file=path.name, line=members[0].line, column="SET"),
                 name=name,
-                kind=SET_FILE[1],
             )
             for name, members in sets.items()
             if len(members) == 1
@@ -407,7 +404,6 @@ def area_names_from_file(path: Path, regions: Regions) -> dict[str, tuple[Sequen
                     where=Place(file=path.name, line=line, column="REGION_TYPE"),
                     found=repr(region_type[:40]),
                     expected=wanted,
-                    kind=NAME_FILE[1],
                 )
             )
         before = seen.setdefault((region_type, region_id), line)
@@ -419,7 +415,6 @@ def area_names_from_file(path: Path, regions: Regions) -> dict[str, tuple[Sequen
                     before=before,
                     region_type=region_type,
                     region_id=region_id,
-                    kind=NAME_FILE[1],
                 )
             )
         names[region_type, region_id] = name.strip()
@@ -430,32 +425,40 @@ def area_names_from_file(path: Path, regions: Regions) -> dict[str, tuple[Sequen
 
 def _lines(path: Path, findings: list[Finding], columns: tuple[str, ...] = COLUMNS) -> list[tuple[int, list[str]]]:
     """The lines with three values, and their numbers; what is wrong with others is added to the findings."""
-    kind = SET_FILE if columns == COLUMNS else NAME_FILE
+    of_sets = columns == COLUMNS
+    place = Place(file=path.name)
     try:
         if path.is_fifo():
             raise OSError(errno.ESPIPE, "a pipe")
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:
-        what = "the file is not UTF-8 text"
-        raise InputError(_finding(path, None, None, what, "other bytes", "UTF-8", kind)) from None
+        raise InputError("coterminous/encoding" if of_sets else "area-names/encoding", where=place) from None
     except OSError as error:
         found = error.strerror or type(error).__name__
-        raise InputError(
-            _finding(path, None, None, "the file cannot be read", found, "a file that may be read", kind)
-        ) from None
+        key = "coterminous/unreadable" if of_sets else "area-names/unreadable"
+        raise InputError(key, where=place, found=found) from None
     header, *lines = text.split("\n")  # reading in text mode has turned CRLF into LF
     if tuple(header.split("|")) != columns:
-        what = "these are other columns"
-        raise InputError(_finding(path, 1, None, what, repr(header[:80]), "|".join(columns), kind))
+        raise InputError(
+            "coterminous/columns" if of_sets else "area-names/columns",
+            where=replace(place, line=1),
+            found=repr(header[:80]),
+            columns="|".join(columns),
+        )
     result = []
     for number, line in enumerate(lines, start=2):
         values = line.split("|")
         if len(values) == len(columns) and values[0]:
             result.append((number, values))
         elif line:
-            what = "a line does not have three values with the name of a set first"
-            what = what if columns == COLUMNS else "a line does not have three values"
-            findings.append(_finding(path, number, None, what, repr(line[:80]), "|".join(columns), kind))
+            findings.append(
+                Finding.of(
+                    "coterminous/line" if of_sets else "area-names/line",
+                    where=replace(place, line=number),
+                    found=repr(line[:80]),
+                    columns="|".join(columns),
+                )
+            )
     return result
 
 
@@ -468,7 +471,6 @@ def _unknown(
             where=Place(file=path.name, line=line, column="REGION_TYPE"),
             found=repr(region_type[:40]),
             expected=", ".join(numbers),
-            kind=SET_FILE[1],
         )
     if region_id not in numbers[region_type]:
         return Finding.of(
@@ -476,25 +478,5 @@ def _unknown(
             where=Place(file=path.name, line=line, column="REGION_ID"),
             found=repr(region_id[:40]),
             region_type=region_type,
-            kind=SET_FILE[1],
         )
     return None
-
-
-def _finding(
-    path: Path,
-    line: int | None,
-    column: str | None,
-    what: str,
-    found: str,
-    expected: str,
-    kind: tuple[str, str] = SET_FILE,
-) -> Finding:
-    return Finding(
-        code=kind[0],
-        what=what,
-        where=Place(file=path.name, line=line, column=column),
-        found=found,
-        expected=expected,
-        remedy=f"correct {kind[1]}",
-    )

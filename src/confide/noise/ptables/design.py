@@ -176,9 +176,8 @@ def _findings(settings: PTableSettings) -> Iterator[Finding]:
             where=Place(path="--js"),
             js=js,
             bound=bound,
-            js_remedy=js + 1,
+            least=js + 1,
             more=js > 0,
-            value=f"take a D of at least {js + 1}, or a smaller js" if js > 0 else "give a js of zero or more",
         )
         return
     if settings.icat is not None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -80,11 +80,9 @@ class _Problems:
     file: str
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, code: str, what: str, line: int, column: str | None, found: str, expected: str) -> None:
+    def collect(self, key: str, line: int, column: str | None = None, found: str | None = None, **facts: Any) -> None:
         place = Place(file=self.file, line=line, column=column)
-        self.findings.append(
-            Finding(code, what, place, found[:_LONGEST], expected, "correct the file, or export it again")
-        )
+        self.findings.append(Finding.of(key, where=place, found=None if found is None else found[:_LONGEST], **facts))
 
     def stop(self) -> None:
         if self.findings:
@@ -105,15 +103,13 @@ def parse(text: str, file: str, kind: str | None = None) -> PTableDraft:
     for line in lines:
         i = line.values["i"]
         if i.denominator != 1 or i < 0:
-            problems.add(
-                "bad-count", "i is not a count", line.number, "i", line.texts["i"], "a whole number from zero on"
-            )
+            problems.collect("bad-count", line.number, "i", line.texts["i"])
         if not groups or groups[-1][0].values["i"] != i:
             groups.append([])
         groups[-1].append(line)
         _check_line(line, problems)
     if len(groups) > _MOST_ROWS:
-        problems.add("too-many-rows", "the file has too many rows", 1, "i", str(len(groups)), f"at most {_MOST_ROWS}")
+        problems.collect("too-many-rows", 1, "i", str(len(groups)), most=_MOST_ROWS)
     problems.stop()
     scale: Callable[[Fraction], int] = (lambda x: int(x)) if upper == "key_below" else (lambda x: int(x * modulus))
     rows = tuple(
@@ -146,10 +142,9 @@ def _layout(text: str, problems: _Problems) -> tuple[PTableLayout, tuple[str, ..
     columns = tuple(name for name in names if name in KNOWN)
     uppers = [name for name in UPPER if name in names]
     if not {"i", "v"} <= set(names) or len(uppers) != 1 or len(set(columns)) != len(columns):
-        expected = "i, v and an upper bound (p_int_ub, p_ij_ub or key_below), or pcv, ckey and pvalue"
-        problems.add("bad-header", "the columns are not those of a perturbation table", 1, None, first, expected)
+        problems.collect("bad-header/columns", 1, found=first)
     elif ("key_below" in uppers) != ("keys" in names):
-        problems.add("bad-header", "key_below and keys belong together", 1, None, first, "both columns, or neither")
+        problems.collect("bad-header/together", 1, found=first)
     problems.stop()
     quoted = all(name.startswith('"') for name in written)
     padded = any(separator + " " in line for line in body.split(newline))
@@ -172,22 +167,21 @@ def _lines(text: str, layout: PTableLayout, names: tuple[str, ...], problems: _P
             continue
         cells = [cell.strip().strip('"') for cell in written.split(layout.separator)]
         if len(cells) != len(names):
-            expected = f"{len(names)} values, separated by {layout.separator!r}"
-            problems.add("bad-line", "a line has too few or too many values", number, None, str(len(cells)), expected)
+            problems.collect("bad-line", number, found=str(len(cells)), columns=len(names), separator=layout.separator)
             continue
         texts = {name: cell for name, cell in zip(names, cells, strict=True) if name in KNOWN}
         values = {}
         for name, cell in texts.items():
             if name == "type":
                 if cell not in TYPES:
-                    problems.add("bad-type", "there is no such type", number, name, cell, "all, even or odd")
+                    problems.collect("bad-type", number, name, cell)
             elif len(cell) <= _LONGEST and _NUMBER.fullmatch(cell):
                 values[name] = Fraction(cell)
             else:
-                problems.add("not-a-number", "a value is not a number", number, name, cell, "a decimal number")
+                problems.collect("not-a-number/decimal", number, name, cell)
         lines.append(_Line(number, values, texts))
     if not lines and not problems.findings:
-        problems.add("no-rows", "the file has no rows", 1, None, "a header alone", "one line for each interval")
+        problems.collect("no-rows/intervals", 1)
     return lines
 
 
@@ -197,14 +191,7 @@ def _of_kind(lines: list[_Line], kind: str | None, problems: _Problems) -> tuple
     if kind is None and len(kinds) == 1:
         return lines, kinds[0]
     if kind not in kinds:
-        problems.add(
-            "several-types",
-            "the file has tables of several types, or not this one",
-            1,
-            "type",
-            ", ".join(kinds),
-            "one type, chosen with --type",
-        )
+        problems.collect("several-types", 1, "type", ", ".join(kinds))
         problems.stop()
     assert kind is not None
     zero = {line.texts.get("type", "all") for line in lines if not line.values["i"]}
@@ -217,14 +204,7 @@ def _modulus(lines: list[_Line], layout: PTableLayout, problems: _Problems) -> i
     if "keys" in layout.columns:
         for line in lines:
             if line.texts["keys"] != lines[0].texts["keys"] or line.values["keys"].denominator != 1:
-                problems.add(
-                    "bad-keys",
-                    "the number of keys is not the same whole number everywhere",
-                    line.number,
-                    "keys",
-                    line.texts["keys"],
-                    lines[0].texts["keys"],
-                )
+                problems.collect("bad-keys", line.number, "keys", line.texts["keys"], keys=lines[0].texts["keys"])
                 break
         return max(1, int(lines[0].values["keys"]))
     upper = next(name for name in UPPER if name in layout.columns)
@@ -233,14 +213,7 @@ def _modulus(lines: list[_Line], layout: PTableLayout, problems: _Problems) -> i
         share = line.values[upper]
         digits = next((d for d in range(_DECIMALS + 1) if (share * 10**d).denominator == 1), None)
         if digits is None:
-            problems.add(
-                "too-many-decimals",
-                "a bound has too many decimals",
-                line.number,
-                upper,
-                line.texts[upper],
-                f"at most {_DECIMALS}",
-            )
+            problems.collect("too-many-decimals", line.number, upper, line.texts[upper], most=_DECIMALS)
             continue
         written = len(line.texts[upper].partition(".")[2]) if "e" not in line.texts[upper].lower() else 0
         most = max(most, digits, min(written, _DECIMALS))
@@ -253,28 +226,17 @@ def _step(lines: list[_Line], problems: _Problems) -> int:
         if all(abs(line.values["v"] * step - round(line.values["v"] * step)) <= Fraction(1, 10**5) for line in lines):
             return step
     line = lines[0]
-    problems.add(
-        "bad-grid",
-        "the noise is not on a grid",
-        line.number,
-        "v",
-        line.texts["v"],
-        f"multiples of 1/step, step up to {_MOST_STEPS}",
-    )
+    problems.collect("bad-grid", line.number, "v", line.texts["v"], most=_MOST_STEPS)
     return 1
 
 
 def _check_line(line: _Line, problems: _Problems) -> None:
     values = line.values
     if "j" in values and abs(values["j"] - values["i"] - values["v"]) > Fraction(1, 10**5):
-        expected = f"j = i + v = {float(values['i'] + values['v']):g}"
-        problems.add(
-            "bad-target", "target, count and noise do not belong together", line.number, "j", line.texts["j"], expected
-        )
+        total = float(values["i"] + values["v"])
+        problems.collect("bad-target/sum", line.number, "j", line.texts["j"], sum=total)
     if "p" in values and not 0 <= values["p"] <= 1:
-        problems.add(
-            "bad-probability", "this is not a probability", line.number, "p", line.texts["p"], "from zero to one"
-        )
+        problems.collect("bad-probability/line", line.number, "p", line.texts["p"])
 
 
 def _check_shares(groups: list[list[_Line]], rows: tuple[LookupRow, ...], modulus: int, problems: _Problems) -> None:
@@ -286,19 +248,13 @@ def _check_shares(groups: list[list[_Line]], rows: tuple[LookupRow, ...], modulu
         for line, bound in zip(group, row.bounds, strict=True):
             length = Fraction(bound - below, modulus)
             if "p" in line.values and abs(line.values["p"] - length) > slack:
-                what, expected = f"p is not the length of the interval in row {row.i}", f"{float(length):.10g}"
-                problems.add("probability-differs", what, line.number, "p", line.texts["p"], expected)
+                problems.collect(
+                    "probability-differs", line.number, "p", line.texts["p"], row=row.i, length=float(length)
+                )
             for name, unit in (("p_int_lb", modulus), ("key_from", 1)):
                 if name in line.values and line.values[name] * unit != below:
-                    expected = f"{below / modulus:.10g}" if unit == modulus else str(below)
-                    problems.add(
-                        "bad-lower-bound",
-                        "an interval does not begin where the one before ends",
-                        line.number,
-                        name,
-                        line.texts[name],
-                        expected,
-                    )
+                    lower = below / modulus if unit == modulus else below
+                    problems.collect("bad-lower-bound", line.number, name, line.texts[name], lower=lower)
             below = bound
 
 
@@ -352,22 +308,20 @@ def read_ons(text: str, file: str) -> tuple[PTable, tuple[Finding, ...]]:
     pcv, ckey, pvalue = numbers.T
     bad = np.flatnonzero((pcv < 1) | (pcv > MOST_ROWS) | (ckey < 0) | (ckey >= MOST_KEYS))
     if len(bad):
-        expected = f"pcv from 1 to {MOST_ROWS} and ckey from 0 to {MOST_KEYS - 1}"
-        raise _problems("bad-place", "count or key is out of range", file, numbers, lines, bad, expected)
+        raise _problems("bad-place", file, numbers, lines, bad, most_rows=MOST_ROWS, most_key=MOST_KEYS - 1)
     modulus, top = int(ckey.max()) + 1, int(pcv.max())
     places = (pcv - 1) * modulus + ckey
     times = np.bincount(places, minlength=modulus * top)
     if times.max() > 1:
         bad = np.flatnonzero(times[places] > 1)[1:]
-        expected = "one line for each count and key"
-        raise _problems("twice", "count and key occur more than once", file, numbers, lines, bad, expected)
+        raise _problems("twice/line", file, numbers, lines, bad)
     if times.min() == 0:
         missing = divmod(int(np.argmin(times)), modulus)
-        expected = f"every count from 1 to {top} with every key from 0 to {modulus - 1}"
         raise InputError(
             "missing-key/count",
             where=Place(file=file, line=1),
-            found=f"no line for {missing[0] + 1}, {missing[1]}"[:40],
+            count=missing[0] + 1,
+            key=missing[1],
             top=top,
             modulus=modulus - 1,
         )
@@ -438,25 +392,15 @@ def _slowly(body: str, names: list[str], file: str) -> tuple[Integers, Integers]
     return np.array(rows, np.int64), np.array(lines, np.int64)
 
 
-def _problems(
-    code: str, what: str, file: str, numbers: Integers, lines: Integers, bad: Integers, expected: str
-) -> InputError:
-    return InputError(
-        _finding(code, what, file, int(lines[k]), f"{numbers[k, 0]}, {numbers[k, 1]}", expected)
-        for k in bad[:MOST_FINDINGS]
-    )
+def _problems(key: str, file: str, numbers: Integers, lines: Integers, bad: Integers, **facts: Any) -> InputError:
+    places = [(Place(file=file, line=int(lines[k])), f"{numbers[k, 0]}, {numbers[k, 1]}") for k in bad[:MOST_FINDINGS]]
+    return InputError(Finding.of(key, where=where, found=found[:40], **facts) for where, found in places)
 
 
 def _row(pcv: int, noise: Integers) -> LookupRow:
     """Runs of the same noise become intervals."""
     ends = [*(np.flatnonzero(np.diff(noise)) + 1).tolist(), len(noise)]
     return LookupRow(pcv, tuple(int(noise[end - 1]) for end in ends), tuple(ends))
-
-
-def _finding(code: str, what: str, file: str, line: int, found: str, expected: str) -> Finding:
-    return Finding(
-        code, what, Place(file=file, line=line), found[:40], expected, "correct the file, or export it again"
-    )
 
 
 Form = Literal["tau-argus", "sas", "csv"]

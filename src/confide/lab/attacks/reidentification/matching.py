@@ -130,11 +130,6 @@ def _without(rows: Integers, taken: Integers, number: int) -> Integers:
 
 
 MUST_MEET = ("geocode", "person_id")
-_REMEDIES = {
-    "geocode": "use the codes of the same areas in all files, as text with their leading zeros; "
-    "--columns truth:geocode=THEIRS takes another column of the truth",
-    "person_id": "use the same person ids in both files, or --attacker-from-truth",
-}
 
 
 def refuse_strangers(
@@ -160,7 +155,8 @@ def refuse_strangers(
                     role=role.value,
                     word=words[0],
                     word_found=words[1],
-                    remedies=_REMEDIES.get(name, "use the same codes in all files"),
+                    geocode=name == "geocode",
+                    person=name == "person_id",
                 )
             )
     if findings:

@@ -64,7 +64,8 @@ def row_of(probabilities: tuple[float, ...]) -> NoiseRow:
         raise ParameterError(
             "bad-row/bounded",
             where=Place(path={"bound": "-D", "variance": "-V"}.get("row")),
-            found=f"{len(probabilities)} numbers with the sum {fsum(probabilities):.12g}"[:60],
+            number=len(probabilities),
+            total=fsum(probabilities),
         )
     bound = len(probabilities) // 2
     return NoiseRow(tuple(range(-bound, bound + 1)), tuple(probabilities))

@@ -167,13 +167,12 @@ def _shared(question: TuningQuestion) -> Iterator[Finding]:
 
 def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
     if not levels:
-        yield Finding.of("no-levels", where=Place(path="--level"), what=_WHAT["no-levels"])
+        yield Finding.of("no-levels", where=Place(path="--level"))
     for level in levels:
         if level.region_type not in REGION_TYPES:
             yield Finding.of(
                 "unknown-region-type",
                 where=Place(path="--level"),
-                what=_WHAT["unknown-region-type"],
                 region_type=level.region_type,
                 iteration_level=level.iteration_level,
                 region_types=", ".join(REGION_TYPES),
@@ -182,7 +181,6 @@ def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
             yield Finding.of(
                 "unknown-iteration-level",
                 where=Place(path="--level"),
-                what=_WHAT["unknown-iteration-level"],
                 region_type=level.region_type,
                 iteration_level=level.iteration_level,
             )
@@ -190,7 +188,6 @@ def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
             yield Finding.of(
                 "neither-budget-nor-target",
                 where=Place(path="--level"),
-                what=_WHAT["neither-budget-nor-target"],
                 region_type=level.region_type,
                 iteration_level=level.iteration_level,
             )
@@ -198,7 +195,6 @@ def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
             yield Finding.of(
                 "budget-out-of-range",
                 where=Place(path="--level"),
-                what=_WHAT["budget-out-of-range"],
                 region_type=level.region_type,
                 iteration_level=level.iteration_level,
                 budget=str(level.budget)[:40],
@@ -209,7 +205,6 @@ def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
             yield Finding.of(
                 "target-out-of-range",
                 where=Place(path="--moe"),
-                what=_WHAT["target-out-of-range"],
                 region_type=level.region_type,
                 iteration_level=level.iteration_level,
                 target=level.target,
@@ -221,22 +216,10 @@ def _levels(levels: tuple[LevelQuestion, ...]) -> Iterator[Finding]:
             yield Finding.of(
                 "level-twice/times",
                 where=Place(path="--level"),
-                what=_WHAT["level-twice"],
                 region_type=region_type,
                 iteration_level=iteration_level,
                 times=times,
             )
-
-
-_WHAT = {
-    "no-levels": "there is no level to tune",
-    "unknown-region-type": "there is no such region type",
-    "unknown-iteration-level": "there is no such iteration level",
-    "neither-budget-nor-target": "a level has neither a budget nor a target",
-    "budget-out-of-range": "the budget is far too large or too small",
-    "target-out-of-range": "the target margin is far too large or too small",
-    "level-twice": "a level is given twice",
-}
 
 
 # The settings of the 2020 Census, from a data file: where every tuning begins.
