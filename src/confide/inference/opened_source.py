@@ -35,8 +35,7 @@ from confide.mechanisms.topdown.output.settings import Output
 from confide.mechanisms.topdown.released_problem import NEEDED, ReleasedPlan, released_plan
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy_file import load_strategy
-from confide.releases.folder import SealedRelease
-from confide.releases.spec import load_spec
+from confide.releases import SealedRelease, load_spec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -31,8 +31,7 @@ import scipy.sparse as sp
 
 from confide.answers import AnswerPart, Said, ShownTable, Tone, TypedAnswer
 from confide.arrays import Floats, Integers
-from confide.engines import LocalEngine
-from confide.engines.protocol import write_parquet
+from confide.engines import LocalEngine, write_parquet
 from confide.errors import Finding, InputError, ParameterError, Place, ReleaseError
 from confide.file_system import private_folder, write_text
 from confide.inference import pooled_errors
@@ -41,8 +40,7 @@ from confide.mechanisms.topdown.made_up import counted, exchanged_homes, release
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.released_problem import ReleasedPlan, released_plan
 from confide.noise import SAMPLER, ReleaseKey
-from confide.releases.folder import SealedRelease
-from confide.releases.mechanism import NoiseSource
+from confide.releases import NoiseSource, SealedRelease
 from confide.releases.run import DEFAULT_MEMORY
 from confide.releases.verify import verify
 from confide.releases.workspace import STAMP, Progress, Silent, Workspace, no_room_is_an_error, one_process

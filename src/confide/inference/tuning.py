@@ -45,9 +45,8 @@ from confide.mechanisms.topdown.problem import TopDownProblem, plan_problem, pre
 from confide.mechanisms.topdown.spec import TopDownSpec
 from confide.mechanisms.topdown.strategy import DELTA, OWN, TREE, Strategy
 from confide.noise import ReleaseKey
-from confide.releases import NoiseSource, Workspace
+from confide.releases import LoadedSpec, NoiseSource, Workspace, load_spec
 from confide.releases.run import DEFAULT_MEMORY
-from confide.releases.spec import LoadedSpec, load_spec
 from confide.schema import TOTAL
 
 RUNS, MOST_RUNS = 2, 20

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confide.engines import LocalEngine
-from confide.engines.protocol import identifier
+from confide.engines import LocalEngine, identifier
 from confide.errors import InputError, ParameterError, Place
 from confide.inputs import place_proposal
 from confide.inputs.column_proposal import FileLook

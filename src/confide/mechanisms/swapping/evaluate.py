@@ -32,9 +32,8 @@ from confide.mechanisms.swapping.swap import HOUSEHOLDS, People, Streams, Swap, 
 from confide.releases import Job, NoiseSource, OutcomeLaw, Progress, Residuals, Workspace, require_records
 from confide.releases.dossier import BANNER, AreaSums, Evaluated, Evaluating, LoneFigures, only_run, write_dossier
 from confide.releases.tabular import DescribedTable, QueryTable, TableRows, released
-from confide.report import charts
+from confide.report import charts, render
 from confide.report.charts import area_maps, require_levels
-from confide.report.rendering import render
 from confide.utility import tally
 
 SCORE_CLASSES = 64
