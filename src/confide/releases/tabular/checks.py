@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from confide.arrays import Integers
 from confide.errors import Place, ReleaseError
 from confide.releases.folder import ARGUS, COMPANIONS, SealedRelease
 from confide.releases.mechanism import Check
@@ -137,6 +139,107 @@ def checked_rows(
     ordered = rows.in_order()
     yield Check(f"{table.name}: every cell once, in order", ordered, f"{len(rows.cell):,} cells that are listed")
     return rows if ordered else None
+
+
+# What tables have in common: a cross-classification that several have has the same figures in each.
+
+
+@dataclass(frozen=True, eq=False)
+class MarginRows:
+    """The published cells of a margin, on a level by the number of the area among those that are listed."""
+
+    cell: Integers
+    """``area * cells + cell``, ascending."""
+    rows: TableRows
+    areas: pa.Array | None
+
+    def same_as(self, other: MarginRows, order: Sequence[int], shape: Sequence[int]) -> bool:
+        """Whether both have the same figures; ``order`` says which axes of this one are those of the other."""
+        size = int(np.prod(shape, dtype=np.int64))
+        within = _turned(self.cell % size, order, shape)
+        at = np.lexsort((within, self.cell // size))
+        return (
+            np.array_equal(within[at], other.cell % size)
+            and (self.rows.area is None or self.rows.area.take(pa.array(at)).equals(other.rows.area))
+            and all(np.array_equal(values[at], other.rows.figures[name]) for name, values in self.rows.figures.items())
+        )
+
+
+def margin_rows(table: tabular_table.Table, rows: TableRows) -> Iterator[tuple[tuple[str | None, str], MarginRows]]:
+    """For each level and margin of a table its cells."""
+    for place, level in enumerate(table.levels or (None,)):
+        here = rows if level is None else rows.on_level(place)
+        areas, number = None, np.zeros(len(here.cell), np.int64)
+        if here.area is not None and level is not None:
+            coded = here.area.dictionary_encode()
+            areas, number = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+        for position, margin in enumerate(table.margins):
+            of = np.flatnonzero(here.margin == position)
+            chosen = here.where(here.margin == position)
+            yield (level, margin.name), MarginRows(number[of] * margin.cells + here.cell[of], chosen, areas)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFigures:
+    """The figures of cross-classifications that more than one table has, as they were met first."""
+
+    repeated: frozenset[str]
+    """Those that are worth keeping."""
+    met: dict[str, tuple[tuple[str, ...], MarginRows]] = field(default_factory=dict)
+    """Variables and cells."""
+
+    @classmethod
+    def of(cls, tables: Iterable[tabular_table.Table]) -> SharedFigures:
+        """None so far, of the tables of a release."""
+        times = Counter(
+            _shared_name(level, margin)
+            for table in tables
+            for level in table.levels or (None,)
+            for margin in table.margins
+        )
+        return cls(frozenset(margin for margin, number in times.items() if number > 1))
+
+    def check(
+        self, table: tabular_table.Table, figures: Mapping[tuple[str | None, str], MarginRows], said: str
+    ) -> Iterator[Check]:
+        """Whether a table has the figures of the tables before it, whatever order their variables have.
+
+        Args:
+            table: The table.
+            figures: Its cells, from :func:`margin_rows`.
+            said: What the check is called.
+        """
+        again, wrong = [], []
+        margins = {margin.name: margin for margin in table.margins}
+        for (level, margin), cells in figures.items():
+            name = _shared_name(level, margins[margin])
+            own = tuple(variable.name for variable in margins[margin].variables)
+            if name in self.met:
+                names, before = self.met[name]
+                again.append(name)
+                order = [own.index(variable) for variable in names]
+                if not cells.same_as(before, order, margins[margin].shape):
+                    wrong.append(name)
+            elif name in self.repeated:
+                self.met[name] = own, cells
+        if again:
+            detail = ", ".join(wrong) or f"{len(again)} cross-classifications that tables before it have too"
+            yield Check(f"{table.name}: {said}", not wrong, detail)
+
+
+def _shared_name(level: str | None, margin: tabular_table.Margin) -> str:
+    """The same for the same cross-classification, whatever order its variables have."""
+    name = "*".join(sorted(variable.name for variable in margin.variables))
+    return name if level is None else f"{level}/{name}"
+
+
+def _turned(cell: Integers, order: Sequence[int], shape: Sequence[int]) -> Integers:
+    """Numbers of cells with their variables in another order."""
+    if list(order) == sorted(order):
+        return cell
+    places = np.unravel_index(cell, tuple(shape))
+    turned = np.ravel_multi_index(tuple(places[at] for at in order), tuple(shape[at] for at in order))
+    return np.asarray(turned, np.int64)
 
 
 # Beside each table stands a file of its cells alone, and beside all of them one of all areas.
