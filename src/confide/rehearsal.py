@@ -191,6 +191,10 @@ def rehearse(
 
     Returns:
         Where the stamped release and its dossier are, and how long everything took.
+
+    >>> import confide
+    >>> confide.rehearse(project / "spec.toml", persons=500).verification.ok
+    True
     """
     loaded = api.load(spec)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]

@@ -292,7 +292,7 @@ def tune(
         prior: What somebody who knows everybody else believes beforehand; 0.01 by default.
         out: A new file for what was found: the spec with these choices, beside the first; for targets of TopDown, the
             strategy.
-        **asked: What else can be asked of targets, as the mechanism has it
+        asked: What else can be asked of targets, as the mechanism has it
             (:func:`confide.inference.tuning.tune_topdown`, :func:`confide.mechanisms.tables.tuning.tune_tables`).
 
     Returns:

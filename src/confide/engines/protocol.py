@@ -67,7 +67,7 @@ class Source:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Every file that its rows come from. Of records of tau-ARGUS (.asc), the file that says what stands where in a
+        """Every file that its rows come from. Of records of tau-ARGUS (.asc), the file that says what is where in a
         line is one."""
         metadata = self.path.with_suffix(".rda")
         own = (self.path, metadata) if self.path.suffix.lower() == ".asc" and metadata.is_file() else (self.path,)

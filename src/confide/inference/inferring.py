@@ -560,6 +560,11 @@ def infer(
 
     Returns:
         The answer; its rows are made when they are asked for.
+
+    >>> import confide
+    >>> answer = confide.infer(confide.open_source(topdown), ["total"], ["state"])
+    >>> [query.name for query in answer.queries]
+    ['total']
     """
     if method not in get_args(area_statements.Method):
         raise ParameterError(

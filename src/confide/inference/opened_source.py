@@ -235,9 +235,14 @@ def open_source(
 
     Returns:
         The source. Raises with findings if a file is not what it should be.
+
+    >>> import confide
+    >>> source = confide.open_source(topdown)  # topdown: the folder of a run of that mechanism
+    >>> [geography.kind for geography in source.geographies][:2]
+    ['state', 'county']
     """
     folder = Path(path)
-    release = SealedRelease.found(folder)
+    release = SealedRelease.at(folder)
     given = asked.read_totals(Path(totals)) if isinstance(totals, str | Path) else dict(totals or {})
     coarser = asked.read_study(Path(study)) if isinstance(study, str | Path) else study
     if release is not None:

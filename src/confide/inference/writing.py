@@ -512,7 +512,7 @@ def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, An
 
 def _first_rows_of(answer: Inference, kind: AreaSet, room: int, *, to_the_end: bool) -> list[dict[str, Any]]:
     """The first rows of a kind of area, at most ``room``. Where no files were written, the whole of them is made, some
-    at a time: which figures catch the eye is counted on the way."""
+    at a time: small positive counts are counted on the way."""
     rows: list[dict[str, Any]] = []
     for batch in answer.batches(kind) if to_the_end or room else ():
         rows += batch.slice(0, room - len(rows)).to_pylist()

@@ -261,7 +261,7 @@ def bad_record(
 ) -> Finding:
     """A rule that ``number`` records break, with the first that do; what these have is never shown.
 
-    They are told by the lines of a CSV, and by the number of the row in any other file.
+    Their places are lines of a CSV, and numbers of rows in any other file.
     """
     lines = inputs_frame.lines_of(source, rows)
     where = Place(

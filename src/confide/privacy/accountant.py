@@ -238,7 +238,19 @@ EVENTS = (Measurement, TruncatedMeasurement, WeightedMeasurement, Sequential, Pa
 
 
 def event_from_dict(values: Mapping[str, Any]) -> Event:
-    """The event that ``as_dict`` wrote; whatever is not exactly that is refused."""
+    """The event that ``as_dict`` wrote; whatever is not exactly that is refused.
+
+    Args:
+        values: Plain values, as a plan or a manifest has them.
+
+    Returns:
+        The event.
+
+    >>> from confide.privacy.definitions import Distribution
+    >>> event = Measurement(Distribution.DISCRETE_GAUSSIAN, 2, label="sex by county")
+    >>> event_from_dict(event.as_dict()) == event
+    True
+    """
     try:
         event = _read(values)
     except ConfideError:

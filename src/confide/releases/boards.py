@@ -270,7 +270,7 @@ class Board(TypedAnswer):
 
 
 def prepared_without_records(prepare: Callable[[LoadedSpec, Engine], P], loaded: LoadedSpec) -> P:
-    """What a mechanism prepares from spec, schema and frame; in place of the records stands a file without any."""
+    """What a mechanism prepares from spec, schema and frame; a file without records takes the place of the records."""
     with of_nobody(), throwaway_workspace() as scratch, LocalEngine(scratch.scratch, processes=1) as engine:
         return prepare(loaded.with_data(records=str(nobody(scratch.root))), engine)
 
@@ -426,7 +426,7 @@ class BudgetBoard(Board):
         return ""
 
     def other_choices(self) -> dict[str, str]:
-        """What can be chosen besides parts."""
+        """What can be chosen apart from parts."""
         return {}
 
     def with_other(self, name: str, text: str) -> Self:

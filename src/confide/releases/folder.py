@@ -115,7 +115,7 @@ class ReleaseWriter:
         folder: str = "tables",
     ) -> None:
         """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest.
-        Without a ``folder`` it stands beside the pages."""
+        Without a ``folder`` it is beside the pages."""
         place = f"{folder}/{name}" if folder else name
         paths = {format_: self._path(place, format_) for format_ in formats}
         self._write(paths, schema, batches, title)
@@ -247,7 +247,17 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
 
 
 def rehearsal_banner(manifest: Mapping[str, Any]) -> str:
-    """What a page of a rehearsal says above everything else; nothing on those of other releases."""
+    """What a page of a rehearsal says above everything else; nothing on those of other releases.
+
+    Args:
+        manifest: The manifest of a release.
+
+    Returns:
+        The banner, or an empty text.
+
+    >>> rehearsal_banner({"stamp": None})
+    ''
+    """
     return f"{STAMP}: {REHEARSAL}" if manifest.get("rehearsal") else ""
 
 
@@ -289,10 +299,10 @@ class SealedRelease:
     @classmethod
     def of(cls, path: str | Path) -> SealedRelease:
         """The release that somebody means, by its folder or by that of its run."""
-        return cls.found(path) or SealedRelease(Path(path), read_manifest(Path(path)))
+        return cls.at(path) or SealedRelease(Path(path), read_manifest(Path(path)))
 
     @classmethod
-    def found(cls, path: str | Path) -> SealedRelease | None:
+    def at(cls, path: str | Path) -> SealedRelease | None:
         """The same; none where there is no manifest, so that something else is meant."""
         folder, inside = Path(path), Path(path) / RELEASE
         if not (folder / MANIFEST).exists() and (inside / MANIFEST).is_file():
@@ -336,7 +346,7 @@ class SealedRelease:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What decided the release besides its measurements."""
+        """What decided the release apart from its measurements."""
         question: dict[str, Any] = self.manifest["plan"]["question"]
         return question
 
@@ -524,7 +534,7 @@ def manifest_of(
         "plan": plan.as_dict(),
     }
     if stamped:
-        # Readers know one form of the manifest: without a loss the stamp stands last.
+        # Readers know one form of the manifest: without a loss the stamp is last.
         manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
     if rehearsal:
         # Also where nothing is drawn with a key that could be chosen.

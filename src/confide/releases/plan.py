@@ -293,7 +293,7 @@ class Plan:
 
 
 def _drop(values: Any, path: list[str]) -> None:
-    """Takes what is at a path out of plain values, wherever it stands."""
+    """Takes what is at a path out of plain values, wherever it is."""
     name, *rest = path
     parts = values if name == "*" else [values[name]] if name in values else []
     if not rest:
@@ -444,7 +444,18 @@ def summary_of_levels(plan: Plan, contents: str, unaccounted: str = NO_BUDGET) -
 
 
 def in_plural(number: int, word: str) -> str:
-    """A number with its noun: 1 table, 2 tables."""
+    """A number with its noun: 1 table, 2 tables.
+
+    Args:
+        number: How many.
+        word: The noun for one.
+
+    Returns:
+        Both, with an s where there is not exactly one.
+
+    >>> in_plural(1, "table"), in_plural(1200, "table")
+    ('1 table', '1,200 tables')
+    """
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 

@@ -56,7 +56,7 @@ class Verification(TypedAnswer):
     checks: tuple[Check, ...]
     folder: str = ""
     vouched_by: tuple[str, ...] = ()
-    """What was asked, besides the release itself, whether it is the one that was sealed: ``ledger``, ``signature``."""
+    """What was asked whether this is the release that was sealed: ``ledger``, ``signature``."""
 
     @property
     def ok(self) -> bool:
@@ -370,7 +370,7 @@ def read_public_input(
     """
     if not path.exists():
         raise SpecError("no-such-file/correct", where=where, found=path.name)
-    if (release := SealedRelease.found(path)) is None:
+    if (release := SealedRelease.at(path)) is None:
         return PublicInput(path, _hash_of_files(path))
     if (mechanism := release.manifest.get("mechanism")) not in mechanisms:
         raise SpecError("public-input/mechanism", where=where, mechanism=mechanism, wanted=" or ".join(mechanisms))

@@ -75,7 +75,7 @@ class Chart:
         words = escape(self.description)
         spoken = f'role="graphics-document" aria-roledescription="chart" aria-label="{words}" overflow="visible"'
         head, _, rest = picture.replace("<svg ", f"<svg {spoken} ", 1).partition(">")
-        # Marks without a name of their own would be pictures without a text: what they show stands in the title.
+        # Marks without a name of their own would be pictures without a text: what they show is in the title.
         rest = _NAMELESS.sub('aria-hidden="true">', rest)
         return f"{head}><title>{words}</title>{rest}"
 

@@ -32,7 +32,7 @@ from confide.releases import SealedRelease, tabular
 FINEST = Fraction(1, WEIGHT_UNIT)
 MANY = 1 << 40
 DIGITS_OF_POWER = 3
-"""The power of the attack is told for weights of so many decimals."""
+"""The power of the attack is computed for weights of so many decimals."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,14 @@ def attack_arithmetic(release: str | Path) -> ArithmeticAttack:
 
     Raises:
         ParameterError: The release is of another mechanism.
+
+    >>> import confide
+    >>> rows = ["age,count,cell_key", "young,120,5", "old,80,99999999"]
+    >>> with (tmp_path / "ages.csv").open("w") as file:
+    ...     print(*rows, sep=chr(10), file=file)
+    >>> made = confide.perturb_cells(tmp_path / "ages.csv", tmp_path / "ages", D=5, V=2)
+    >>> confide.attack_arithmetic(made.release).ok
+    True
     """
     opened = SealedRelease.of(release)
     if "ptable" not in opened.facts:

@@ -92,6 +92,10 @@ def write_official(
 
     Returns:
         The two folders that SafeTab-P is given.
+
+    >>> from confide.lab.population import Population
+    >>> write_official(Population(persons=200, seed=7), tmp_path).data.name
+    'data'
     """
     folder = Path(folder)
     target = OfficialFiles(folder / "parameters", folder / "data")

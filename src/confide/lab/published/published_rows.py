@@ -460,7 +460,7 @@ def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class ReadBack:
-    """A release that is read back as published tables, with what somebody who asks for them knows besides."""
+    """A release that is read back as published tables, with what else somebody who asks for them knows."""
 
     release: SealedRelease
     schema_file: str | Path | None = None

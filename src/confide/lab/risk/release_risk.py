@@ -545,6 +545,10 @@ def release_risk(
 
     Returns:
         The effective rho of every count by level and query, what it does to beliefs, and where protection is least.
+
+    >>> from confide.lab import risk
+    >>> sorted(risk.release(topdown, priors=["1/2"]).as_dict())[:3]
+    ['by_level', 'by_record', 'cells']
     """
     release = released_plan(Path(path))
     cells = int(np.prod([attribute.size for attribute in release.strategy.schema.attributes]))

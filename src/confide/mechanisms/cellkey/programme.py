@@ -144,7 +144,7 @@ class CellKeyProblem(tabular.TabularProblem):
                 done[names] = query
 
     def facts(self) -> Mapping[str, Any]:
-        """What stands in the plan: all of it public."""
+        """What is in the plan: all of it public."""
         part, data = self.spec.cellkey, self.spec.data
         question: dict[str, Any] = {"record": "person"}
         if self.schema is not None:

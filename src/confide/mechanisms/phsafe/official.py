@@ -1,7 +1,7 @@
 """``config.json`` of the Census Bureau's PHSafe, accepted as it is.
 
 Numbers are read as they are written. Tables, levels and their keys are exactly those of the layout; everything that is
-wrong is told at once. A key that is there twice is an error; one at the top that nobody knows is a warning.
+wrong is reported at once. A key that is there twice is an error; one at the top that nobody knows is a warning.
 """
 
 from __future__ import annotations

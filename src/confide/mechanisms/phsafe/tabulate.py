@@ -87,7 +87,7 @@ def housing_units(engine: Engine, geo: Source, states: Sequence[str]) -> str:
 
 
 def write_units(engine: Engine, files: HouseholdFiles, states: Sequence[str], into: Path) -> None:
-    """The housing units with their states; what stands twice is left out."""
+    """The housing units with their states; what is there twice is left out."""
     columns = selected(engine, files.units, UNIT_COLUMNS, {"RTYPE": UNIT_RECORD_TYPE})
     text = (
         f"SELECT unit.*, place.state FROM (SELECT {columns} FROM units) AS unit "

@@ -175,7 +175,7 @@ def evaluate(
     by_area: AreaSums | None = None,
     lone: LoneFigures | None = None,
 ) -> Confidential[SafeTabEvaluation]:
-    """A sealed release against the truth. The result tells of the truth and stays with the curator; ``by_area`` is told
+    """A sealed release against the truth. The result uses the truth and stays with the curator; ``by_area`` receives
     how far the totals of each area are off, and ``lone`` of groups of one person."""
     tables = released_tables(SealedRelease.of(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}

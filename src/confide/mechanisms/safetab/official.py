@@ -1,8 +1,8 @@
 """``config.json`` of the Census Bureau's SafeTab-P, accepted as it is.
 
 Numbers are read as they are written: 0.1 is one tenth. All keys are required but ``zero_suppression_chance``. Every
-problem is told at once. What the Bureau's program lets pass and then trips over is refused here: negative budgets, more
-than three thresholds; a key that nobody knows is a warning, because it may be a slip of the pen.
+problem is reported at once. What the Bureau's program lets pass and then trips over is refused here: negative budgets,
+more than three thresholds; a key that nobody knows is a warning, because it may be a slip of the pen.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ LEVELS = {f"({region}, {level})": (region, level) for region, level in BUDGETS}
 DEFINITIONS = {"zcdp": Definition.ZCDP, "puredp": Definition.PURE}
 
 
-# The rules for single values. What breaks one is told with the code of the rule.
+# The rules for single values. A finding about one that breaks a rule has the code of the rule.
 
 
 def _number(value: Any, key: str) -> Decimal:

@@ -262,7 +262,7 @@ def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.ND
 
 
 def _duplicates(source: Source, codes: pa.Array, rows: npt.NDArray[np.int64]) -> list[Finding]:
-    """A block that stood twice would make a person lie in two areas of a type, or count twice."""
+    """A block that is there twice would make a person lie in two areas of a type, or count twice."""
     again = np.flatnonzero(pc.equal(codes.slice(1), codes.slice(0, max(0, len(codes) - 1))).to_numpy(False)) + 1
     if not len(again):
         return []

@@ -103,7 +103,7 @@ class GroupLevelPart(spec.Part):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Where it stands among levels."""
+        """Where it is among levels."""
         return REGION_TYPES.index(self.region), LEVEL_NUMBERS[self.iterations]
 
 

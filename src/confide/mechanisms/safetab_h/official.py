@@ -2,7 +2,7 @@
 
 The rules for single values are those of SafeTab-P (:mod:`confide.mechanisms.safetab.official`). There are forty
 budgets, three thresholds of household type and one of tenure for each level. Unlike in the Bureau's program, a key that
-stands there twice is an error; thresholds after the third, which it takes and never looks at, are a warning.
+is there twice is an error; thresholds after the third, which it takes and never looks at, are a warning.
 """
 
 from __future__ import annotations

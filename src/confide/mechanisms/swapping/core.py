@@ -386,7 +386,7 @@ def swap_people(
     question: bytes,
 ) -> swapping_swap.Swap:
     """Who exchanges places with whom. ``values`` has the groups of every variable that the settings name, ``question``
-    the hash of what the draws are bound to besides people and settings. What is said to stay is counted again."""
+    the hash of what the draws are bound to apart from people and settings. What is said to stay is counted again."""
     _check_carried(people, settings)
     if not people.households:
         return swapping_swap.Swap(np.empty(0, np.int64), {}, {}, {})

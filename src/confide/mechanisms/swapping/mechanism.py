@@ -161,7 +161,7 @@ def read_people(problem: swapping_problem.SwappingProblem, engine: Engine) -> Pe
 def variables_of(
     problem: swapping_problem.SwappingProblem, people: People
 ) -> tuple[dict[str, Integers], Integers | None]:
-    """The groups of every variable that the settings name, and ages where adults are told by them."""
+    """The groups of every variable that the settings name, and ages where they say who is adult."""
     values = {
         name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
     }

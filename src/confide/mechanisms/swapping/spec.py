@@ -122,7 +122,7 @@ class SwappingPart(spec.Part):
     )
 
     def given(self) -> dict[str, Any]:
-        """What stands in the spec of the settings themselves."""
+        """What is in the spec of the settings themselves."""
         values = {
             name: getattr(self, name) for name in self.model_fields_set - {"settings", "publish_rate", "method"}
             if getattr(self, name) is not None

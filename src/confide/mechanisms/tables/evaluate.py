@@ -28,7 +28,7 @@ def evaluate(
     programme: TablesProblem, plan: Plan, workspace: Workspace, lone: dossier.LoneFigures | None = None
 ) -> Confidential[list[dossier.CellErrors]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator;
-    ``lone`` is told of figures of one record."""
+    ``lone`` receives the figures of one record."""
     require_sealed(workspace)
     rows = []
     for table in programme.tables:

@@ -31,8 +31,8 @@ limits: ``docs/concepts/evaluation.md``.
 
 *Only children bypassed query by query.* A unit that took over such shares has its queries in other proportions than its
 level, and λ_c is the variance of the figure there, from the unit's own measurements, as a part of v: another one for
-each figure. That is exact in the units themselves, and wherever a figure is told by queries that change alike; else it
-is approximate in how siblings divide what their parent is off by.
+each figure. That is exact in the units themselves, and wherever a figure is estimated from queries that change alike;
+else it is approximate in how siblings divide what their parent is off by.
 """
 
 from __future__ import annotations

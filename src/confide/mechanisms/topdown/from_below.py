@@ -382,8 +382,8 @@ def with_limited_first(strategy: Strategy, level: LevelStrategy) -> LevelStrateg
 def law_passes(level: LevelStrategy, from_below: bool) -> tuple[int, ...]:
     """The passes of a level whose objective is a law of cells.
 
-    Where nothing is told from below, the law of all cells is what the unit's own measurements say, and passes that take
-    the total alone before need no more than its law.
+    Where nothing is known from below, the law of all cells is what the unit's own measurements say, and passes that
+    take the total alone before need no more than its law.
     """
     passes = level.estimation.least_squares
     totals = [step.settles_total for step in passes[:-1]]

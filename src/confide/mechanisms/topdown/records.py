@@ -114,7 +114,7 @@ def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[F
 # Records that contradict what is publicly known: of a kind that their block cannot have, or that nobody can be.
 #
 # Constraints come from the frame and the strategy and hold in every estimate, so such records cannot be where they
-# say. They are not refused, since a census has some; the curator is told of them, by row.
+# say. They are not refused, since a census has some; a warning lists them for the curator, by row.
 
 
 def contradictions(problem: TopDownProblem, engine: Engine, units: Path) -> list[Finding]:

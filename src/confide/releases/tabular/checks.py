@@ -127,7 +127,7 @@ def checked_rows(
         cells: How many cells there are, with those that are not listed.
 
     Returns:
-        The rows, where they can be read and each cell stands once, in order.
+        The rows, where they can be read and each cell is there once, in order.
     """
     contents, problem = read_formats(folder, table.name, files, read)
     yield Check(f"{table.name}: columns and labels", not problem, problem or f"{cells:,} cells in all")
@@ -242,7 +242,7 @@ def _turned(cell: Integers, order: Sequence[int], shape: Sequence[int]) -> Integ
     return np.asarray(turned, np.int64)
 
 
-# Beside each table stands a file of its cells alone, and beside all of them one of all areas.
+# Beside each table is a file of its cells alone, and beside all of them one of all areas.
 
 
 ROWS_AT_ONCE = 1 << 17

@@ -478,6 +478,12 @@ class AttackerSettings:
 def attacker_settings(**values: Exact) -> AttackerSettings:
     """Settings from exact numbers; those that are not named are of a perfect file.
 
+    Args:
+        values: Exact numbers by the names of :class:`AttackerSettings`, such as ``coverage``.
+
+    Returns:
+        The settings.
+
     >>> attacker_settings(coverage="0.9", age_error="1/20", seed=1).coverage
     Fraction(9, 10)
     """

@@ -104,7 +104,7 @@ def convolve_near_peak(
 #
 #   ln Σ_i exp(f_i + g_{n−i}) = m + ln Σ exp(f_i + g_{n−i} − m),   m the largest term,
 #
-# with terms below exp(−46) of the largest left out: with N terms the result is low by at most N·1e-20, besides the
+# with terms below exp(−46) of the largest left out: with N terms the result is low by at most N·1e-20, apart from the
 # rounding of sums of positive numbers.
 #
 # If f and g are concave, so is the term in i: its peak moves forward with n, and what matters is an interval around

@@ -166,7 +166,7 @@ def twins_of(people: Sequence[Mapping[str, Any]], twins: int, neighbours: Neighb
     """Two files of made-up records that are neighbours ``twins`` times over.
 
     Args:
-        people: Two records. One of each stands in both files besides.
+        people: Two records. One of each is also in both files.
         twins: How many of the first kind the first file has; in the second file they are of the second kind, or gone.
         neighbours: Which of both.
 

@@ -154,9 +154,9 @@ def completed(
 
     Args:
         given: What the description says.
-        value: The column of figures, where somebody says it besides.
-        totals: Variables whose total somebody says besides.
-        hierarchies: Variables whose hierarchy somebody says besides.
+        value: The column of figures, where somebody says it.
+        totals: Variables whose total somebody says.
+        hierarchies: Variables whose hierarchy somebody says.
         ignore: Further columns that are used for nothing.
 
     Returns:

@@ -279,7 +279,7 @@ def describe_argus(path: Path) -> TableInput:
 
 
 def _between(apriori: Path | None, separator: str) -> str:
-    """What stands between the values of a file of statuses: the separator of the metadata, if its first line has it,
+    """What is between the values of a file of statuses: the separator of the metadata, if its first line has it,
     or a comma."""
     lines = [] if apriori is None else read_lines(apriori)
     return separator if any(separator in line for line in lines[:1]) else ","
@@ -524,7 +524,7 @@ def parts_in(parts: Parts) -> set[str]:
 
 
 def repeated(table: CellCodes, row: int) -> InputError:
-    """A cell that stands in the table twice."""
+    """A cell that is in the table twice."""
     return InputError("repeated-cell", where=Place(file=table.path.name, row=row + 1))
 
 

@@ -1,0 +1,68 @@
+"""Public functions say what they take and give, and show it: what ``dir()`` of the package and of its rooms lists."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+ROOMS = (
+    "confide",
+    *(f"confide.{room}" for room in ("noise", "privacy", "estimation", "schema", "geography", "utility")),
+    *(f"confide.{room}" for room in ("releases", "inference", "report")),
+    *(f"confide.lab.{room}" for room in ("attacks", "comparison", "population", "risk", "pl94")),
+)
+WITHOUT: dict[str, str] = {}
+"""The functions that lack something, with what; it may only become shorter."""
+
+
+@cache
+def public() -> dict[str, Callable[..., Any]]:
+    """Every public function by its first name; one that has several is there once."""
+    functions: dict[int, tuple[str, Callable[..., Any]]] = {}
+    for room in ROOMS:
+        listed = import_module(room)
+        for name in (each for each in dir(listed) if not each.startswith("_")):
+            each = getattr(listed, name)
+            if not inspect.isfunction(each):
+                continue
+            ours = each.__module__.startswith("confide") if hasattr(listed, "__path__") else each.__module__ == room
+            if ours:
+                functions.setdefault(id(each), (f"{room}.{name}", each))
+    return dict(functions.values())
+
+
+def lacking(function: Callable[..., Any]) -> Iterator[str]:
+    """What the documentation of a function lacks."""
+    text, signature = inspect.getdoc(function) or "", inspect.signature(function)
+    section = text.partition("Args:\n")[2].partition("\n\n")[0]
+    yield from (
+        f"{name} in Args"
+        for name, each in signature.parameters.items()
+        if not any(line.strip().startswith(f"{name}: ") for line in section.splitlines())
+    )
+    if signature.return_annotation not in (None, "None") and not ("Returns:\n" in text or "Yields:\n" in text):
+        yield "Returns"
+    if ">>> " not in text or "doctest: +SKIP" in text:
+        yield "an example"
+
+
+def test_every_public_function_says_what_it_takes_and_gives_and_shows_it() -> None:
+    """The examples run by `make doctest`, with the folders of `src/conftest.py`."""
+    assert len(public()) > 160
+    found = {name: ", ".join(lacking(function)) for name, function in public().items()}
+    assert {name: what for name, what in found.items() if what} == WITHOUT
+
+
+def test_what_is_lacking_is_noticed() -> None:
+    def bare(number: int, other: int) -> int:
+        """A function.
+
+        Args:
+            number: A number.
+        """
+        return number + other
+
+    assert list(lacking(bare)) == ["other in Args", "Returns", "an example"]
