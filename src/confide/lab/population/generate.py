@@ -139,8 +139,7 @@ def _check(persons: int, seed: int) -> None:
 # are complete. The same population gives the same bytes with the same versions of numpy and pyarrow.
 
 
-PERSONS_PER_ROW_GROUP = 500_000
-BLOCKS_PER_ROW_GROUP = 100_000
+PERSONS_PER_ROW_GROUP, BLOCKS_PER_ROW_GROUP = 500_000, 100_000
 
 
 class PopulationFiles(NamedTuple):
