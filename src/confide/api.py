@@ -74,6 +74,11 @@ def check(
 
     Returns:
         The plan, its price, what is left in the ledger, and every finding.
+
+    >>> import confide
+    >>> checked = confide.check(project / "spec.toml")  # a folder with a spec, its records and a ledger
+    >>> checked.ok, str(checked.cost)
+    (True, '1')
     """
     loaded = load(spec)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
@@ -119,12 +124,17 @@ def run(
         accept_ledger: Charges the ledger although a witness beside the records, or another run over them, shows that
             it is an older copy or not their first, or although it was charged for other records and never for these,
             such as the file before a correction: a decision of the office, which is noted.
-        confirm: Is shown the checked plan and its price before anything is charged, and raises to stop; a program that
-            gives none is not asked.
+        confirm: Called with the checked plan and its price before anything is charged; raises to stop. Without it,
+            nothing is asked.
         progress: Receives stages and warnings; none by default.
 
     Returns:
         Where the release is, its plan, and the account of the ledger after the run.
+
+    >>> import confide
+    >>> done = confide.run(project / "spec.toml")
+    >>> done.release.name, str(done.account.left)
+    ('release', '0')
     """
     loaded = load(spec)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
@@ -168,6 +178,10 @@ def verify(
 
     Returns:
         Every check, and whether all of it is as it should be.
+
+    >>> import confide
+    >>> confide.verify(sealed / "release").ok  # sealed: the folder of a run
+    True
     """
     account = None if ledger is None else Ledger(ledger).account()
     key = None if public_key is None else read_public_key(public_key)
@@ -195,6 +209,10 @@ def evaluate(
 
     Returns:
         The accuracy, which is confidential, and where the dossier is.
+
+    >>> import confide
+    >>> confide.evaluate(sealed).dossier.name
+    'dossier-confidential.html'
     """
     given = [load(folder) for folder in (run_folder, *more)]
     mechanism, shown = MECHANISMS[given[0].spec.release.mechanism], progress or Silent()
@@ -245,6 +263,10 @@ def audit_noise(
 
     Returns:
         Every check, which measurement has which noise, and where the page is. Confidential.
+
+    >>> import confide
+    >>> confide.audit_noise(sealed).page.name
+    'noise-audit-confidential.html'
     """
     from confide.releases.noise_audit import audit, noise_audit_page
 
@@ -320,6 +342,14 @@ def perturb_cells(
 
     Returns:
         The spec, and the sealed release.
+
+    >>> import confide
+    >>> table = tmp_path / "ages.csv"
+    >>> rows = ["age,count,cell_key", "young,120,5", "old,80,99999999"]
+    >>> with table.open("w") as file:
+    ...     print(*rows, sep=chr(10), file=file)
+    >>> confide.perturb_cells(table, tmp_path / "ages", D=5, V=2).release.name
+    'release'
     """
     from confide.mechanisms.cellkey.given import CellsSpec, PerturbedTable
 
@@ -413,6 +443,10 @@ def replay(
 
     Returns:
         How many files there are, and which of them differ.
+
+    >>> import confide
+    >>> confide.replay(sealed).ok
+    True
     """
     loaded = load(run_folder)
     mechanism = MECHANISMS[loaded.spec.release.mechanism]
@@ -427,6 +461,10 @@ def destroy_key(run_folder: str | Path) -> bool:
 
     Returns:
         Whether a ledger notes it: a release without a budget has none.
+
+    >>> import confide
+    >>> confide.destroy_key(sealed)
+    True
     """
     return seal(run_folder, destroy_key=True).in_ledger
 
@@ -440,6 +478,12 @@ def sign_release(run_folder: str | Path, key: str | Path) -> Path:
 
     Returns:
         The signature, a file of the release beside its manifest.
+
+    >>> import confide
+    >>> key = confide.new_signature_key(tmp_path / "office.key")
+    >>> signature = confide.sign_release(sealed, key.private)
+    >>> confide.verify(sealed / "release", public_key=key.public).ok
+    True
     """
     loaded = load(run_folder)
     return replaying.sign(loaded, MECHANISMS[loaded.spec.release.mechanism], Signer.read(key))
@@ -477,6 +521,10 @@ def seal(run_folder: str | Path, *, destroy_key: bool = False, sign: str | Path 
 
     Returns:
         The signature, and whether the key is destroyed.
+
+    >>> import confide
+    >>> print(confide.seal(sealed, destroy_key=True))
+    The key is destroyed and the ledger says so. The release is final.
     """
     signature = None if sign is None else sign_release(run_folder, sign)
     loaded = load(run_folder)
@@ -495,6 +543,10 @@ def reconcile(ledger: str | Path, run_folders: Sequence[str | Path]) -> Disagree
 
     Returns:
         A finding for each disagreement; none if they agree.
+
+    >>> import confide
+    >>> print(confide.reconcile(sealed.parent / "data-set.ledger", [sealed]))
+    The ledger and the run folders agree.
     """
     records = []
     for folder in map(Path, run_folders):
@@ -536,6 +588,10 @@ def account_release(folder: str | Path, delta: Exact = DELTA) -> ReleaseAccount:
 
     Returns:
         The loss, the bounds for epsilon, and the bracket of its privacy loss distribution.
+
+    >>> import confide
+    >>> str(confide.account_release(sealed / "release").plan.loss)
+    'zcdp rho = 1'
     """
     plan = SealedRelease.of(folder).plan
     unaccounted = MECHANISMS[plan.mechanism].explain.unaccounted(plan) if plan.mechanism in MECHANISMS else NO_BUDGET
@@ -547,6 +603,10 @@ def json_schema() -> Values:
 
     Returns:
         The schema, as plain values.
+
+    >>> import confide
+    >>> confide.json_schema()["title"]
+    'Confide spec'
     """
     definitions: dict[str, Any] = {}
     forms = []

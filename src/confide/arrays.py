@@ -1,6 +1,6 @@
 """The arrays that everything here is made of, by what they hold.
 
-Shapes are told where an array is used; ``cells x children`` means one row for each cell and one column for each child.
+Whoever uses an array says its shape; ``cells x children`` means one row for each cell and one column for each child.
 """
 
 from __future__ import annotations

@@ -99,6 +99,11 @@ def new(
 
     Returns:
         The paths of the spec and of the ledger.
+
+    >>> import confide
+    >>> made = confide.new("tables", tmp_path, open_ledger=False)
+    >>> made.spec.name, made.ledger
+    ('spec.toml', None)
     """
     folder = Path(folder)
     if method is not None:
@@ -194,6 +199,13 @@ def new_schema(
     Returns:
         The schema, and what was guessed of the layout. Its domains are what occurs in the records: they become public
         only when the curator keeps the file.
+
+    >>> import confide
+    >>> people = tmp_path / "people.csv"
+    >>> with people.open("w") as file:
+    ...     print("sex,age", "1,30", "2,41", "1,7", sep=chr(10), file=file)
+    >>> confide.new_schema(people, tmp_path / "schema.toml").file.name
+    'schema.toml'
     """
     office = look_at_office(file, None, None, households=households)
     text = schema_text(office.records, office.columns if columns is None else columns)

@@ -98,8 +98,11 @@ def build_spine(
         areas: For each off-spine partition the code of every block's area; ``None`` means outside of all.
         file: Where the codes come from, for messages.
 
+    Returns:
+        The spine.
+
     Raises:
-        InputError: With a finding for each level that is not nested, for a block that stands twice, and for each level
+        InputError: With a finding for each level that is not nested, for a block given twice, and for each level
             or partition two of whose codes nobody can tell apart.
 
     >>> spine = build_spine({"country": ["X", "X", "X"], "county": ["a", "b", "b"], "block": ["1", "2", "3"]})
@@ -193,7 +196,7 @@ class AreaSet:
 
     @classmethod
     def partition(cls, kind: str, codes: Sequence[str], area_of_block: Integers) -> AreaSet:
-        """Areas of which a block is in one at most: −1 for none."""
+        """Areas that do not overlap, so that a block is in one at most: −1 for none."""
         inside = np.flatnonzero(area_of_block >= 0)
         return cls(kind, tuple(codes), inside, area_of_block[inside])
 

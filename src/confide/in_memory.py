@@ -212,6 +212,11 @@ def open_ledger(
 
     Returns:
         The ledger.
+
+    >>> import confide
+    >>> ledger = confide.open_ledger(tmp_path / "census.ledger", data_set="census", budget="5/2")
+    >>> str(ledger.account().left)
+    '5/2'
     """
     return Ledger.open_new(
         path,

@@ -397,6 +397,11 @@ def open_release(folder: str | Path) -> Release:
 
     Returns:
         Its tables with labels, and sums, differences and ratios of figures with their margins.
+
+    >>> import confide
+    >>> release = confide.open_release(sealed)
+    >>> list(release.tables)[:1]
+    ['age-by-sex']
     """
     sealed = SealedRelease.of(folder)
     path, manifest = sealed.folder, sealed.manifest

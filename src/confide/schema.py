@@ -226,6 +226,12 @@ def as_read(text: str) -> str:
     """What can be seen of a text: one code for a character however it was typed, in full width too, no signs without
     width, single blanks.
 
+    Args:
+        text: A label or a code.
+
+    Returns:
+        The text as it is compared with others.
+
     >>> as_read(" cafe\u0301 ") == as_read("caf\u00e9"), as_read("\uff11") == as_read("1")
     (True, True)
     """
@@ -237,6 +243,11 @@ def as_read(text: str) -> str:
 def check_labels(labels: Sequence[str], of: str, codes: Collection[str] = ()) -> None:
     """Refuses labels that do not tell the groups of a variable apart as they are read, or one of them from the total.
     Labels that differ in upper and lower case alone are read alike, unless they are ``codes`` without another label.
+
+    Args:
+        labels: The labels of the groups.
+        of: What they are of, in words.
+        codes: Codes that are labels, too.
 
     >>> check_labels(["other", "all"], "the attribute 'kind'")
     Traceback (most recent call last):
@@ -444,7 +455,18 @@ class Recode:
 
 
 def identity(attribute: Attribute) -> Recode:
-    """The recode that keeps every level apart."""
+    """The recode that keeps every level apart.
+
+    Args:
+        attribute: An attribute.
+
+    Returns:
+        A recode with a group for each level.
+
+    >>> sex = Attribute("sex", "Sex", (Level(1, "male"), Level(2, "female")))
+    >>> [group.label for group in identity(sex).groups]
+    ['male', 'female']
+    """
     return Recode(attribute.name, attribute, tuple(Group(level.label, (level.code,)) for level in attribute.levels))
 
 
@@ -528,7 +550,7 @@ class Schema:
 
     @cached_property
     def spellings(self) -> dict[str, Any]:
-        """How records may write the codes, for the attributes of which they may do so in more than one way."""
+        """How records may write the codes, for the attributes where they may do so in more than one way."""
         return {each.name: each.spelling.facts for each in self.attributes if each.spelling}
 
     @cached_property

@@ -131,6 +131,14 @@ def suppress(
 
     Raises:
         ConfideError: With a finding for everything that is wrong with the tables: file, row, and what to do.
+
+    >>> import confide
+    >>> jobs = tmp_path / "jobs.csv"
+    >>> rows = "a,s,2 a,l,20 a,total,22 b,s,9 b,l,30 b,total,39 total,s,11 total,l,50 total,total,61".split()
+    >>> with jobs.open("w") as file:
+    ...     print("sector,size,count", *rows, sep=chr(10), file=file)
+    >>> confide.suppress(jobs, rule="threshold=3", out=tmp_path / "jobs").release.name
+    'release'
     """
     files = [Path(tables)] if isinstance(tables, (str, Path)) else [Path(each) for each in tables]
     rules = [rule] if isinstance(rule, str) else list(rule)

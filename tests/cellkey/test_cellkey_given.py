@@ -167,7 +167,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda rows: [*rows, rows[0]], "stands twice"),
+        (lambda rows: [*rows, rows[0]], "is there twice"),
         (lambda rows: [rows[0] | {"count": "-1"}, *rows[1:]], "a count is not one"),
         (lambda rows: [rows[0] | {"count": "2.5"}, *rows[1:]], "a count is not one"),
         (lambda rows: [rows[0] | {"cell_key": str(KEYS)}, *rows[1:]], "a key is not one"),

@@ -123,7 +123,7 @@ def test_a_secret_file_gives_the_order_that_the_spec_would_give(tmp_path: Path) 
     with pytest.raises(SpecError, match="cannot be read"):
         question_of(spec, tmp_path / "scratch")
     with_cellkey(spec, f'shuffle = "{SECRET}"')
-    with pytest.raises(SpecError, match="stands twice"):
+    with pytest.raises(SpecError, match="is given twice"):
         question_of(spec, tmp_path / "scratch")
 
 

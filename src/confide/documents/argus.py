@@ -382,7 +382,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def refused(key: str, path: Path, line: int | None = None, /, found: str = CONFIDENTIAL, **facts: object) -> InputError:
-    """A file of tau-ARGUS that cannot be read. What stands in a table is confidential."""
+    """A file of tau-ARGUS that cannot be read. What is in a table is confidential."""
     return InputError(key, where=Place(file=path.name, line=line), found=found, **facts)
 
 
@@ -404,7 +404,7 @@ def read_hierarchy(path: str | Path, total: str, lead: str = LEAD) -> dict[str, 
     Args:
         path: The file.
         total: The code of the total, which the file does not have.
-        lead: What stands before a code once for each level that it is below the parts of the total.
+        lead: What is before a code once for each level that it is below the parts of the total.
 
     Returns:
         The parts of each code that has some, in the order of the file.
@@ -445,7 +445,7 @@ def hierarchy_text(parts: Mapping[str, Sequence[str]], total: str, lead: str = L
     Args:
         parts: The parts of the total and of every other code that has some.
         total: The code of the total.
-        lead: What stands before a code once for each level that it is below the parts of the total.
+        lead: What is before a code once for each level that it is below the parts of the total.
 
     >>> hierarchy_text({"_T": ["N", "S"], "N": ["N1", "N2"]}, "_T").splitlines()
     ['N', '@N1', '@N2', 'S']
@@ -471,7 +471,7 @@ def _leads() -> Iterator[str]:
 
 
 def read_labels(path: str | Path) -> dict[str, str]:
-    """For each code of a code list its label; where a label has a comma, all of what stands behind the first.
+    """For each code of a code list its label; where a label has a comma, all that follows the first.
 
     Raises:
         InputError: With the line: a code twice, or no comma.
@@ -515,7 +515,7 @@ def read_apriori(path: str | Path, variables: int, separator: str = ",") -> list
     Args:
         path: The file.
         variables: How many variables the table has.
-        separator: What stands between the values of a line.
+        separator: What is between the values of a line.
 
     Returns:
         The lines in their order.

@@ -1,4 +1,4 @@
-"""Where a value stands in a TOML or JSON file. The parsers of the standard library give values without their lines; a
+"""Where a value is in a TOML or JSON file. The parsers of the standard library give values without their lines; a
 person who has to mend a file wants the line.
 
 The scanner follows the grammar of TOML 1.0 as far as it is needed to know where a statement begins and ends: keys,
@@ -26,7 +26,7 @@ _GAP_OVER_LINES = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _DEEPEST = 100
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands in a file: keys and list positions."""
+"""Where a value is in a file: keys and list positions."""
 _Place = KeyPath
 
 

@@ -1,7 +1,7 @@
 """Schema files: the form in which people write a schema, and what it is for the rest of the system.
 
-An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers, or a range and levels besides; or it
-is the attribute of its name ``as_in`` a schema that ships. What records write instead of these codes stands in
+An attribute lists ``levels`` as code-label pairs, or a ``range`` of whole numbers, or a range and levels; or it
+is the attribute of its name ``as_in`` a schema that ships. What records write instead of these codes is in
 ``missing``, ``aliases``, ``trim`` and ``ignore_case``. A recode lists ``groups``, each a label with codes, a code, or
 an inclusive range written ``"5..9"``; or it cuts the range by the first code of each group in ``starts``.
 
@@ -57,7 +57,7 @@ class AttributePart(Part):
 
     title: str | None = Field(None, description="What people read; default: the name.")
     levels: list[LevelPair] | None = Field(
-        None, description="Pairs of a code and its label; with a range: labels for some of it, and codes besides."
+        None, description="Pairs of a code and its label; with a range: labels for some of it, and further codes."
     )
     range: Bounds | None = Field(None, description="The first and the last of whole numbers.")
     as_in: str | None = Field(
@@ -99,7 +99,7 @@ def load_schema(name: str, base: Path, where: Stands = NOWHERE) -> Schema:
     Args:
         name: A shipped name (``persons``), or the path of a TOML file.
         base: The folder that the path is relative to.
-        where: Where the name stands, such as a line of a spec.
+        where: Where the name is, such as a line of a spec.
 
     Returns:
         The schema.
@@ -177,7 +177,7 @@ def _gathered(
 
 
 def _as_in(name: str, part: AttributePart) -> AttributePart:
-    """An attribute with what it takes from a schema that ships; what the file says of it besides is added."""
+    """An attribute with what it takes from a schema that ships; what else the file says of it is added."""
     if part.as_in is None:
         return part
     own = [key for key in ("title", "levels", "range", "missing") if key in part.model_fields_set]
@@ -252,7 +252,7 @@ def _levels(part: AttributePart) -> tuple[Level, ...]:
         return tuple(listed)
     labels = {level.code: level.label for level in listed}
     if len(labels) < len(listed):
-        return tuple(listed)  # a code that stands twice is refused where every list of levels is
+        return tuple(listed)  # a code that is there twice is refused where every list of levels is
     numbers = _counted(*part.range)
     levels = [Level(number, labels.get(number, str(number))) for number in numbers]
     return (*levels, *(level for level in listed if level.code not in numbers))
@@ -282,12 +282,12 @@ def _recode(attribute: Attribute, name: str, part: RecodePart, bounds: tuple[int
 def _cut(attribute: Attribute, starts: list[int], bounds: tuple[int, int] | None) -> tuple[Group, ...]:
     """Groups of numbers, cut by the first of each; a level that is no number of the range is a group of its own."""
     numbers = None if bounds is None else _counted(*bounds)
-    besides = [
+    added = [
         level
         for level in attribute.levels
         if level.code == attribute.spelling.missing or (numbers is not None and level.code not in numbers)
     ]
-    codes = [int(level.code) for level in attribute.levels if level not in besides]
+    codes = [int(level.code) for level in attribute.levels if level not in added]
     groups = []
     for first, end in pairwise([*starts, codes[-1] + 1]):
         if end == first + 1:
@@ -297,7 +297,7 @@ def _cut(attribute: Attribute, starts: list[int], bounds: tuple[int, int] | None
         else:
             label = f"{first} to {end - 1}"
         groups.append(Group(label, tuple(code for code in codes if first <= code < end)))
-    return (*groups, *(Group(level.label, (level.code,)) for level in besides))
+    return (*groups, *(Group(level.label, (level.code,)) for level in added))
 
 
 def codes_in(attribute: Attribute, member: Code | list[Code]) -> list[Code]:

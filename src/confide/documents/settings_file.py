@@ -59,7 +59,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 Stands: TypeAlias = Place | Callable[[], Place]
-"""Where a name stands that a file is read by; to look for its line can wait until it is wanted."""
+"""Where the name of a file to read was written; its line is looked for when it is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +155,11 @@ class Document:
         return self.path.name
 
     def resolve(self, name: str) -> Path:
-        """A path that stands in the file, relative to the file's folder."""
+        """A path that is in the file, relative to the file's folder."""
         return self.path.parent / name
 
     def place(self, *path: str | int) -> Place:
-        """Where a value of the file stands."""
+        """Where a value of the file is."""
         line = line_of(self.text, path, is_json=self.kind.is_json(self.file))
         return Place(file=self.file or None, line=line, path=dotted(path) or None)
 
@@ -265,7 +265,7 @@ def load_named(
         base: The folder that the path is relative to.
         model: The model of the file's keys.
         kind: What such files are called, and the codes of their findings.
-        where: Where the name stands: the place of the finding that there is no such file.
+        where: Where the name is: the place of the finding that there is no such file.
 
     Returns:
         The value of the model, with the file.
@@ -439,7 +439,7 @@ def _form_of(kind: FileKind, path: Path) -> str:
 class _FormProblem:
     """One of the errors of a model, at its place in the file.
 
-    The model's location has names of its own besides keys and positions: of a choice between several models, of a
+    The model's location has names of its own apart from keys and positions: of a choice between several models, of a
     function that looks at a value. Only what leads further into the values of the file is its place.
     """
 
@@ -528,7 +528,7 @@ def keys_at(model: type[BaseModel], path: KeyPath, values: Any) -> list[str]:
 
     Args:
         model: The model of the file.
-        path: Where a table stands in the file.
+        path: Where a table is in the file.
         values: The file's values, which say what was meant where a model has choices.
 
     Returns:
@@ -583,7 +583,7 @@ def _shown(value: Any) -> str:
 
 
 # What a value of a file should have been, in plain words. The models speak to programmers, of inputs, fields and
-# instances. A person who has to mend the file is told what to write instead.
+# instances. The finding says what to write instead to whoever has to mend the file.
 
 _KINDS = {
     "string_type": "text in quotes",

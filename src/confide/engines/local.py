@@ -3,7 +3,7 @@
 The lines of a text without quoting are looked at byte by byte before DuckDB reads them. A reader of CSV alone will not
 do: strict, DuckDB's refuses a file whose line ends differ and lets an empty value too many pass; lenient, it drops
 every value too many without a word. Here all the bad lines are found in one pass of about a second for a gigabyte, and
-nothing of what they hold is told.
+it says nothing of what they hold.
 """
 
 from __future__ import annotations
@@ -491,7 +491,7 @@ def _rows(name: str, join: Join) -> str:
 def _broken(
     key: str, engine: QueryEngine, source: Source, join: Join, file: Source, broken: str, **facts: Any
 ) -> list[Finding]:
-    """A finding with the first rows of a file of which something is true; none if there are no such rows."""
+    """A finding with the first rows of a file that meet a condition; none if there are no such rows."""
     name, condition = ("other", only_of(join)) if file is join.other else ("one", "TRUE")
     numbered = f"(SELECT row_number() OVER () AS {identifier(ROW_NUMBER)}, * FROM {name}) AS {name}"
     text = (
@@ -516,7 +516,7 @@ def _broken(
 
 
 def key_of(rows: str, source: Source, join: Join) -> str:
-    """SQL for the key of a row: as text, whatever type the column has, and none where nothing stands."""
+    """SQL for the key of a row: as text, whatever type the column has, and none where the cell is empty."""
     return f"nullif(trim(CAST({rows}.{identifier(source.theirs(join.key))} AS VARCHAR)), '')"
 
 

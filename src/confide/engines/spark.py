@@ -322,7 +322,7 @@ class SparkEngine:
         """A file, or a folder of files, as Spark sees it; nothing is read yet but the names and types of columns."""
         if isinstance(source, Source):
             files = [source.path if source.format == "parquet" else self._as_parquet(source)]
-            self.kinds(source)  # a file that is no Parquet file at all is told as the local engine tells it
+            self.kinds(source)  # says of a file that is no Parquet file what the local engine says
         else:
             files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
         # Otherwise Spark takes brackets and stars in a name for a pattern.
@@ -378,7 +378,7 @@ def _bytes(memory: str) -> int:
 #
 # The function holds keys of noise streams. So it is never given to Spark, which would send it over the network and may
 # keep it in memory, logs and files of its own: it lies in the run's scratch folder, for its owner alone, on the file
-# system that has the key of the release and the records as well, and Spark is told the name of the file.
+# system that has the key of the release and the records as well, and Spark gets the name of the file.
 
 
 MOST_TASKS = 10_000
@@ -482,7 +482,7 @@ def _pickled(error: Exception) -> bytes:
     try:
         text = pickle.dumps(error)
         pickle.loads(text)  # noqa: S301
-    except Exception:  # noqa: BLE001 - an error that cannot travel is told by its kind alone
+    except Exception:  # noqa: BLE001 - of an error that cannot travel its kind alone arrives
         finding = Finding.of("group-failed", found=type(error).__name__)
         return pickle.dumps(RunError(finding))
     return text

@@ -202,7 +202,7 @@ def _java_machine(conf: Any) -> Any:
 
 
 def _settings(scratch: Path, processes: int, memory: int, master: str) -> dict[str, str]:
-    """What Spark is told before it starts."""
+    """The settings of Spark before it starts."""
     quiet = files("confide") / "data" / "spark" / "log4j2.properties"
     java = f'-Dlog4j2.configurationFile="file:{quiet}" -XX:-UsePerfData'
     heap = f"{max(memory, LEAST_MEMORY) >> 20}m"

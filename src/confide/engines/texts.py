@@ -1,7 +1,7 @@
 """Texts that offices have, made into the one text that engines read: a CSV in UTF-8.
 
 A CSV in another encoding, a sheet of a workbook, and records of tau-ARGUS are written again in the scratch folder,
-which is private; every value stays text. Whatever cannot be read so is told in one finding that names the key of the
+which is private; every value stays text. One finding says whatever cannot be read so, and names the key of the
 spec to set: a wrong delimiter or encoding otherwise shows as many missing columns.
 """
 

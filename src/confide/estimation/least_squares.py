@@ -446,6 +446,12 @@ def estimate_totals(problem: NodeProblem) -> tuple[Floats, SolveReport]:
 
     Returns:
         The totals, (children,), and the report.
+
+    >>> from confide.estimation import MeasuredQuery, NodeProblem
+    >>> total = MeasuredQuery("total", np.zeros(2, np.int64), np.array([[12.0, 5.0]]), np.ones(2))
+    >>> totals, report = estimate_totals(NodeProblem(np.array([10, 4]), np.ones((2, 2), bool), (total,)))
+    >>> totals
+    array([10.5,  3.5])
     """
     if problem.parent is None:
         raise ParameterError("totals/root")

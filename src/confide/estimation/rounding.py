@@ -641,6 +641,12 @@ def round_counts(problem: RoundingProblem) -> Rounding:
 
     Raises:
         RunError: No whole counts keep the sums and bounds.
+
+    >>> estimate = np.array([[0.4, 0.6, 1.0], [0.5, 0.5, 0.0]])
+    >>> total = Partition("total", np.zeros(2, np.int64))
+    >>> round_counts(RoundingProblem(estimate, np.array([2, 1]), (total,))).counts
+    array([[0, 1, 1],
+           [1, 0, 0]])
     """
     remainder = rounding_remainder(problem)
     attempt = None if remainder.hopeless else _down_or_up(remainder)

@@ -226,7 +226,7 @@ class Sectors:
 
     @property
     def nothing(self) -> Floats:
-        """Matrices of no kind of unit: what is told where nothing is measured."""
+        """Matrices of no kind of unit: what is known where nothing is measured."""
         return np.zeros((0, *self.matrices))
 
     @property

@@ -12,8 +12,8 @@ units are alike if they are measured alike and have as many children of each kin
 parents are alike. Hundreds of thousands of blocks are a few kinds.
 
 A unit that nothing tells, neither a measurement nor all of its children, is *open*. The open child of a unit without
-others is the unit less its other children; an only child is its parent. Two open siblings are told by nothing but
-their sum. Leaves whose measurements do not tell every cell get a vague prior besides (``VAGUE``), so that what nothing
+others is the unit less its other children; an only child is its parent. Nothing is known of two open siblings but
+their sum. Leaves whose measurements do not tell every cell also get a vague prior (``VAGUE``), so that what nothing
 tells has a very large variance.
 
 **Areas.** For any area, r(c) = g in its blocks and 0 outside; going up, r(u) = P⁺ Σ_c V(c⁻)r(c), and for two of them
@@ -279,7 +279,7 @@ class TreeCovariances:
 
         It is the inverse of V(u⁻), before a total of the unit itself is known. In a direction in which all that is
         below is known exactly, as the total where those of all children are, J is that of the other directions: who
-        uses J keeps what is known as well. Of a unit with an open child nothing is told from below.
+        uses J keeps what is known as well. A unit with an open child learns nothing from below.
         """
         own, here = self.upward[level], self.levels[level]
         result = np.zeros_like(own.covariance)
@@ -380,7 +380,7 @@ class TreeCovariances:
             areas: How many areas there are.
             counts: What is counted.
             count: For each entry the number of the count that it is for; without it, all of them. So an "area" may be
-                two, of which each has a count of its own, and their covariance is an entry beside the diagonal.
+                two, each with a count of its own, and their covariance is an entry beside the diagonal.
         """
         forms = self.area_forms(block, area, areas, np.stack([one.core for one in counts]), count)
         return np.asarray(np.einsum("asnm,nms->anm", forms, self._weights(counts), optimize=True), np.float64)
@@ -394,7 +394,7 @@ class TreeCovariances:
         """gᵀVg' of all pairs of core vectors, for every area and sector: areas x sectors x vectors x vectors.
 
         ``vector`` has, for each entry, the number of the only core vector that it is for. NaN where several open units
-        are told by their sum alone, and the area has a part of them.
+        are known by their sum alone, and the area has a part of them.
         """
         count, sectors, size = len(vectors), len(self.sectors.sectors), self.sectors.size
         result = np.zeros((areas, sectors, count, count))

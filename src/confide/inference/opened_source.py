@@ -236,6 +236,11 @@ def open_source(
 
     Returns:
         The source. Raises with findings if a file is not what it should be.
+
+    >>> import confide
+    >>> source = confide.open_source(topdown)  # topdown: the folder of a run of that mechanism
+    >>> [geography.kind for geography in source.geographies][:2]
+    ['state', 'county']
     """
     folder = Path(path)
     release = release_of(folder)

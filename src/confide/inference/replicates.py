@@ -83,6 +83,11 @@ def replicate(
 
     Returns:
         The replicates, their pooled errors and the factors.
+
+    >>> import confide
+    >>> made = confide.replicate(topdown, tmp_path / "replicates", replicates=2, calibration=0)
+    >>> made.number
+    2
     """
     for option, number, least in (("--replicates", replicates, 2), ("--calibration", calibration, 0)):
         if not least <= number <= MOST or number == 1:

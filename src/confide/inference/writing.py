@@ -144,7 +144,7 @@ def _sdmx_batch(batch: pa.RecordBatch, answer: Inference) -> pa.RecordBatch:
 
 
 def _write_statements(folder: Path, by_kind: Mapping[str, Iterator[dict[str, Any]]]) -> None:
-    """A CSV file for each kind of area of which something is said."""
+    """A CSV file for each kind of area that has rows."""
     for kind, statements in by_kind.items():
         rows = list(statements)
         if rows:
@@ -454,7 +454,7 @@ def infer_files(
         method: Whose margins: by the fixed rule, of least squares, or of the released records.
         replicates: Replicates of the release, made by `confide infer replicate`.
         shares: A share of two counts, such as 'hispanic=1/total'.
-        difference: The codes of two areas: what one has more.
+        difference: The codes of two areas: the rows are differences between them.
         medians: The median of an ordered attribute, such as age.
         quantiles: Another quantile of one, such as age=0.9.
         ranks: Which ranks the areas of a kind may have.
@@ -512,7 +512,7 @@ def _differences(answer: Inference, codes: tuple[str, str]) -> list[dict[str, An
 
 def _first_rows_of(answer: Inference, kind: AreaSet, room: int, *, to_the_end: bool) -> list[dict[str, Any]]:
     """The first rows of a kind of area, at most ``room``. Where no files were written, the whole of them is made, some
-    at a time: which figures catch the eye is counted on the way."""
+    at a time: small positive counts are counted on the way."""
     rows: list[dict[str, Any]] = []
     for batch in answer.batches(kind) if to_the_end or room else ():
         rows += batch.slice(0, room - len(rows)).to_pylist()

@@ -59,7 +59,7 @@ def attribute_code(engine: Engine, source: Source, attribute: Attribute, plain: 
         plain: The SQL that reads the column as it stands, with the type of the schema.
 
     Returns:
-        ``plain`` where records are read as they stand; otherwise the code that a spelling means, and what stands there
+        ``plain`` where records are read as they stand; otherwise the code that a spelling means, and what is there
         if it is none.
     """
     spelling = attribute.spelling
@@ -132,7 +132,7 @@ def codes_meant(values: Iterable[str | None], attribute: Attribute, *, blanks_me
     """For each text the code that it means; None where it is none of the schema's.
 
     Args:
-        values: What stands in the column.
+        values: What is in the column.
         attribute: The attribute, with its spelling.
         blanks_mean: Whether nothing means what the schema says of it; false for files in which nothing is unknown.
 

@@ -54,7 +54,7 @@ class RecordForm:
 
     attributes: tuple[Attribute, ...]
     variables: Mapping[str, Recode] = field(default_factory=dict)
-    """What a margin may be given by besides the attributes themselves: recodes of them."""
+    """What a margin may be given by apart from the attributes themselves: recodes of them."""
     block: str | None = None
     """The column of the block; none where records have no place."""
     blocks: Sequence[str] = ()

@@ -287,7 +287,7 @@ def propose_office(
     schema: Path | None = None,
     with_places: bool = True,
 ) -> OfficeFiles:
-    """Looks at an office's files, and proposes all that a release needs to be told.
+    """Looks at an office's files, and proposes all that a release needs to know.
 
     Args:
         records: One row for each person.

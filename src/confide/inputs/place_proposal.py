@@ -362,7 +362,7 @@ def _following(records: FileLook, block: str, engine: LocalEngine, names: set[st
 #
 # Offices often have no file of areas: each record names its municipality, its district and its region. The columns are
 # known by their names, in the words of many languages, and their nesting by what occurs: a column lies above another if
-# every code of the lower one stands with one code of the upper one.
+# every code of the lower one occurs with one code of the upper one.
 #
 # What occurs in records is confidential. The table is a proposal: it becomes the public frame of a release only when
 # the curator has looked at it, has added the areas in which nobody was counted, and keeps it.
@@ -395,7 +395,7 @@ def is_called_like_an_area(column: str) -> bool:
 
 @dataclass(frozen=True)
 class _Upper:
-    """A column beside that of the places: for each place the code it mostly stands with, and what contradicts that."""
+    """A column beside that of the places: for each place the code that mostly goes with it, and what contradicts it."""
 
     column: str
     of_place: Mapping[str, str]

@@ -107,12 +107,37 @@ def epsilon_delta(noise: CountNoise, changed: int = 1) -> EpsilonDelta | None:
 
 
 def outside_mass(noise: CountNoise, changed: int = 1) -> Fraction:
-    """``1 - (1 - outside)**changed``, rounded up: the delta that no epsilon takes away. Zero without a bound."""
+    """``1 - (1 - outside)**changed``, rounded up: the delta that no epsilon takes away. Zero without a bound.
+
+    Args:
+        noise: Noise, with or without a bound.
+        changed: How many cells one record changes.
+
+    Returns:
+        The probability, rounded up.
+
+    >>> from confide.noise import TruncatedGaussian
+    >>> f"{float(outside_mass(TruncatedGaussian(2, 5), changed=2)):.2g}"
+    '0.0011'
+    """
     return any_of(noise.outside_bounds, changed) if isinstance(noise, bounded.BoundedDistribution) else Fraction(0)
 
 
 def beyond_mass(distribution: NoiseDistribution, bound: int, changed: int = 1) -> Fraction:
-    """The probability that one of ``changed`` draws of noise without a bound would pass this one, rounded up."""
+    """The probability that one of ``changed`` draws of noise without a bound would pass this one, rounded up.
+
+    Args:
+        distribution: Noise without a bound.
+        bound: The largest noise, on either side.
+        changed: How many draws there are.
+
+    Returns:
+        The probability, rounded up.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> f"{float(beyond_mass(DiscreteGaussian(1), 5)):.2g}"
+    '1.2e-08'
+    """
 
     def enclose(bits: int) -> Bounds:
         lower, upper = distribution.tail_bounds(bound, bits)
@@ -127,6 +152,9 @@ def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
     Args:
         values: Such as ``{"law": "discrete-gaussian", "sigma2": "289"}``; a truncated one has a ``bound`` as well.
 
+    Returns:
+        The distribution.
+
     >>> distribution_from_dict({"law": "truncated-discrete-gaussian", "sigma2": "2", "bound": "5"})
     TruncatedGaussian('2', 5)
     """
@@ -140,7 +168,19 @@ def distribution_from_dict(values: Mapping[str, object]) -> ReleaseNoise:
 
 
 def any_of(enclose: Callable[[int], Bounds], times: int) -> Fraction:
-    """``1 - (1 - x)**times``, rounded up: the probability that one of ``times`` events of probability ``x`` occurs."""
+    """``1 - (1 - x)**times``, rounded up: the probability that one of ``times`` events of probability ``x`` occurs.
+
+    Args:
+        enclose: Bounds of ``x`` by the number of bits to compute with.
+        times: How many events there are.
+
+    Returns:
+        The probability, rounded up.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> f"{float(any_of(lambda bits: DiscreteGaussian(1).tail_bounds(4, bits), times=10)):.2g}"
+    '1.5e-05'
+    """
     if type(times) is not int or times < 1:
         raise ParameterError("bad-comparison/record", found=repr(times))
     bits = 128

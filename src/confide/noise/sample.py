@@ -99,7 +99,18 @@ class LookupTable:
 
 
 def fits_table(distribution: NoiseDistribution) -> bool:
-    """Whether cells are wide enough to decide: ``sigma <= 7000`` or ``epsilon >= 1/1000``."""
+    """Whether cells are wide enough to decide: ``sigma <= 7000`` or ``epsilon >= 1/1000``.
+
+    Args:
+        distribution: Noise without a bound.
+
+    Returns:
+        Whether a table of thresholds decides most draws.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> fits_table(DiscreteGaussian(100)), fits_table(DiscreteGaussian(10**8))
+    (True, False)
+    """
     return distribution.decay.first >= _SMALLEST_FIRST or distribution.decay.step >= _SMALLEST_STEP
 
 
@@ -331,6 +342,11 @@ def draw_at(
 
     Returns:
         One whole number for each coordinate.
+
+    >>> from confide.noise import DiscreteGaussian, NoiseStream
+    >>> noise = draw_at(DiscreteGaussian(4), NoiseStream.fresh(), np.array([7, 3, 7]))
+    >>> bool(noise[0] == noise[2])
+    True
     """
     places = _as_coordinates(coordinates)
     check_width(distribution)
@@ -358,6 +374,12 @@ def add_noise(
         stream: Where the bits come from.
         start: The coordinate of the first value.
         tally: Takes note of how far draws went.
+
+    >>> from confide.noise import DiscreteGaussian, NoiseStream
+    >>> counts = np.array([5, 0, 3])
+    >>> add_noise(counts, DiscreteGaussian(4), NoiseStream.fresh(), start=0)
+    >>> counts.shape
+    (3,)
     """
     check_values(values)
     check_span(start, values.size)
@@ -501,6 +523,13 @@ def check_values(values: Integers) -> None:
 
 
 def check_width(distribution: NoiseDistribution) -> None:
-    """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps."""
+    """Within these scales a draw exceeds 2**62 with probability below exp(-4095), and then fails rather than wraps.
+
+    Args:
+        distribution: Noise without a bound.
+
+    >>> from confide.noise import DiscreteGaussian
+    >>> check_width(DiscreteGaussian(10**6))
+    """
     if distribution.decay.first < _WIDEST and distribution.decay.step < _WIDEST**2:
         raise ParameterError("law-too-wide", found=repr(distribution))

@@ -159,6 +159,19 @@ def draw_subset(universe: int, size: int, source: WordSource, start: int) -> Int
     """``size`` different numbers of ``0 .. universe - 1`` in ascending order, from the coordinates from ``start`` on.
 
     Fewer than three coordinates are read, on average, for each number drawn.
+
+    Args:
+        universe: How many numbers there are.
+        size: How many of them are drawn.
+        source: Where the bits come from.
+        start: The first coordinate.
+
+    Returns:
+        The numbers.
+
+    >>> from confide.noise import NoiseStream
+    >>> len(set(draw_subset(1_000, 5, NoiseStream.fresh(), start=0).tolist()))
+    5
     """
     if not 0 <= size <= universe <= _LARGEST:
         raise ParameterError("bad-subset", found=CONFIDENTIAL)
@@ -194,6 +207,14 @@ def rank_to_place(ranks: Integers, occupied: Integers, universe: int) -> Integer
     ``occupied`` are the other groups of ``0 .. universe - 1``, ascending. Before the ``j``-th of them are
     ``occupied[j] - j`` empty ones, so the empty group of rank ``r`` has the number ``r`` plus how many of these are at
     most ``r``.
+
+    Args:
+        ranks: Ranks among the empty groups, from zero.
+        occupied: The numbers of the groups that are not empty, ascending.
+        universe: How many groups there are.
+
+    Returns:
+        The number of each.
 
     >>> rank_to_place(np.array([0, 1, 2]), np.array([0, 2]), 5)
     array([1, 3, 4])
@@ -276,6 +297,11 @@ def draw_survivors(rule: TwoStageRule, stream: WordSource, empty: int) -> Surviv
 
     Returns:
         The published ones alone, with their ranks among the empty groups, in ascending order.
+
+    >>> from confide.noise import NoiseStream, TwoSidedGeometric
+    >>> rule = TwoStageRule(TwoSidedGeometric("1/2"), (20, 40, 60), TwoSidedGeometric("1/2"), above=30)
+    >>> len(draw_survivors(rule, NoiseStream.fresh(), empty=10**6)) < 10**4
+    True
     """
     count = draw_binomial(empty, partial(_survival, rule), stream, _COUNT)
     places = draw_subset(empty, count, stream, _RANKS)

@@ -207,6 +207,12 @@ def derive_stream(
     Returns:
         A stream whose coordinates are ``unit * cells + cell``. For a study without a release see
         :meth:`NoiseStream.fresh`.
+
+    >>> key = ReleaseKey.choose("0f" * 32)
+    >>> about = {"mechanism": "tables", "level": "county", "query": "sex"}
+    >>> stream = derive_stream(key, records_fingerprint=b"records", plan_hash=b"plan", **about)
+    >>> type(stream).__name__
+    'NoiseStream'
     """
     fields = (_LABEL, records_fingerprint, plan_hash, mechanism.encode(), level.encode(), query.encode())
     for name, value in (("records fingerprint", records_fingerprint), ("plan hash", plan_hash)):

@@ -16,7 +16,7 @@ In a stratum of b households each is selected with probability p, independently;
 again; the places of the selected are permuted by a derangement (a permutation that leaves nobody in place), all being
 as likely. With o = p / (1 − p), and Dₘ derangements of m elements, a permutation that moves m households has a
 probability in proportion to oᵐ / Dₘ. Two data sets that differ by one exchange of places lead to the same result by
-permutations of which one is the other times a transposition, so that their m differ by at most two. Hence
+permutations such that one is the other times a transposition, so that their m differ by at most two. Hence
 
     e^ε(b, p) = max { o^(m−k) · D_k / D_m :  m, k in {0, 2, 3, …, b}, |m − k| ≤ 2 }
               = 1                                          for b < 2,
@@ -56,6 +56,9 @@ def bun_steinke_epsilon(rho: Exact, delta: Exact) -> float:
         rho: The loss ρ, exact, zero or more.
         delta: δ, exact, strictly between 0 and 1.
 
+    Returns:
+        ε.
+
     >>> round(bun_steinke_epsilon("1/2", "1e-10"), 3)
     7.286
     """
@@ -70,6 +73,9 @@ def cks_epsilon(rho: Exact, delta: Exact) -> float:
         rho: The loss ρ, exact, zero or more.
         delta: δ, exact, strictly between 0 and 1.
 
+    Returns:
+        ε.
+
     >>> round(cks_epsilon("1/2", "1e-10"), 3)
     6.839
     """
@@ -81,6 +87,16 @@ def cks_delta(rho: Exact, epsilon: Exact) -> float:
     """The smallest δ that ρ-zCDP implies at ε by Canonne, Kamath & Steinke, rounded up.
 
     exp((α−1)(αρ−ε)) (1−1/α)^α/(α−1) at the α with (2α−1)ρ − ε + ln(1−1/α) = 0.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        epsilon: ε, exact, zero or more.
+
+    Returns:
+        δ.
+
+    >>> f"{cks_delta('1/2', 6):.3g}"
+    '1.63e-08'
     """
     r, e = nonnegative(rho, "rho"), nonnegative(epsilon, "epsilon")
     if not r:
@@ -108,6 +124,9 @@ def cks_rho(epsilon: Exact, delta: Exact) -> Fraction:
         epsilon: ε, exact, zero or more.
         delta: δ, exact, strictly between 0 and 1.
 
+    Returns:
+        ρ, exact.
+
     >>> float(round(cks_rho(1, "1e-10"), 6))
     0.013243
     """
@@ -134,6 +153,9 @@ def gaussian_limit_epsilon(rho: Exact, delta: Exact) -> float:
         rho: The loss ρ, exact, zero or more.
         delta: δ, exact, strictly between 0 and 1.
 
+    Returns:
+        ε.
+
     >>> round(gaussian_limit_epsilon("1/2", "1e-10"), 3)
     6.548
     """
@@ -151,7 +173,18 @@ def _gaussian_limit(r: Fraction, d: Fraction) -> float:
 
 
 def gaussian_limit_delta(rho: Exact, epsilon: Exact) -> float:
-    """The exact δ at ε of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module."""
+    """The exact δ at ε of the Gaussian mechanism with this ρ, rounded up. For comparison: see the module.
+
+    Args:
+        rho: The loss ρ, exact, zero or more.
+        epsilon: ε, exact, zero or more.
+
+    Returns:
+        δ.
+
+    >>> f"{gaussian_limit_delta('1/2', 6):.3g}"
+    '2.79e-09'
+    """
     r, e = nonnegative(rho, "rho"), nonnegative(epsilon, "epsilon")
     return min(1.0, float_up(_gaussian_delta(r, e).hi)) if r else 0.0
 
@@ -183,6 +216,12 @@ def to_approximate(loss: ZCDP, delta: Exact) -> ApproxDP:
     Args:
         loss: In zCDP.
         delta: δ, exact, strictly between 0 and 1.
+
+    Returns:
+        The guarantee, with ε as an exact number that is not below the true one.
+
+    >>> float(to_approximate(ZCDP("1/2"), "1e-10").epsilon)
+    6.839329413120849
     """
     return ApproxDP(Fraction(cks_epsilon(loss.rho, delta)), exact(delta, "delta"))
 
@@ -279,6 +318,12 @@ _DIGITS = 60
 
 def derangements(count: int) -> int:
     """How many permutations of ``count`` elements leave none in its place: Dₘ = m Dₘ₋₁ + (−1)ᵐ.
+
+    Args:
+        count: How many elements, zero or more.
+
+    Returns:
+        The number of permutations.
 
     >>> [derangements(m) for m in range(8)]
     [1, 0, 1, 2, 9, 44, 265, 1854]

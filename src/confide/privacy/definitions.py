@@ -188,7 +188,17 @@ _KINDS: dict[str, type[PureDP | ZCDP | ApproxDP]] = {kind.definition.value: kind
 
 
 def loss_from_dict(values: Mapping[str, Any]) -> PureDP | ZCDP | ApproxDP:
-    """The loss that :meth:`PrivacyLoss.as_dict` wrote."""
+    """The loss that :meth:`PrivacyLoss.as_dict` wrote.
+
+    Args:
+        values: Plain values with a ``definition``.
+
+    Returns:
+        The loss.
+
+    >>> loss_from_dict({"definition": "zcdp", "rho": "1/2"})
+    ZCDP(rho=Fraction(1, 2))
+    """
     kind = _KINDS.get(str(values.get("definition")))
     names = set() if kind is None else set(kind.zero().parameters())
     if kind is None or set(values) != names | {"definition"}:
@@ -239,6 +249,9 @@ def bounded_degree(degree: int, neighbours: Neighbours) -> Sensitivity:
         degree: At least one.
         neighbours: What the guarantee compares.
 
+    Returns:
+        The L1 and the squared L2 sensitivity.
+
     >>> bounded_degree(3, Neighbours.CHANGE_ONE)
     Sensitivity(l1=6, l2_squared=6)
     """
@@ -248,6 +261,12 @@ def bounded_degree(degree: int, neighbours: Neighbours) -> Sensitivity:
 
 def partition_marginal(neighbours: Neighbours) -> Sensitivity:
     """Sensitivity of a marginal: each record counts in at most one cell.
+
+    Args:
+        neighbours: What the guarantee compares.
+
+    Returns:
+        The L1 and the squared L2 sensitivity.
 
     >>> partition_marginal(Neighbours.ADD_REMOVE)
     Sensitivity(l1=1, l2_squared=1)
@@ -261,7 +280,7 @@ def partition_marginal(neighbours: Neighbours) -> Sensitivity:
 class StatedSensitivity:
     """Sensitivities that a proof states: of one unit of privacy that comes or goes, and of one that is changed.
 
-    Unless told otherwise a change is taken to be the worst of a removal and an addition, both of which may move the
+    Unless stated otherwise, a change is taken to be the worst of a removal and an addition, both of which may move the
     same cells the same way: twice in L1, four times in squared L2. Counts are whole, so L1 ≤ squared L2 ≤ (L1)².
     """
 
@@ -319,6 +338,9 @@ def gaussian_loss(sigma2: Exact, sensitivity: Sensitivity) -> ZCDP:
         sigma2: Exact and above zero.
         sensitivity: How far one record can move the counts.
 
+    Returns:
+        The loss, exact.
+
     >>> gaussian_loss(4, partition_marginal(Neighbours.CHANGE_ONE))
     ZCDP(rho=Fraction(1, 4))
     """
@@ -331,6 +353,9 @@ def gaussian_sigma2(loss: ZCDP, sensitivity: Sensitivity) -> Fraction:
     Args:
         loss: Above zero.
         sensitivity: How far one record can move the counts.
+
+    Returns:
+        σ², exact.
 
     >>> gaussian_sigma2(ZCDP("1/4"), partition_marginal(Neighbours.CHANGE_ONE))
     Fraction(4, 1)
@@ -345,6 +370,9 @@ def geometric_loss(epsilon: Exact, sensitivity: Sensitivity) -> PureDP:
         epsilon: ε per cell, exact and above zero.
         sensitivity: How far one record can move the counts.
 
+    Returns:
+        The loss, exact.
+
     >>> geometric_loss("1/2", partition_marginal(Neighbours.CHANGE_ONE))
     PureDP(epsilon=Fraction(1, 1))
     """
@@ -352,7 +380,18 @@ def geometric_loss(epsilon: Exact, sensitivity: Sensitivity) -> PureDP:
 
 
 def geometric_zcdp_loss(epsilon: Exact, sensitivity: Sensitivity) -> ZCDP:
-    """The zCDP loss of geometric noise with parameter ε in every cell: a cell that changes by c costs (cε)²/2."""
+    """The zCDP loss of geometric noise with parameter ε in every cell: a cell that changes by c costs (cε)²/2.
+
+    Args:
+        epsilon: ε per cell, exact and above zero.
+        sensitivity: How far one record can move the counts.
+
+    Returns:
+        The loss, exact.
+
+    >>> geometric_zcdp_loss("1/2", partition_marginal(Neighbours.CHANGE_ONE))
+    ZCDP(rho=Fraction(1, 4))
+    """
     return ZCDP(sensitivity.l2_squared * positive(epsilon, "epsilon") ** 2 / 2)
 
 
@@ -362,6 +401,9 @@ def geometric_epsilon(loss: PureDP, sensitivity: Sensitivity) -> Fraction:
     Args:
         loss: Above zero.
         sensitivity: How far one record can move the counts.
+
+    Returns:
+        ε per cell, exact.
 
     >>> geometric_epsilon(PureDP(1), partition_marginal(Neighbours.CHANGE_ONE))
     Fraction(1, 2)
@@ -376,6 +418,9 @@ def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> NoiseDistribution:
         loss: What one marginal, in which each record counts in at most one cell, may cost.
         neighbours: What the guarantee compares.
 
+    Returns:
+        The distribution of the noise of each cell.
+
     >>> calibrate(ZCDP("1/8"), Neighbours.CHANGE_ONE)
     DiscreteGaussian('8')
     """
@@ -389,6 +434,13 @@ def calibrate(loss: PrivacyLoss, neighbours: Neighbours) -> NoiseDistribution:
 
 def budget_of(definition: Definition, amount: Exact) -> PrivacyLoss:
     """A budget as a loss: ρ for zCDP, otherwise pure ε.
+
+    Args:
+        definition: The definition that a ledger or a spec names.
+        amount: The budget, exact: a text, a Fraction or a whole number.
+
+    Returns:
+        The loss of that definition.
 
     >>> budget_of(Definition.ZCDP, "2.56")
     ZCDP(rho=Fraction(64, 25))

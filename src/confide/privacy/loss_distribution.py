@@ -355,6 +355,9 @@ def epsilon_bracket(parts: Iterable[NoisyCells], delta: Exact, interval: Exact =
         delta: δ, exact, strictly between 0 and 1.
         interval: The width of the grid of losses, exact: finer is narrower and slower.
 
+    Returns:
+        The two numbers: ``optimistic`` and ``pessimistic``.
+
     >>> bracket = epsilon_bracket([NoisyCells(2, cells=2)], "1e-6")
     >>> round(bracket.optimistic, 3), round(bracket.pessimistic, 3)
     (4.917, 4.917)
@@ -376,6 +379,9 @@ def delta_bracket(parts: Iterable[NoisyCells], epsilon: Exact, interval: Exact =
         epsilon: ε, exact, zero or more.
         interval: The width of the grid of losses, exact: finer is narrower and slower.
 
+    Returns:
+        The two numbers: ``optimistic`` and ``pessimistic``.
+
     >>> f"{delta_bracket([NoisyCells(2, cells=2)], 4).pessimistic:.3g}"
     '3.2e-05'
     """
@@ -391,6 +397,18 @@ def noisy_cells(event: Event, neighbours: Neighbours) -> list[NoisyCells]:
 
     A family (Parallel, BoundedDegree) has one worst neighbour for every ε only if its members are alike; others are
     refused (but see :mod:`confide.privacy.loss_distribution`), and so is noise that is not discrete Gaussian.
+
+    Args:
+        event: What was measured.
+        neighbours: What the guarantee compares.
+
+    Returns:
+        A row for each kind of noise: its σ² and how many cells have it.
+
+    >>> from confide.privacy import Measurement, Neighbours
+    >>> from confide.privacy.definitions import Distribution
+    >>> noisy_cells(Measurement(Distribution.DISCRETE_GAUSSIAN, 2), Neighbours.CHANGE_ONE)
+    [NoisyCells(sigma2=Fraction(2, 1), cells=2, count=1)]
     """
     if isinstance(event, Measurement):
         if event.distribution is not Distribution.DISCRETE_GAUSSIAN:
@@ -460,6 +478,21 @@ def event_epsilon_bracket(event: Event, neighbours: Neighbours, delta: Exact, in
 
     Unlike :func:`noisy_cells` it takes a Parallel of unlike members, at the outermost place: the paths of a plan.
     ``interval`` is the grid of the upper end; that of the lower end is ten times finer.
+
+    Args:
+        event: What was measured.
+        neighbours: What the guarantee compares.
+        delta: δ, exact, strictly between 0 and 1.
+        interval: The width of the grid of losses, exact: finer is narrower and slower.
+
+    Returns:
+        The two numbers: ``optimistic`` and ``pessimistic``.
+
+    >>> from confide.privacy import Measurement, Neighbours
+    >>> from confide.privacy.definitions import Distribution
+    >>> event = Measurement(Distribution.DISCRETE_GAUSSIAN, 2)
+    >>> round(event_epsilon_bracket(event, Neighbours.CHANGE_ONE, "1e-6").pessimistic, 2)
+    4.92
     """
     grid = positive(interval, "interval")
     # As the only member of a family an event is the same event, and its upper end is computed more tightly.

@@ -85,7 +85,18 @@ _LOG10_E_UP = Fraction(4342944820, 10**10)
 
 
 def rounded_up(value: Fraction | float | Decimal, places: int = 4) -> str:
-    """``value`` as a decimal with ``places`` places, never below it, digits grouped."""
+    """``value`` as a decimal with ``places`` places, never below it, digits grouped.
+
+    Args:
+        value: The number.
+        places: How many decimals; zeros at the end are kept.
+
+    Returns:
+        The number as a text.
+
+    >>> rounded_up(Fraction(1, 3)), rounded_up(1234.5, 1)
+    ('0.3334', '1,234.5')
+    """
     return _decimal(math.ceil(Fraction(value) * 10**places), places)
 
 
@@ -95,7 +106,17 @@ def rounded_down(value: Fraction | float | Decimal, places: int = 4) -> str:
 
 
 def factor(epsilon: Fraction | float) -> str:
-    """exp(ε) to three significant digits, never below it: "60,400,000" or "1.29 × 10^26"."""
+    """exp(ε) to three significant digits, never below it: "60,400,000" or "1.29 × 10^26".
+
+    Args:
+        epsilon: ε, zero or more.
+
+    Returns:
+        The number as a text.
+
+    >>> factor(Fraction(1, 2)), factor(18)
+    ('1.65', '65,700,000')
+    """
     if epsilon == 0:
         return "1.00"
     if epsilon > _HUGE:

@@ -55,7 +55,7 @@ def certificate(manifest: Mapping[str, Any], said: CertificateWords) -> str:
 
     Args:
         manifest: The manifest of a release whose plan has a loss.
-        said: What its mechanism has to say besides.
+        said: What else its mechanism has to say.
 
     Returns:
         A page that needs no other file.

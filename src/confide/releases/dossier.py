@@ -259,7 +259,7 @@ class LoneFigures:
 
         R(a) = 100 · #{c in C(a): t_c = 1 and p_c = 1} / #{c in C(a): t_c = 1}.
 
-    It is 100 where nothing is protected, and there is none where nobody is alone. Beside it stands how many figures are
+    It is 100 where nothing is protected, and there is none where nobody is alone. Beside it is how many figures are
     published as 1 in all: #{t_c = p_c = 1} / #{p_c = 1} is how often somebody is right who takes a published 1 for one
     record. R looks at single figures; it is neither a bound nor a promise, and does not replace an attack on all
     figures together (``confide.lab.attacks``).

@@ -116,7 +116,7 @@ class ReleaseWriter:
         folder: str = "tables",
     ) -> None:
         """A table in every format asked for, streamed. The columns' ``description`` metadata goes into the manifest.
-        Without a ``folder`` it stands beside the pages."""
+        Without a ``folder`` it is beside the pages."""
         place = f"{folder}/{name}" if folder else name
         paths = {format_: self._path(place, format_) for format_ in formats}
         self._write(paths, schema, batches, title)
@@ -248,7 +248,17 @@ def _same_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Reco
 
 
 def rehearsal_banner(manifest: Mapping[str, Any]) -> str:
-    """What a page of a rehearsal says above everything else; nothing on those of other releases."""
+    """What a page of a rehearsal says above everything else; nothing on those of other releases.
+
+    Args:
+        manifest: The manifest of a release.
+
+    Returns:
+        The banner, or an empty text.
+
+    >>> rehearsal_banner({"stamp": None})
+    ''
+    """
     return f"{STAMP}: {REHEARSAL}" if manifest.get("rehearsal") else ""
 
 
@@ -347,7 +357,7 @@ class SealedRelease:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What decided the release besides its measurements."""
+        """What decided the release apart from its measurements."""
         question: dict[str, Any] = self.manifest["plan"]["question"]
         return question
 
@@ -526,7 +536,7 @@ def manifest_of(
         "plan": plan.as_dict(),
     }
     if stamped:
-        # Readers know one form of the manifest: without a loss the stamp stands last.
+        # Readers know one form of the manifest: without a loss the stamp is last.
         manifest |= {"noise": {**manifest["noise"], "key": CHOSEN}, "stamp": STAMP}
     if rehearsal:
         # Also where nothing is drawn with a key that could be chosen.
@@ -595,7 +605,7 @@ def unit_in_words(plan: Plan, language: str = ENGLISH) -> list[str]:
 
 
 def inputs_in_words(plan: Plan, language: str = ENGLISH) -> Iterator[str]:
-    """Of which published figures the release was made besides, and that they cost nothing more."""
+    """What other published figures the release was made of, and that they cost nothing more."""
     for given in plan.question.get(PUBLIC_INPUTS, {}).values():
         kind, name = ("file", "") if "file_sha256" in given else ("release", given["release"])
         digest = given.get("file_sha256") or given["manifest_sha256"]

@@ -120,7 +120,7 @@ class Plan:
     paths: tuple[tuple[int, ...], ...] = ()
     """Where not every record takes part in every measurement: for each kind of place, the numbers of those it does."""
     families: tuple[Family, ...] = ()
-    """Measurements whose units overlap. A measurement in no family has units of which a record is in one."""
+    """Measurements whose units overlap. In a measurement in no family, a record is in one unit."""
     has_loss: bool = True
     """Whether the plan has a loss. Bounded noise that belongs to the records has none, which is not a loss of zero."""
     delta: Fraction | None = None
@@ -293,7 +293,7 @@ class Plan:
 
 
 def _drop(values: Any, path: list[str]) -> None:
-    """Takes what is at a path out of plain values, wherever it stands."""
+    """Takes what is at a path out of plain values, wherever it is."""
     name, *rest = path
     parts = values if name == "*" else [values[name]] if name in values else []
     if not rest:
@@ -444,7 +444,18 @@ def summary_of_levels(plan: Plan, contents: str, unaccounted: str = NO_BUDGET) -
 
 
 def in_plural(number: int, word: str) -> str:
-    """A number with its noun: 1 table, 2 tables."""
+    """A number with its noun: 1 table, 2 tables.
+
+    Args:
+        number: How many.
+        word: The noun for one.
+
+    Returns:
+        Both, with an s where there is not exactly one.
+
+    >>> in_plural(1, "table"), in_plural(1200, "table")
+    ('1 table', '1,200 tables')
+    """
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 

@@ -182,7 +182,7 @@ class OutcomeLaw:
 
 
 HIDDEN = -1
-"""The outcome of a choice of which nothing is seen."""
+"""The outcome of a choice that nobody sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +311,10 @@ def require_records(workspace: Workspace, fingerprint: str, otherwise: str) -> N
         workspace: The run.
         fingerprint: SHA-256 of what the release depends on, as the mechanism computes it now.
         otherwise: What is said where it is another one than when the run began.
+
+    >>> from confide.releases.workspace import Workspace
+    >>> space = Workspace(sealed)
+    >>> require_records(space, space.identity().records_fingerprint, "the records are others")
     """
     require_sealed(workspace)
     begun = workspace.identity()

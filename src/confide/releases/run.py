@@ -4,7 +4,7 @@
 
     check ─► reserve* ─► key° ─► count ─► (measured*) ─► measure ─► publish ─► verify ─► seal ─► (sealed*)
 
-    * where the mechanism is accounted: the ledger is told        ° where it is keyed
+    * where the mechanism is accounted: the ledger notes it       ° where it is keyed
 
 Every arrow may be where the power goes off. Each step leaves its result whole or not at all, and finds what an earlier
 try has left; noise is a function of the key, so that nothing is ever drawn twice with different outcomes; the ledger

@@ -72,6 +72,11 @@ def new_signature_key(path: str | Path) -> SignatureKey:
 
     Returns:
         Both paths, and the fingerprint of the public key.
+
+    >>> import confide
+    >>> key = confide.new_signature_key(tmp_path / "office.key")
+    >>> key.public.name
+    'office.key.pub'
     """
     private, public = Path(path), Path(f"{path}.pub")
     for file in (private, public):

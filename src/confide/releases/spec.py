@@ -345,7 +345,7 @@ class ExplainedOutput(OutputPart):
         return {"formats": self.companions, "agency": self.agency}
 
     TABLES: ClassVar[tuple[str, ...]] = ("parquet", "csv", "sdmx-csv")
-    """The formats of which one must be there."""
+    """The formats; one of them must be there."""
 
     def problems(self, geography: GeographyPart) -> list[Problem]:  # noqa: ARG002 - names and outlines may be there
         problems = []
@@ -509,7 +509,7 @@ def named_files(part: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, 
 
     Args:
         part: A spec, or a part of one.
-        path: Where the part stands.
+        path: Where the part is.
 
     Yields:
         The keys, and the text.
@@ -533,7 +533,19 @@ def _marked(annotation: Any, metadata: Iterable[Any]) -> bool:
 
 
 def load_spec(path: Path, models: Mapping[str, type[Spec]]) -> LoadedSpec:
-    """The spec in a file, checked against the model of its mechanism. Raises a :class:`SpecError` with all findings."""
+    """The spec in a file, checked against the model of its mechanism. Raises a :class:`SpecError` with all findings.
+
+    Args:
+        path: The spec file.
+        models: The model of the spec of each mechanism, by name.
+
+    Returns:
+        The spec, with its file and the lines of its keys.
+
+    >>> from confide.mechanisms import SPECS
+    >>> load_spec(project / "spec.toml", SPECS).spec.release.mechanism
+    'tables'
+    """
     document = read(path, kind=SPEC)
     checked = document.check(models[_mechanism(document, models)])
     checked.refuse(checked.value.problems())

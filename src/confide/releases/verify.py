@@ -60,7 +60,7 @@ class Verification(TypedAnswer):
     checks: tuple[Check, ...]
     folder: str = ""
     vouched_by: tuple[str, ...] = ()
-    """What was asked, besides the release itself, whether it is the one that was sealed: ``ledger``, ``signature``."""
+    """What was asked whether this is the release that was sealed: ``ledger``, ``signature``."""
 
     @property
     def ok(self) -> bool:

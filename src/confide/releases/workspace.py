@@ -158,7 +158,7 @@ class Workspace:
         return record
 
     def note_manifest(self, record: RunIdentity, manifest_sha256: str) -> None:
-        """Keeps the hash of the release's manifest, by which a release of another run is told from our own."""
+        """Keeps the hash of the release's manifest, which shows whether a release is of another run."""
         if record.manifest_sha256 != manifest_sha256:
             self._save(replace(record, manifest_sha256=manifest_sha256))
 
@@ -288,7 +288,17 @@ def new_run_id() -> str:
 
 @contextmanager
 def no_room_is_an_error(folder: Path) -> Iterator[None]:
-    """Turns what the operating system says of full disks, closed folders and memory into words with a remedy."""
+    """Turns what the operating system says of full disks, closed folders and memory into words with a remedy.
+
+    Args:
+        folder: Where files are written.
+
+    Returns:
+        A context: a :class:`RunError` comes out of it in place of an :class:`OSError`.
+
+    >>> with no_room_is_an_error(tmp_path):
+    ...     _ = (tmp_path / "note").write_text("there is room")
+    """
     try:
         yield
     except MemoryError:

@@ -106,7 +106,7 @@ AskedBoard = Annotated[OpenedBoard, Depends(asked_board)]
 
 @router.get("/board", include_in_schema=False)
 def shown_board(request: Request, board: AskedBoard, spec: str, folder: Folder) -> HTMLResponse:
-    """The board; what was typed is worked in, and the page says under which address it stands now."""
+    """The board; what was typed is worked in, and the page says under which address it is now."""
     pairs = parse_qsl(request.url.query, keep_blank_values=True)
     if board.start.secret and any(name.startswith(TYPED) for name, _ in pairs):
         _recalled(folder, "typed")

@@ -214,7 +214,7 @@ async def demonstration(folder: Folder) -> Response:
 
 @router.get("/api/cockpit")
 def answered_cockpit(cockpit: AskedCockpit) -> CockpitAnswer:
-    """Where a release stands, and how far its jobs are."""
+    """How far a release has come, and its jobs."""
     account = cockpit.account
     jobs = {
         action: JobAnswer(

@@ -137,6 +137,9 @@ def tally(truth: Integers, released: Integers) -> ErrorTally:
         truth: True counts of the areas, int64.
         released: Released counts, in the same order.
 
+    Returns:
+        The tally.
+
     >>> tally(np.array([10, 0, 5]), np.array([12, 0, 4])).mean_absolute_error
     1.0
     """
@@ -158,12 +161,35 @@ def tally(truth: Integers, released: Integers) -> ErrorTally:
 
 
 def tally_by(truth: Integers, released: Integers, classes: Integers) -> dict[int, ErrorTally]:
-    """A tally for each class of areas that has any."""
+    """A tally for each class of areas that has any.
+
+    Args:
+        truth: True counts of the areas, int64.
+        released: Released counts, in the same order.
+        classes: The number of the class of each area.
+
+    Returns:
+        By the number of each class its tally.
+
+    >>> sorted(tally_by(np.array([10, 5]), np.array([12, 4]), np.array([0, 3])))
+    [0, 3]
+    """
     return {int(number): tally(truth[classes == number], released[classes == number]) for number in np.unique(classes)}
 
 
 def add_tallies(parts: Iterable[ErrorTally]) -> ErrorTally:
-    """The tally of all areas of several tallies."""
+    """The tally of all areas of several tallies.
+
+    Args:
+        parts: The tallies.
+
+    Returns:
+        One tally.
+
+    >>> one = tally(np.array([10]), np.array([12]))
+    >>> add_tallies([one, one]).mean_absolute_error
+    2.0
+    """
     listed = list(parts)
     if not listed:
         return EMPTY
@@ -257,6 +283,12 @@ def error_sums(truth: NDArray[np.int64], released: NDArray[np.int64], margin: in
         truth: int64 of any shape.
         released: In the same shape.
         margin: The noise margin; cells further from the truth than this are counted.
+
+    Returns:
+        The sums.
+
+    >>> error_sums(np.array([10, 5]), np.array([12, 5]), 1).cells
+    2
     """
     error = released - truth
     return ErrorSums(
@@ -270,7 +302,19 @@ def error_sums(truth: NDArray[np.int64], released: NDArray[np.int64], margin: in
 
 
 def by_size_class(truth: NDArray[np.int64], released: NDArray[np.int64], margin: int) -> dict[str, ErrorSums]:
-    """The sums for each class of the true size that has cells."""
+    """The sums for each class of the true size that has cells.
+
+    Args:
+        truth: True counts of any shape, int64.
+        released: Released counts in the same shape.
+        margin: The noise margin.
+
+    Returns:
+        By the name of each class its sums.
+
+    >>> sorted(by_size_class(np.array([10, 5000]), np.array([12, 5001]), 3))
+    ['1,000 to 9,999', '10 to 99']
+    """
     result = {}
     for label, smallest, largest in SIZE_CLASSES:
         inside = truth >= smallest if largest is None else (truth >= smallest) & (truth <= largest)
@@ -337,7 +381,18 @@ class LargestGroups:
 
 
 def largest_group(groups: Iterable[tuple[Integers, Integers]], areas: int, least: int = 0) -> LargestGroup:
-    """The measure for true and released counts, group by group."""
+    """The measure for true and released counts, group by group.
+
+    Args:
+        groups: For each group its true and its released counts by area.
+        areas: How many areas there are.
+        least: Areas with fewer people than this are left out.
+
+    Returns:
+        How often the largest group of an area is the same in both.
+
+    >>> answer = largest_group([(np.array([9, 1]), np.array([8, 2])), (np.array([1, 9]), np.array([3, 9]))], areas=2)
+    """
     groups_by_area = LargestGroups(areas)
     for truth, released in groups:
         groups_by_area.add(truth, released)
@@ -377,6 +432,9 @@ def over_keys(values: Sequence[float]) -> OverKeys:
     Args:
         values: One for each key, at least one.
 
+    Returns:
+        The mean, and the interval for the mean of all keys.
+
     >>> result = over_keys([1.0, 2.0, 3.0])
     >>> result.mean, round(result.low, 3), round(result.high, 3)
     (2.0, -0.484, 4.484)
@@ -399,8 +457,14 @@ def combine(results: Sequence[Any], fixed: frozenset[str] = frozenset()) -> Any:
         are;
             so does what is not a number.
 
+    Returns:
+        A result of the same form, with a mean and an interval for every number.
+
     Raises:
         ValueError: The results are not of one form.
+
+    >>> combine([{"error": 1.0}, {"error": 3.0}])["error"]["mean"]
+    2.0
     """
     first = results[0]
     if isinstance(first, dict):

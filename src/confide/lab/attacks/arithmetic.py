@@ -32,7 +32,7 @@ from confide.releases import SealedRelease, tabular
 FINEST = Fraction(1, WEIGHT_UNIT)
 MANY = 1 << 40
 DIGITS_OF_POWER = 3
-"""The power of the attack is told for weights of so many decimals."""
+"""The power of the attack is computed for weights of so many decimals."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ArithmeticAttack(TypedAnswer):
         if self.least is not None:
             said += f" At least {self.least:,} fit each" + (f"; proved: {self.proved:,}." if self.proved else ".")
         if self.power is None:
-            return said + " No column stands beside the figures, so there is nothing to compute with: no power."
+            return said + " The figures have no other columns, so there is nothing to compute with: no power."
         return said + (
             f" Power: with six decimals, and weights of {DIGITS_OF_POWER} decimals, {self.power[0]:,} of "
             f"{self.power[1]:,} cells would be known."
@@ -121,6 +121,14 @@ def attack_arithmetic(release: str | Path) -> ArithmeticAttack:
 
     Raises:
         ParameterError: The release is of another mechanism.
+
+    >>> import confide
+    >>> rows = ["age,count,cell_key", "young,120,5", "old,80,99999999"]
+    >>> with (tmp_path / "ages.csv").open("w") as file:
+    ...     print(*rows, sep=chr(10), file=file)
+    >>> made = confide.perturb_cells(tmp_path / "ages.csv", tmp_path / "ages", D=5, V=2)
+    >>> confide.attack_arithmetic(made.release).ok
+    True
     """
     opened = SealedRelease.of(release)
     if "ptable" not in opened.facts:

@@ -92,7 +92,7 @@ def read_suspect(given: TableInput) -> Suspect:
 
 
 def _refuse(findings: list[Finding]) -> None:
-    """Refuses tables of which an audit would look at nothing, or at other cells than were meant."""
+    """Refuses tables where an audit would look at nothing, or at other cells than were meant."""
     if findings:
         raise InputError(findings)
 
@@ -131,7 +131,7 @@ def _unsummed(given: TableInput, read: Sequence[_Read], linked: LinkedTables) ->
 
 
 def _unhidden(read: Sequence[_Read], cells: Sequence[int]) -> list[Finding]:
-    """Tables without a suppressed cell that were said to have some, or with others than the number that was told.
+    """Tables without a suppressed cell that were said to have some, or with another number than was said.
     ``cells``: how many each has; those that are in no row are hidden where the description says so."""
     findings = []
     numbers = [
@@ -337,7 +337,7 @@ def read_jj_subject(path: Path) -> tuple[Suspect, Required]:
 
 
 def _empty(path: Path, problem: JJProblem) -> list[Finding]:
-    """Problems of which an audit would look at nothing, and sums that it cannot use."""
+    """Problems where an audit would look at nothing, and sums that it cannot use."""
     place, findings = Place(file=path.name), []
     if not problem.sums:
         findings.append(Finding.of("nothing-added-up/sums", where=place))
@@ -376,7 +376,7 @@ def suspect_of_release(release: SealedRelease) -> Suspect:
     if step_of(value) > 1:
         raise ReleaseError("figures-too-large", where=Place(file=str(folder)), solvable=SOLVABLE)
     high, unit = np.full(len(value), np.inf), unit_of(question)
-    # Figures and intervals are told as they are published. Multiples of a part of one are no whole numbers.
+    # Figures and intervals are given as they are published. Multiples of a part of one are no whole numbers.
     low = bounds(programme, question) * float(unit)
     figures = value.astype(np.float64) * float(unit)
     return Suspect(programme.linked, figures, unknown, low, high, integer=unit.denominator == 1)
@@ -413,6 +413,14 @@ def audit_suppression(
 
     Returns:
         The smallest interval for each suppressed cell, by linear programming, and whether it is too narrow.
+
+    >>> import confide
+    >>> table = tmp_path / "table.csv"
+    >>> rows = "f,a, f,b,7 f,total,10 m,a, m,b,5 m,total,9 total,a,7 total,b,12 total,total,19".split()
+    >>> with table.open("w") as file:
+    ...     print("sex,age,count", *rows, sep=chr(10), file=file)
+    >>> confide.audit_suppression(table).ok
+    False
     """
     return read_subject(Path(tables), None if truth is None else Path(truth), note).audit(sharpen=sharpen)
 
@@ -420,7 +428,19 @@ def audit_suppression(
 def read_subject(tables: Path, truth: Path | None = None, note: Callable[[str], None] = lambda _: None) -> AuditSubject:
     """The tables of a folder, a file or a release, ready to be audited.
 
-    ``note`` is told at once what was read as the description says, and may not be what was meant.
+    Args:
+        tables: A folder with a description, a file or a release.
+        truth: CONFIDENTIAL: the true figures, in the same form.
+        note: Receives at once what was assumed of the tables.
+
+    Returns:
+        The tables, to be audited.
+
+    >>> rows = "f,a, f,b,7 f,total,10 m,a, m,b,5 m,total,9 total,a,7 total,b,12 total,total,19".split()
+    >>> with (tmp_path / "table.csv").open("w") as file:
+    ...     print("sex,age,count", *rows, sep=chr(10), file=file)
+    >>> read_subject(tmp_path / "table.csv").audit().ok
+    False
     """
     tables = release_of(tables)
     if (tables / MANIFEST).is_file():

@@ -211,6 +211,13 @@ def audit(suspect: Suspect, required: Required | None = None, *, sharpen: bool =
 
     Raises:
         ConfideError: Where published cells do not add up.
+
+    >>> from confide.lab.attacks.audit_files import describe_or_assume, read_suspect
+    >>> rows = "f,a, f,b,7 f,total,10 m,a, m,b,5 m,total,9 total,a,7 total,b,12 total,total,19".split()
+    >>> with (tmp_path / "table.csv").open("w") as file:
+    ...     print("sex,age,count", *rows, sep=chr(10), file=file)
+    >>> audit(read_suspect(describe_or_assume(tmp_path / "table.csv"))).ok
+    False
     """
     wrong = list(wrong_sums(suspect))
     if wrong:

@@ -109,6 +109,11 @@ def compare(
 
     Returns:
         Where the page is, and its numbers. Both use the truth.
+
+    >>> import confide
+    >>> made = confide.compare(compared / "spec.toml", compared / "made")  # finished before: nothing is made again
+    >>> made.page.name
+    'comparison.html'
     """
     loaded, out, display = load_comparison(spec), Path(folder), progress or Silent()
     with no_room_is_an_error(out):
@@ -141,6 +146,9 @@ def read_comparison(folder: str | Path) -> ProtectionComparison:
 
     Returns:
         Where it is, and its numbers.
+
+    >>> len(read_comparison(compared / "made").numbers["protections"])
+    2
     """
     file = Path(folder) / NUMBERS
     try:

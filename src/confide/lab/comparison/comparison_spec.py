@@ -68,7 +68,7 @@ class ComparedGeographyPart(programme_file.ProgrammeGeographyPart):
     block_group: int | None = Field(None, ge=1, le=40, description="The characters of a block group's code.")
 
     def over(self, given: programme_file.ProgrammeGeographyPart) -> programme_file.ProgrammeGeographyPart:
-        """The geography of a programme with what stands here instead."""
+        """The geography of a programme with what is here instead."""
         own = {
             key: value for key in self.model_fields_set - set(US_LEVELS) if (value := getattr(self, key)) is not None
         }
@@ -109,7 +109,7 @@ class NoProtection(ProtectionPart):
 
 
 class SwappingProtection(ProtectionPart):
-    """Tables of records of which some households have exchanged places."""
+    """Tables of records after some households have exchanged places."""
 
     mechanism: Literal["swapping"]
     settings: str = Field("light", description="Shipped settings of the mechanism swapping: light or heavy; or a file.")
@@ -251,7 +251,17 @@ class LoadedComparison(Loaded[ComparisonSpec]):
 
 
 def load_comparison(path: str | Path) -> LoadedComparison:
-    """The spec in a file. Raises a :class:`SpecError` with all findings."""
+    """The spec in a file. Raises a :class:`SpecError` with all findings.
+
+    Args:
+        path: The spec file of a comparison.
+
+    Returns:
+        The spec, with the tables that protections are compared by.
+
+    >>> load_comparison(compared / "spec.toml").value.comparison.made_up
+    300
+    """
     loaded = load(Path(path), ComparisonSpec, kind=COMPARISON)
     loaded.refuse(_problems(loaded.value))
     tables = _tables(loaded)

@@ -107,6 +107,10 @@ def import_pl94(
     Raises:
         InputError: The file is damaged or contradicts itself.
         RunError: The folder cannot be written, or already holds other files of these names.
+
+    >>> import confide
+    >>> confide.import_pl94(pl94_zip, tmp_path).persons
+    35
     """
 
     def tell(stage: str, done: int, total: int) -> None:
@@ -243,7 +247,18 @@ def race_table(counts: CellArray | IntArray) -> CellArray | IntArray:
 
 
 def tabulate(counts: CellArray | IntArray, table: PublishedTable) -> CellArray | IntArray:
-    """The lines of P1, P2, P3 or P4 from counts of people, of shape (areas, 252) or (areas, 2, 2, 63)."""
+    """The lines of P1, P2, P3 or P4 from counts of people, of shape (areas, 252) or (areas, 2, 2, 63).
+
+    Args:
+        counts: Counts of people.
+        table: One of P1 to P4.
+
+    Returns:
+        A row for each area, a column for each line.
+
+    >>> tabulate(np.ones((1, 252), np.int64), published_table("P1")).shape
+    (1, 71)
+    """
     layout = table_layout()
     people = counts.reshape(len(counts), 2, 2, RACES)
     people = people[:, 1] if table.universe == "adults" else people.sum(axis=1, dtype=counts.dtype)
@@ -258,7 +273,22 @@ def tabulate(counts: CellArray | IntArray, table: PublishedTable) -> CellArray |
 
 
 def count_persons(persons: Path, geocodes: pa.Array, *, batch: int = 1 << 20) -> SparseRows:
-    """Counts of people by block from a person file: a row for each of the sorted ``geocodes``."""
+    """Counts of people by block from a person file: a row for each of the sorted ``geocodes``.
+
+    Args:
+        persons: A file as :func:`import_pl94` writes it.
+        geocodes: The codes of the blocks, sorted.
+        batch: How many rows are read at once.
+
+    Returns:
+        A row for each block.
+
+    >>> from pyarrow import parquet
+    >>> made = import_pl94(pl94_zip, tmp_path)
+    >>> blocks = sorted(parquet.read_table(made.blocks_file).column("geocode").to_pylist())
+    >>> len(count_persons(made.persons_file, pa.array(blocks)).starts) - 1
+    5
+    """
     keys, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     with parquet.ParquetFile(persons, read_dictionary=["geocode"]) as file:
         for rows in file.iter_batches(batch, columns=["geocode", "votingage", "hispanic", "cenrace"]):
@@ -286,6 +316,19 @@ def compare(file: Pl94File, counts: SparseRows, *, findings: Findings | None = N
     """Set tabulations of people by block against the published P1 to P4 of every level that is verified.
 
     ``counts`` is what :func:`count_persons` or :func:`persons_from_pl94` gives. Differences go into ``findings``.
+
+    Args:
+        file: What :func:`read_pl94` gives.
+        counts: What :func:`count_persons` or :func:`persons_from_pl94` gives.
+        findings: Takes the differences; without it, they are raised.
+
+    Returns:
+        For each level how many areas and cells were compared.
+
+    >>> from confide.lab.pl94 import persons_from_pl94, read_pl94
+    >>> file = read_pl94(pl94_zip)
+    >>> compare(file, persons_from_pl94(file))[0].level
+    'state'
     """
     findings = Findings(file.path.name) if findings is None else findings
     return tuple(
@@ -369,7 +412,21 @@ PARTS = (
 
 
 def people(p1: CellArray, p2: CellArray, p3: CellArray, p4: CellArray) -> CellArray:
-    """Counts of shape (areas, 2, 2, 63), axes votingage, hispanic, cenrace, from the race lines of P1 to P4."""
+    """Counts of shape (areas, 2, 2, 63), axes votingage, hispanic, cenrace, from the race lines of P1 to P4.
+
+    Args:
+        p1: The race lines of P1, (areas, 63).
+        p2: Those of P2: not Hispanic.
+        p3: Those of P3: adults.
+        p4: Those of P4: adults who are not Hispanic.
+
+    Returns:
+        The counts of people.
+
+    >>> one = np.ones((1, 63), np.int64)
+    >>> people(one, one, one, one).shape
+    (1, 2, 2, 63)
+    """
     return np.stack([p2 - p4, p1 - p2 - p3 + p4, p4, p3 - p4], axis=1).reshape(len(p1), 2, 2, -1)
 
 
@@ -377,6 +434,17 @@ def persons_from_pl94(file: Pl94File, *, limit: int = 20) -> SparseRows:
     """Counts of people by block: a row for each block in order of geocode, 252 = 2 x 2 x 63 cells in C order.
 
     Raises :class:`InputError` naming block, race line and tables where a count would be negative.
+
+    Args:
+        file: What :func:`read_pl94` gives.
+        limit: How many negative counts are listed.
+
+    Returns:
+        A row for each block.
+
+    >>> from confide.lab.pl94 import read_pl94
+    >>> int(persons_from_pl94(read_pl94(pl94_zip)).values.sum())
+    35
     """
     findings = Findings(file.path.name, limit)
     counts = SparseRows.gather(CELLS, _counts(file, findings))
@@ -433,7 +501,15 @@ Sum = tuple[PublishedTable, int, CellArray | IntArray, str]
 
 
 def check_consistency(file: Pl94File, *, limit: int = 20) -> None:
-    """Raise :class:`InputError` with every contradiction, up to ``limit``."""
+    """Raise :class:`InputError` with every contradiction, up to ``limit``.
+
+    Args:
+        file: What :func:`read_pl94` gives.
+        limit: How many contradictions are listed.
+
+    >>> from confide.lab.pl94 import read_pl94
+    >>> check_consistency(read_pl94(pl94_zip))
+    """
     findings = Findings(file.path.name, limit)
     layout = table_layout()
     for level in geo_layout().levels:
@@ -566,7 +642,17 @@ class Pl94File:
 
 
 def published_table(name: str) -> PublishedTable:
-    """A published table by name."""
+    """A published table by name.
+
+    Args:
+        name: ``P1``, ``P2``, ``P3``, ``P4`` or ``H1``.
+
+    Returns:
+        The table.
+
+    >>> published_table("P1").name
+    'P1'
+    """
     tables = table_layout().tables
     if name not in tables:
         raise ParameterError("pl94.table", found=repr(name), tables=", ".join(tables))
@@ -586,8 +672,14 @@ def read_pl94(
         size_limit: The most bytes that the files may have when they are unpacked.
         progress: A display, if one is wanted.
 
+    Returns:
+        The file.
+
     Raises:
         InputError: With everything that is wrong with its form.
+
+    >>> read_pl94(pl94_zip).state
+    'RI'
     """
     path = Path(path)
     findings = Findings(path.name, limit)

@@ -231,6 +231,9 @@ def write_eu(folder: str | Path, persons: int, seed: int, areas: EuAreas | None 
         The paths of the records, the schema and the tables.
 
     The same persons, seed and areas give the same bytes with the same versions of numpy and pyarrow.
+
+    >>> sorted(file.name for file in (write_eu(tmp_path, persons=200, seed=7).records,))
+    ['persons.parquet']
     """
     areas = EuAreas() if areas is None else areas
     check_eu(persons, seed, areas)
@@ -331,6 +334,9 @@ def write_eu_country(folder: str | Path, persons: int, seed: int, areas: EuAreas
 
     Returns:
         The paths of the people and of the municipalities. The schema of the people ships: ``eu-persons``.
+
+    >>> write_eu_country(tmp_path, persons=500, seed=7).persons.name
+    'persons.parquet'
     """
     folder = Path(folder)
     target = EuCountryFiles(folder / "persons.parquet", folder / "areas.csv")

@@ -238,6 +238,10 @@ def write_population(population: Population, folder: str | Path, progress: Progr
 
     Returns:
         The two paths. The files appear only when both are complete.
+
+    >>> from confide.lab.population import Population
+    >>> write_population(Population(persons=200, seed=7), tmp_path).persons.name
+    'persons.parquet'
     """
     folder = Path(folder)
     target = PopulationFiles(folder / "persons.parquet", folder / "blocks.parquet")
@@ -367,6 +371,9 @@ def dissimilarity(one: Floats, other: Floats) -> float:
         one: People of the one group by area, shape (areas,).
         other: Those of the other, shape (areas,).
 
+    Returns:
+        A number from 0 (the same shares everywhere) to 1 (nowhere together).
+
     >>> dissimilarity(np.array([10.0, 0.0]), np.array([5.0, 5.0]))
     0.5
     """
@@ -404,6 +411,12 @@ class _Counts:
 
 def profile(population: Population) -> dict[str, float]:
     """Figures of a population by name: shares between 0 and 1, numbers of units, medians.
+
+    Args:
+        population: The people.
+
+    Returns:
+        The figures.
 
     >>> from confide.lab.population import Population
     >>> profile(Population(persons=1_000, seed=7))["persons"]

@@ -41,8 +41,8 @@ from confide.lab.population.settings import UNIT_HOMES, Bools, Ints, stream
 from confide.mechanisms.phsafe.official import FILES
 from confide.mechanisms.phsafe.records import COLUMNS
 from confide.mechanisms.phsafe.tabulate import INTEGERS
-from confide.mechanisms.safetab_h.official import DATA
 from confide.mechanisms.safetab_h.records import HOUSEHOLD_COLUMNS
+from confide.mechanisms.safetab_h.spec import DATA
 from confide.releases.workspace import Progress
 
 Format = Literal["text", "parquet"]
@@ -91,6 +91,10 @@ def write_official(
 
     Returns:
         The two folders that SafeTab-P is given.
+
+    >>> from confide.lab.population import Population
+    >>> write_official(Population(persons=200, seed=7), tmp_path).data.name
+    'data'
     """
     folder = Path(folder)
     target = OfficialFiles(folder / "parameters", folder / "data")

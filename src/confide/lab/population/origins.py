@@ -281,7 +281,14 @@ def _groups(
 
 
 def load_origins() -> OriginCodes:
-    """The list that ships with the package."""
+    """The list that ships with the package.
+
+    Returns:
+        The codes of origins with their groups.
+
+    >>> len(load_origins().races)
+    6
+    """
     # Decimals, so that a budget is written to config.json digit for digit as it stands here.
     kind = FileKind("list of origins", shipped="safetab", decimals=True)
     return load_named("made-up", Path(), OriginCodes, kind=kind).value
@@ -307,7 +314,18 @@ def code_files(lists: OriginCodes) -> dict[str, str]:
 
 
 def write_code_files(folder: str | Path, lists: OriginCodes | None = None) -> tuple[Path, ...]:
-    """Write the four code files into ``folder``, which must be there; files of these names are replaced."""
+    """Write the four code files into ``folder``, which must be there; files of these names are replaced.
+
+    Args:
+        folder: Where they go; it must be there.
+        lists: The codes; by default those that ship.
+
+    Returns:
+        The paths of the files.
+
+    >>> write_code_files(tmp_path)[0].name
+    'race-and-ethnicity-codes.txt'
+    """
     written = []
     for name, text in code_files(lists or load_origins()).items():
         path = Path(folder) / name

@@ -449,7 +449,7 @@ def release_unlike(key: str, found: str, **facts: object) -> ReleaseError:
 
 def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     """Rows with their labels under the names of the attributes, without other columns of those names: the codes of the
-    second layout, which stand beside the labels."""
+    second layout, which are columns beside the labels."""
     attributes = set(columns.values())
     kept = [name for name in rows.column_names if name in columns or name not in attributes]
     return rows.select(kept).rename_columns([columns.get(name, name) for name in kept])
@@ -457,7 +457,7 @@ def under_attributes(rows: pa.Table, columns: Mapping[str, str]) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class ReadBack:
-    """A release that is read back as published tables, with what somebody who asks for them knows besides."""
+    """A release that is read back as published tables, with what else somebody who asks for them knows."""
 
     release: SealedRelease
     schema_file: str | Path | None = None

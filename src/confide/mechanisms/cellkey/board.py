@@ -1,6 +1,6 @@
 """The board of the cell key method: a bound D, a variance V, what they do to figures, and which attacks they withstand.
 
-A row is a table on a level, or in the whole. All counts above the bound get the same noise, so one margin stands in all
+A row is a table on a level, or in the whole. All counts above the bound get the same noise, so one margin is in all
 rows: the smallest m with P(|noise| ≤ m) ≥ 95 % for the row of maximum entropy with D and V. Typed, it gives the largest
 V that has it. Which D and V withstand averaging and keep the bound to themselves depends on which tables there are; the
 faces work it out (:class:`confide.releases.boards.BoundedNoiseClaim`; Bach 2021, Figure 6).

@@ -140,6 +140,11 @@ def give_record_keys(
 
     Returns:
         The file and the number of records, without any key.
+
+    >>> import confide
+    >>> keyed = confide.give_record_keys(project / "persons.parquet", tmp_path / "keyed.parquet")
+    >>> keyed.rows
+    500
     """
     path = Path(records)
     if Path(out).suffix.lower() != ".parquet":

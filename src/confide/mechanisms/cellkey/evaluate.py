@@ -44,7 +44,7 @@ from confide.utility.metrics import bin_label, bin_of
 # each with mean, median, largest value, deciles, 95 and 99 per cent points, and the share of cells at or below fixed
 # points. A *false zero* is a cell of somebody that is published as zero; a *false non-zero* one of nobody that is not.
 #
-# All is told twice: over cells with somebody in them, and over all cells. Noise leaves empty cells alone, so they have
+# All is computed twice: over cells with somebody in them, and over all cells. Noise leaves empty cells alone: they have
 # no deviation, and many of them make any table look good. RAD is not defined for a false non-zero, which is then left
 # out.
 #
@@ -85,7 +85,7 @@ class DeviationQuantiles:
 def deviation_quantiles(
     values: Floats, zeros: int = 0, points: tuple[float, ...] = POINTS
 ) -> DeviationQuantiles | None:
-    """The distribution of values that are not negative, and of so many zeros besides; None where there is no cell."""
+    """The distribution of values that are not negative, and of so many zeros; None where there is no cell."""
     cells = len(values) + zeros
     if not cells:
         return None
@@ -192,7 +192,7 @@ def evaluate(
     geometry: Mapping[str, Path] | None = None,
 ) -> Confidential[dict[str, Any]]:
     """Every released figure against the true one, for each table with its margins and for the programme as a whole;
-    ``by_area`` is told how far the figures of each area are off. Of levels with geometry, all areas are listed."""
+    ``by_area`` receives how far the figures of each area are off. Of levels with geometry, all areas are listed."""
     coded = _coded(problem, workspace, engine, progress)
     by_query: dict[str, ComparedCells] = {}
     lone = LoneFigures()

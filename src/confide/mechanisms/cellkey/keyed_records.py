@@ -45,7 +45,7 @@ from confide.schema import NO_GROUP, Query
 # The records are read once, as numbers of levels, a batch at a time. For every table that is in no other, each batch is
 # counted into the occupied cells; all other cross-classifications are sums of these. Cell keys are sums of record keys
 # modulo the number of keys, which may be taken part by part. On a geolevel a cell is one of a unit: an area's cell has
-# the sum of the keys of its own records, whatever table, level or release it stands in.
+# the sum of the keys of its own records, whatever table, level or release it is in.
 #
 # A recode may leave levels out: cells of that recode then have nobody of them, while margins that sum over it have
 # everybody. A cross-classification is therefore summed from a larger one only if that leaves out nobody else.
@@ -227,8 +227,8 @@ def check_keyed_records(engine: Engine, problem: CellKeyProblem, scratch: Path) 
         f"coalesce(sum(CASE WHEN {expressions[KEY]} < {problem.record_keys[0] + keys} THEN 1 ELSE 0 END), 0)"
         for keys in _parts(problem)
     ]
-    besides = [heavy, large, *below]
-    records, breaks, others = count_rows(engine, source, [*broken.values()], besides, **frame)
+    sums = [heavy, large, *below]
+    records, breaks, others = count_rows(engine, source, [*broken.values()], sums, **frame)
     too_heavy, too_large, *lower = others
     if not records:
         return [Finding.of("no-records/contains", where=Place(file=source.file))]

@@ -2,7 +2,7 @@
 
 A record key is a whole number, drawn once for each record and kept with it for ever. A cell's key is the sum of its
 members' keys, modulo the number of keys. It depends on who is in the cell and on nothing else: not on the order of
-records, on how they were divided into parts, or on the table in which the cell stands. So the same members always get
+records, on how they were divided into parts, or on the table in which the cell is. So the same members always get
 the same noise (SPSN), and sums of parts can be merged. Whole numbers, never fractions: a sum of decimal keys in
 floating point depends on its order.
 
@@ -559,7 +559,7 @@ class Lookup(Protocol):
 def expected_errors(lookup: Lookup, counts: Integers, threshold: int | None) -> tuple[Floats, Floats]:
     """For each true count the mean of \\|published − true\\|, and the probability that zero is published.
 
-    Means are over keys. A threshold belongs to what is published: below it stands zero.
+    Means are over keys. A threshold belongs to what is published: below it, zero is published.
     """
     error, zero = np.zeros(len(counts)), np.zeros(len(counts))
     places = lookup.row_of(counts)
@@ -574,7 +574,7 @@ def expected_errors(lookup: Lookup, counts: Integers, threshold: int | None) -> 
 
 
 def facts(lookup: Lookup) -> Mapping[str, Any]:
-    """How noise is looked up, as it stands in the plan."""
+    """How noise is looked up, as the plan says it."""
     if isinstance(lookup, AbsTable):
         return {"lookup": "abs", "big_n": lookup.big_n, "small_n": lookup.small_n, "columns": lookup.size}
     return {"lookup": "ess"}

@@ -101,7 +101,7 @@ class MagnitudeNoise:
         return part.p_large * (1 + rise * (2 * part.fp / (part.fp + x)) ** part.q)
 
     def facts(self) -> Mapping[str, Any]:
-        """What stands in the plan."""
+        """What is in the plan."""
         part = self.part
         return {
             "decimals": self.decimals,
@@ -198,7 +198,7 @@ class MagnitudeNoise:
 
     @cached_property
     def _order(self) -> Integers | None:
-        """The order of pieces of keys. All rows of a table share it: what stands between two rows is of one key."""
+        """The order of pieces of keys. All rows of a table share it: what is between two rows is of one key."""
         if self.shuffle is None:
             return None
         digest = hashlib.sha256("".join(table.fingerprint for table in self.tables.values()).encode()).digest()

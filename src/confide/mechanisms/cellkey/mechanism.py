@@ -4,7 +4,7 @@
 
 It is deterministic: all randomness is in the record keys, which are drawn once and kept with the records. The same
 members have the same published count in every table, release and year (SPSN). It spends no budget: bounded noise that
-never changes has no differential privacy to promise. What it risks is told by ``confide risk`` (Bach 2021). For users:
+never changes has no differential privacy to promise. ``confide risk`` computes what it risks (Bach 2021). For users:
 ``docs/concepts/cellkey.md``; what holds and what does not: ``docs/proofs/cellkey.md``.
 """
 

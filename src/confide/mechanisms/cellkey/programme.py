@@ -153,7 +153,7 @@ class CellKeyProblem(tabular.TabularProblem):
                 done[names] = query
 
     def facts(self) -> Mapping[str, Any]:
-        """What stands in the plan: all of it public."""
+        """What is in the plan: all of it public."""
         part, data = self.spec.cellkey, self.spec.data
         question: dict[str, Any] = {"record": "person"}
         if self.schema is not None:
@@ -225,7 +225,7 @@ def build_table(part: CellKeyTable, schema: Schema, *, spec: CellKeySpec, spine:
 
 def build(part: CellKeyTable, schema: Schema, *, named: bool = False) -> tabular.QueryTable:
     """The table that a part of a spec, or a request, describes."""
-    schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns stand in the order of the spec
+    schema.ordered_query(part.variables)  # refuses what cannot be crossed; columns are in the order of the spec
     query = Query(tuple(schema.variable(name) for name in part.variables))
     if query.cells > MOST_CELLS:
         raise tabular.too_large(query.cells, MOST_CELLS, area=bool(part.levels))

@@ -327,7 +327,7 @@ def weighted_step(largest_noise: Fraction, gap: Fraction) -> Fraction:
 
 
 def cellkey_spec(file: str, tables: Iterable[Mapping[str, object]], **values: str) -> str:
-    """The text of a spec of the cell key method. The secret order of its perturbation table stands in a file that it
+    """The text of a spec of the cell key method. The secret order of its perturbation table is in a file that it
     names (``shuffle_file``), which :mod:`confide.mechanisms.cellkey.spec` writes.
 
     Args:
@@ -368,7 +368,7 @@ def with_order(loaded: spec.LoadedSpec, part: CellKeyPart) -> CellKeyPart:
         part: Its part ``[cellkey]``.
 
     Returns:
-        The part as if the order stood in it.
+        The part as if the order was in it.
 
     Raises:
         SpecError: Where the file cannot be read, can be read by others, or holds something else.

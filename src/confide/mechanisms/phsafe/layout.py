@@ -27,8 +27,7 @@ import pyarrow as pa
 
 from confide.arrays import Floats, Integers
 from confide.estimation.linear_statements import ratio_sets
-from confide.mechanisms.phsafe.settings import stated_variance
-from confide.mechanisms.phsafe.tables import (
+from confide.mechanisms.phsafe.settings import (
     LEVELS,
     NATION,
     NATION_CODE,
@@ -38,6 +37,7 @@ from confide.mechanisms.phsafe.tables import (
     ShellCell,
     averages,
     iterations_of,
+    stated_variance,
     table,
     tables,
 )
@@ -361,7 +361,7 @@ def is_total(counted: CountTable, cell: ShellCell) -> bool:
 
 
 def _beside(queries: Sequence[PlannedQuery], sums: Integers, figure: Figure) -> Floats:
-    """What stands beside the counts of an area: iterations and cells."""
+    """What is beside the counts of an area: iterations and cells."""
     draws = sums.sum(axis=1).tolist()
     of_query = [[figure(each, number) for number in draws] for each in queries]
     return np.repeat(np.array(of_query, np.float64), [len(each.iterations) for each in queries], axis=0)

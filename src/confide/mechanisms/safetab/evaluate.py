@@ -60,7 +60,7 @@ Numbers = npt.NDArray[np.float64]
 _SMALLEST = 300.0
 """Values with a probability below exp(−300) of the largest are left out."""
 _NEGLIGIBLE = 50.0
-"""The same for sums of draws, of which only the mean of the absolute value is asked."""
+"""The same for sums of draws, where only the mean of the absolute value is asked."""
 
 
 class NoiseMass:
@@ -175,7 +175,7 @@ def evaluate(
     by_area: AreaSums | None = None,
     lone: LoneFigures | None = None,
 ) -> Confidential[SafeTabEvaluation]:
-    """A sealed release against the truth. The result tells of the truth and stays with the curator; ``by_area`` is told
+    """A sealed release against the truth. The result uses the truth and stays with the curator; ``by_area`` receives
     how far the totals of each area are off, and ``lone`` of groups of one person."""
     tables = released_tables(SealedRelease.of(workspace.release))
     shared = {kind for areas in problem.coterminous for kind, _ in areas}

@@ -57,7 +57,7 @@ class WholeColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """One of the official layouts: what its columns hold besides blocks and codes, which all of them have alike."""
+    """One of the official layouts: what its columns hold apart from blocks and codes, which all of them have alike."""
 
     columns: tuple[str, ...]
     """In order."""

@@ -40,7 +40,7 @@ DIGITS = {"TABBLKST": 2, "TABBLKCOU": 3, "TABTRACTCE": 6, "TABBLK": 4, "PLACEFP"
 """The columns that are read, and the digits of each."""
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
-"""The columns of which a block's code of 15 digits is made."""
+"""The columns that make up a block's code of 15 digits."""
 
 BLOCK_DIGITS = 15
 NO_AREA = -1
@@ -262,7 +262,7 @@ def _bad_values(source: Source, name: str, column: pa.ChunkedArray, rows: npt.ND
 
 
 def _duplicates(source: Source, codes: pa.Array, rows: npt.NDArray[np.int64]) -> list[Finding]:
-    """A block that stood twice would make a person lie in two areas of a type, or count twice."""
+    """A block that is there twice would make a person lie in two areas of a type, or count twice."""
     again = np.flatnonzero(pc.equal(codes.slice(1), codes.slice(0, max(0, len(codes) - 1))).to_numpy(False)) + 1
     if not len(again):
         return []

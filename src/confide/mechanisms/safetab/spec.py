@@ -103,7 +103,7 @@ class GroupLevelPart(spec.Part):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Where it stands among levels."""
+        """Where it is among levels."""
         return REGION_TYPES.index(self.region), LEVEL_NUMBERS[self.iterations]
 
 
@@ -233,7 +233,7 @@ def pass_problems(part: GroupPassPart) -> list[spec.Problem]:
 
 
 def level_problems(levels: Sequence[GroupLevelPart], part: GroupPassPart) -> list[spec.Problem]:
-    """Levels that stand there twice, or are of a pass that is not asked for."""
+    """Levels that are there twice, or are of a pass that is not asked for."""
     problems = []
     seen = set()
     for position, level in enumerate(levels):

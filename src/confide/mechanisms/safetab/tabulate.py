@@ -96,7 +96,7 @@ NESTED = {
 
 
 class CountedFilter(PassFilter, Protocol):
-    """How many codes of a record count, besides."""
+    """How many codes of a record count."""
 
     @property
     def max_race_codes(self) -> int: ...

@@ -1,6 +1,6 @@
 """Cell suppression: cells that would disclose are left out, and others with them, so that none can be worked out.
 
-Read it from :mod:`~confide.mechanisms.suppression.mechanism`. What stands where:
+Read it from :mod:`~confide.mechanisms.suppression.mechanism`. Its parts:
 
 ===================  ================================================================================================
 the tables           ``spec`` ``variables`` ``programme``: from a spec to tables, with recodes that cross

@@ -60,7 +60,7 @@ def interval_statistics(
     problem: PatternProblem, intervals: Intervals, chosen: Flags, unit: Fraction = ONE
 ) -> dict[str, Any]:
     """Intervals of some cells: whether they hold, how wide they are, and how wide beside what was asked for. Figures
-    are in units; widths are told as figures are published."""
+    are in units; widths are given as figures are published."""
     cells = np.flatnonzero(chosen)
     value, low, high = problem.value[cells], intervals.low[cells], intervals.high[cells]
     required_low, required_high, required = _required(problem, cells)
@@ -485,7 +485,7 @@ def _insider_headline(numbers: Row) -> list[tuple[str, str]]:
 
 
 MOST_GROUPS = 10
-"""Of each variable, so many groups are told: those that lose most."""
+"""So many groups of each variable are listed: those that lose most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -400,7 +400,7 @@ def modular_protection(
 def _solve(
     problem: PatternProblem, part: _SubTable, suppressed: Flags, levels: Levels, effort: Effort
 ) -> tuple[Integers, Levels]:
-    """The cells of a sub-table that must be suppressed besides, with protection levels as wide as what they protect."""
+    """The cells of a sub-table that must be suppressed too, with protection levels as wide as what they protect."""
     cells = part.cells
     own = levels.taken(cells)
     begun = suppressed[cells]

@@ -409,7 +409,7 @@ class SuppressionProblem(tabular.TabularProblem):
         return [attribute for attribute in self.schema.attributes if attribute.name in self.programme.variables]
 
     def facts(self) -> Mapping[str, Any]:
-        """What stands in the plan: all of it public."""
+        """What is in the plan: all of it public."""
         part = self.spec.suppression
         joint = joint_facts(self.programme.linked)
         rules = part.model_dump(mode="json", exclude={"range"} if self.value is None else set())
@@ -443,7 +443,7 @@ class SuppressionProblem(tabular.TabularProblem):
         return None if names is None else tabular.AreaNames({**together, **names.levels})
 
     def _of_values(self) -> dict[str, Any]:
-        """What stands in the plan of magnitudes besides: what is declared of values, and against whom it protects."""
+        """What the plan of magnitudes also has: what is declared of values, and against whom it protects."""
         data = self.spec.data
         if self.value is None:
             return {}

@@ -386,7 +386,7 @@ def swap_people(
     question: bytes,
 ) -> Swap:
     """Who exchanges places with whom. ``values`` has the groups of every variable that the settings name, ``question``
-    the hash of what the draws are bound to besides people and settings. What is said to stay is counted again."""
+    the hash of what the draws are bound to apart from people and settings. What is said to stay is counted again."""
     _check_carried(people, settings)
     if not people.households:
         return Swap(np.empty(0, np.int64), {}, {}, {})
@@ -536,7 +536,7 @@ def swap_records(
     columns: Columns | None = None,
     schema: Schema | str | Path | None = None,
 ) -> pa.Table:
-    """The records with the places of swapped households exchanged: the same rows, in the same order, of which the block
+    """The records with the places of swapped households exchanged: the same rows, in the same order; of each the block
     and the columns to be carried are new.
 
     The result is a function of the arguments: shuffled rows give the same rows, shuffled.

@@ -171,8 +171,8 @@ def evaluate(
     by_area: AreaSums | None = None,
     geometry: Mapping[str, Path] | None = None,
 ) -> Confidential[dict[str, Any]]:
-    """Every released count against the true one, what stays counted again, and the swap itself; ``by_area`` is told how
-    far the figures of each area are off. Of levels with geometry, all areas are listed."""
+    """Every released count against the true one, what stays counted again, and the swap itself; ``by_area`` receives
+    how far the figures of each area are off. Of levels with geometry, all areas are listed."""
     require_records(workspace, problem.fingerprint(), "records or settings are not those of the release")
     with progress.stage("Reading records", 1) as advance:
         people = read_people(problem, engine)

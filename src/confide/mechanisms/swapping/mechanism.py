@@ -1,4 +1,4 @@
-"""The mechanism ``swapping``, from top to bottom: tables and records of which some households exchanged their places.
+"""The mechanism ``swapping``, from top to bottom: tables and records after some households exchanged their places.
 
     records ─► people and households ─► swap (keyed) ─► the same people, elsewhere ─► exact counts, records
 
@@ -182,7 +182,7 @@ def read_people(problem: SwappingProblem, engine: Engine) -> People:
 
 
 def variables_of(problem: SwappingProblem, people: People) -> tuple[dict[str, Integers], Integers | None]:
-    """The groups of every variable that the settings name, and ages where adults are told by them."""
+    """The groups of every variable that the settings name, and ages where they say who is adult."""
     values = {
         name: recode.assignment[people.codes[recode.attribute.name]] for name, recode in problem.variables.items()
     }

@@ -1,4 +1,4 @@
-"""What a release of swapped data is asked for: people, settings and tables; and what of it stands in the plan."""
+"""What a release of swapped data is asked for: people, settings and tables; and what of it is in the plan."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ DIGITS = 6
 
 
 def stated_guarantee(settings: SwapSettings) -> dict[str, Any]:
-    """The loss of a permutation in numbers: as it stands in the plan."""
+    """The loss of a permutation in numbers: as the plan says it."""
     b, p = settings.largest_stratum, settings.rate
     return {
         "definition": "pure",
@@ -322,7 +322,7 @@ class SwappingProblem(tabular.TabularProblem):
         return hashlib.sha256(digest.digest() + self.settings.fingerprint).hexdigest()
 
     def facts(self) -> Mapping[str, Any]:
-        """What stands in the plan: all of it public. The settings are there only if the spec says so."""
+        """What is in the plan: all of it public. The settings are there only if the spec says so."""
         part = self.spec.swapping
         return (
             {

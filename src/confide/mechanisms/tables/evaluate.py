@@ -44,7 +44,7 @@ def evaluate(
     programme: TablesProblem, plan: Plan, workspace: Workspace, lone: LoneFigures | None = None
 ) -> Confidential[list[CellErrors]]:
     """Compares every released count with the true one. The result tells of the truth and stays with the curator;
-    ``lone`` is told of figures of one record."""
+    ``lone`` receives the figures of one record."""
     require_sealed(workspace)
     rows = []
     for table in programme.tables:

@@ -66,8 +66,8 @@ from confide.schema import Query, Schema
 
 # A release of tables as others have it: what is said to its readers, and what ``verify`` looks at.
 #
-# Readers are told what columns hold, and the noise of each figure. ``verify`` has the written files alone, and goes
-# over their rows once.
+# The codebook tells readers what columns hold, and the noise of each figure. ``verify`` has the written files alone and
+# goes over their rows once.
 
 
 PROTECTION = (

@@ -456,7 +456,7 @@ def level_weight(spec: TablesSpec, table: str, level: str) -> Fraction:
 
 
 def _question(programme: TablesProblem) -> dict[str, object]:
-    """What decides the output besides the measurements: all of it public."""
+    """What decides the output apart from the measurements: all of it public."""
     data, output = programme.spec.data, programme.spec.output
     question: dict[str, object] = {
         "schema": {"id": programme.schema.id, "sha256": programme.schema.fingerprint},
@@ -538,7 +538,7 @@ def figure_columns(probability: Fraction | str | None) -> tuple[pa.Field, ...]:
 def figures_beside(
     table: tabular.Table, level: str, laws: Mapping[tuple[str, str], ReleaseNoise], probability: Fraction | str | None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """What stands beside the counts of an area: for each of its rows the noise margin and the variance of its law."""
+    """What is beside the counts of an area: for each of its rows the noise margin and the variance of its law."""
     cells = [margin.cells for margin in table.margins]
     of_margin = [laws[level, margin.name] for margin in table.margins]
     beside = {VARIANCE: np.repeat([law.variance() for law in of_margin], cells)}

@@ -515,7 +515,7 @@ def solver_check(statistics: Mapping[str, Any]) -> Check:
     """Says how many least-squares problems were solved, and how many of them without a proof.
 
     An estimate whose optimality was not proved keeps every promise that is made exactly; it may be a little less
-    accurate than it could be. So it is told, and the release is what it says all the same.
+    accurate than it could be. So the manifest says it, and the release is what it says all the same.
     """
     levels, overall = statistics["levels"], statistics["whole"]
     parts = [

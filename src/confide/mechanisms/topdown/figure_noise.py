@@ -31,8 +31,8 @@ limits: ``docs/concepts/evaluation.md``.
 
 *Only children bypassed query by query.* A unit that took over such shares has its queries in other proportions than its
 level, and λ_c is the variance of the figure there, from the unit's own measurements, as a part of v: another one for
-each figure. That is exact in the units themselves, and wherever a figure is told by queries that change alike; else it
-is approximate in how siblings divide what their parent is off by.
+each figure. That is exact in the units themselves, and wherever a figure is estimated from queries that change alike;
+else it is approximate in how siblings divide what their parent is off by.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SMALLEST = 1e-12
 KNOWN = 1e-9
 """A variance below this part of another is none."""
 UNDETERMINED = 1e-6
-"""A count of which the measurements leave more than this part open is determined by none of them."""
+"""No measurement determines a count if they leave more than this part of it open."""
 EXACT_BELOW = 1.5
 """From this variance parameter on, the variance of a discrete Gaussian is the parameter itself, to ten digits."""
 MOST_KEPT = 2048

@@ -114,7 +114,7 @@ def _wrong_types(engine: Engine, source: Source, names: list[str]) -> Iterator[F
 # Records that contradict what is publicly known: of a kind that their block cannot have, or that nobody can be.
 #
 # Constraints come from the frame and the strategy and hold in every estimate, so such records cannot be where they
-# say. They are not refused, since a census has some; the curator is told of them, by row.
+# say. They are not refused, since a census has some; a warning lists them for the curator, by row.
 
 
 def contradictions(problem: TopDownProblem, engine: Engine, units: Path) -> list[Finding]:
@@ -395,7 +395,7 @@ def agrees_nearly_everywhere(column: Integers, records: Integers) -> bool:
 def frame_columns_that_tell(problem: TopDownProblem, job: Job, frame: Path) -> list[Finding]:
     """Columns of the block table that agree nearly everywhere with a number of records that is not public.
 
-    Those of an invariant that the frame tells are the number of records by intention. Columns of which presence alone
+    Those of an invariant that the frame states are the number of records by intention. Columns whose presence alone
     is used are zeros and ones, which tell no more.
     """
     constraints = problem.strategy.constraints

@@ -85,7 +85,7 @@ def readme(release: SealedRelease, codebook: tabular.Codebook, companions: Seque
 
 
 def _listed(path: str) -> str:
-    """What a reader is told of: a file, or the folder of those for tau-ARGUS."""
+    """What a page explains to its reader: a file, or the folder of those for tau-ARGUS."""
     return "argus/" if path.startswith("argus/") else path
 
 
@@ -356,7 +356,7 @@ DEFINITIONS = {
 
 
 def registry_record(manifest: Mapping[str, Any], codebook: tabular.Codebook) -> str:
-    """The record of a release; what only its office knows stands there as null, to be filled in."""
+    """The record of a release; what only its office knows is there as null, to be filled in."""
     plan, privacy, publication = manifest["plan"], manifest["privacy"], manifest.get("publication", {})
     loss = privacy.get("loss")
     formal = loss is not None
@@ -467,7 +467,7 @@ def explore_page(release: SealedRelease, codebook: tabular.Codebook, *, in_relea
     Args:
         release: The release.
         codebook: What its mechanism says of the tables.
-        in_release: Whether the page stands in the release, beside the tables and the other pages.
+        in_release: Whether the page is in the release, beside the tables and the other pages.
 
     Returns:
         The page with all tables, or with as many as fit, the smallest first.

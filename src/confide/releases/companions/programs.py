@@ -270,7 +270,7 @@ def _table(name: str, rows: pa.Table, table: tabular.DescribedTable, stamp: str)
         zip(*figures, strict=True),
         strict=True,
     ):
-        if None not in codes:  # an area that two levels have stands there once
+        if None not in codes:  # an area that two levels have is there once
             lines.setdefault(codes, [*map(str, codes), *map(_figure, table.figures, values)])
     separator = argus.free_separator(text for line in lines.values() for text in line)
     texts: dict[str, str] = {}
@@ -415,7 +415,7 @@ def labelled_columns(
 def _forms(
     variable: tabular.CodedVariable | None, field: pa.Field, format_: str
 ) -> Iterator[tuple[str, dict[int | str, str], tuple[str, ...]]]:
-    """How a column stands in a file, once or twice: the ending of its name, value labels, and codes by number."""
+    """How a file has a column, once or twice: the ending of its name, value labels, and codes by number."""
     if variable is None:
         yield "", {}, ()
         return

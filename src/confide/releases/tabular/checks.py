@@ -76,7 +76,7 @@ def unique_keys(name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     Args:
         name: The name of the table.
         columns: These columns.
-        rows: Texts of which no two may be the same: those of each row, or for each variable its labels and the total's.
+        rows: Texts that must all differ: those of each row, or for each variable its labels and the total's.
 
     Returns:
         The check: without it, two figures would stand for one cell.
@@ -138,7 +138,7 @@ def checked_rows(
         cells: How many cells there are, with those that are not listed.
 
     Returns:
-        The rows, where they can be read and each cell stands once, in order.
+        The rows, where they can be read and each cell is there once, in order.
     """
     contents, problem = read_formats(folder, table.name, files, read)
     yield Check(f"{table.name}: columns and labels", not problem, problem or f"{cells:,} cells in all")
@@ -152,7 +152,7 @@ def checked_rows(
     return rows if ordered else None
 
 
-# Beside each table stands a file of its cells alone, and beside all of them one of all areas.
+# Beside each table is a file of its cells alone, and beside all of them one of all areas.
 
 
 ROWS_AT_ONCE = 1 << 17
@@ -243,7 +243,7 @@ def _rows_of(path: Path, schema: pa.Schema) -> RowsInOrder:
 
 
 def _exact(rows: pa.Table) -> pa.Table:
-    """The same rows with the bits of numbers that are not whole, of which one may be no number, and equal to none."""
+    """The same rows with the bits of numbers that are not whole: one that is no number is equal to none."""
     bits = {4: pa.int32(), 8: pa.int64()}
     for place, column in enumerate(rows.columns):
         if pa.types.is_floating(column.type):

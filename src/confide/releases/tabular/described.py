@@ -83,7 +83,7 @@ class CodeHierarchy:
     """What the codes of a column are parts of, for formats that know hierarchies. Areas are one column there."""
 
     codes: Mapping[tuple[str, ...], str]
-    """What stands in a row, a code or a level and an area, and the code for it. Rows that are not in it have none."""
+    """What is in a row, a code or a level and an area, and the code for it. Rows that are not in it have none."""
     parent: Mapping[str, str]
     """Of each code but the total, a code after those that it is a part of."""
     total: str
@@ -271,7 +271,7 @@ class Codebook:
     levels: Mapping[str, int] = field(default_factory=dict)
     """The levels and areas of the tables, with their numbers of areas."""
     formats: tuple[str, ...] = ()
-    """What was asked for besides: ``argus``, ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
+    """What was also asked for: ``argus``, ``csvw``, ``registry``, ``sdmx-csv``, ``xlsx``."""
     agency: str = "CONFIDE"
     protection: str = ""
     """How the figures are protected, in one sentence."""
@@ -341,7 +341,7 @@ def levels_of(geography: GeographyPart) -> list[str]:
 
 
 def level_problems(tables: Iterable[Any], geography: GeographyPart, *, nested: bool = False) -> Iterator[Problem]:
-    """Levels of tables that there are none of, and those that stand twice.
+    """Levels of tables that there are none of, and those that are there twice.
 
     Args:
         tables: The parts of a spec that ask for tables.
@@ -356,7 +356,7 @@ def level_problems(tables: Iterable[Any], geography: GeographyPart, *, nested: b
             if level not in known:
                 yield Problem.of(path, key, found=repr(level), level=level, known=", ".join(known))
             elif level in table.levels[:place]:
-                yield Problem.of(path, "repeated-level/stands-twice", level=level)
+                yield Problem.of(path, "repeated-level/twice", level=level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,7 +451,7 @@ class TabularProblem:
 
     @property
     def explained(self) -> dict[str, Any]:
-        """What stands in the plan of what explains the tables to their readers."""
+        """What is in the plan of what explains the tables to their readers."""
         names = self.area_names
         return {
             "area_names": None if names is None else names.fingerprint,

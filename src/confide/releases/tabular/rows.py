@@ -133,13 +133,13 @@ class TableRows:
         return self.where(self.level == place)
 
     def in_order(self) -> bool:
-        """Whether each cell stands once, in order: level by level, by the codes of areas, by margin, by cell."""
+        """Whether each cell is there once, in order: level by level, by the codes of areas, by margin, by cell."""
         keys = [self.margin, self.cell]
         if self.level is not None and self.area is not None:
             rank = pc.rank(self.area, tiebreaker="dense") if len(self.area) else pa.array([], pa.uint64())
             keys = [self.level, rank.to_numpy().astype(np.int64), *keys]
         steps = np.diff(np.stack(keys), axis=1)
-        # The first key that changes from a row to the next must grow; where none does, a cell stands twice.
+        # The first key that changes from a row to the next must grow; where none does, a cell is there twice.
         first = (steps != 0).argmax(axis=0)
         return bool((np.take_along_axis(steps, first[None], axis=0) > 0).all())
 
@@ -242,7 +242,7 @@ class RowsInOrder:
 # A dimension is the level, the area, or a variable. Heads and values of dimensions have identifier and name, such as
 # ``01: North`` (the form ``labels=both`` of the standard): so no program takes ``01`` for a number. Identifiers are the
 # codes as far as SDMX takes them (letters, digits, ``_ @ $ -``), with ``_`` in place of what it does not take. The
-# figure of a table is the observation; what stands beside it (noise margin, variance) are its attributes. A status
+# figure of a table is the observation; what is beside it (noise margin, variance) are its attributes. A status
 # becomes two attributes with the codes of SDMX: ``OBS_STATUS`` (``A`` normal, ``Q`` missing because it is suppressed)
 # and ``CONF_STATUS`` (``F`` free, ``C`` confidential; for whose sake is not said). References: SDMX 3.0, section 3
 # (SDMX-CSV 2.0).

@@ -21,13 +21,13 @@ from confide.schema import TOTAL, TOTAL_CODE, Attribute, CrossClassification, Qu
 
 # The columns of a table: for each variable its codes and its labels, and one that tells cells from totals.
 #
-# Mechanisms speak of the cells of a table by labels. In files stands, in this order,
+# Mechanisms speak of the cells of a table by labels. Files have, in this order,
 #
 #     level, area, (area_name,) margin, VARIABLE, VARIABLE_label, ..., figures
 #
 # ``margin`` is ``cell`` in the cells of the table itself, ``total`` in those that sum over every variable, and
 # otherwise ``by`` and the variables that are kept, such as ``by sex``. In the columns of a variable that a row sums
-# over stands ``_T``. :meth:`CodedColumns.coded` goes from labels to such rows, and :meth:`CodedColumns.labelled` back:
+# over is ``_T``. :meth:`CodedColumns.coded` goes from labels to such rows, and :meth:`CodedColumns.labelled` back:
 # it refuses rows in which code, label and margin do not agree, so that each of them can be relied on.
 
 
@@ -38,7 +38,7 @@ AREA_NAME, MARGIN, STATUS = "area_name", "margin", "status"
 PUBLISHED, SUPPRESSED = "published", "suppressed"
 """What the column ``status`` says, of tables from which figures are left out."""
 CELL = "cell"
-"""What stands in the column ``margin`` for the cells of the table itself."""
+"""What is in the column ``margin`` for the cells of the table itself."""
 OWN_COLUMNS = (LEVEL, AREA, AREA_NAME, MARGIN)
 """Columns that no variable can be called."""
 

@@ -427,7 +427,7 @@ def space_of(attributes: Sequence[Attribute], marginals: Iterable[PublishedMargi
 
     Args:
         attributes: The attributes of the schema.
-        marginals: Those whose variables decide which levels are told apart.
+        marginals: Those whose variables decide which levels the tables tell apart.
         used: The names of the attributes in use, in the order of the axes.
     """
     recodes: dict[str, list[Recode]] = {name: [] for name in used}

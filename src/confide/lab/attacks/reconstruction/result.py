@@ -274,6 +274,15 @@ def write_records(reconstruction: Reconstruction, file: str | Path) -> Path:
     Args:
         reconstruction: The people that it is made of.
         file: A name that ends in ``.parquet`` or ``.csv``.
+
+    Returns:
+        The file.
+
+    >>> import confide
+    >>> from confide.lab.attacks import tabulate_sf1
+    >>> made = tabulate_sf1(project / "persons.parquet", tmp_path / "tables", tables=["P1", "P12"])
+    >>> write_records(confide.reconstruct(made.folder), tmp_path / "people.csv").name
+    'people.csv'
     """
     file = Path(file)
     write_file(reconstruction.records(), file, mode=PRIVATE_FILE)

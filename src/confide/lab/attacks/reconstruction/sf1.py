@@ -67,6 +67,13 @@ def tabulate_sf1(
         folder: Where the tables go: a new or empty folder.
         tables: The names of those wanted, such as ``P12``; all by default.
         tract_digits: How many digits of a geocode are the tract; 0: no tables of tracts.
+
+    Returns:
+        The folder, as confidential as the records.
+
+    >>> made = tabulate_sf1(project / "persons.parquet", tmp_path / "tables", tables=["P1"])
+    >>> made.folder.name
+    'tables'
     """
     levels = [("tract", tract_digits)] if tract_digits else []
     return TablesFolder(write_sf1_tables(read_records(records), folder, levels=levels, tables=tables))
@@ -317,6 +324,9 @@ def read_areas(file: str | Path, block: str = "geocode", levels: Sequence[str] =
 
     Returns:
         For each level, ``block`` among them, the codes of all rows.
+
+    >>> sorted(read_areas(project / "blocks.parquet", levels=["county=5"]))
+    ['block', 'county']
     """
     path = Path(file)
     rows = read_text(path)
@@ -379,6 +389,10 @@ def tabulate_records(
 
     Returns:
         The folder, as confidential as the records.
+
+    >>> made = tabulate_records(project / "persons.parquet", tmp_path / "tables", schema="persons")
+    >>> made.folder.name
+    'tables'
     """
     areas: KnownAreas | None = None
     if geography is not None:

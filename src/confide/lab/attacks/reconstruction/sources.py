@@ -50,6 +50,9 @@ def read_source(
 
     Returns:
         The tables, for :func:`confide.lab.attacks.reconstruct`.
+
+    >>> len(read_source(sealed).tables) > 0
+    True
     """
     folder = release_of(Path(folder))
     if (folder / DESCRIPTION).exists():
@@ -70,7 +73,20 @@ def read_release(
     groups: Sequence[str] = (),
     areas: KnownAreas | None = None,
 ) -> Published:
-    """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`."""
+    """The tables of a release folder, as its mechanism reads them back; see :func:`read_source`.
+
+    Args:
+        folder: The release, or the folder of its run.
+        schema: The schema file of a release whose schema does not ship.
+        groups: The iteration codes of a SafeTab-P release; all if there is none.
+        areas: For each level the codes of every smallest area: see :func:`read_source`.
+
+    Returns:
+        The tables.
+
+    >>> len(read_release(sealed).tables) > 0
+    True
+    """
     release = SealedRelease.of(folder)
     manifest = release.manifest
     if manifest["mechanism"] not in MECHANISMS:
@@ -155,8 +171,16 @@ def read_tables(folder: str | Path) -> Published:
     Args:
         folder: The folder; the format of its files is in ``docs/concepts/reconstruction.md``.
 
+    Returns:
+        The tables, for :func:`confide.lab.attacks.reconstruct`.
+
     Raises:
         ConfideError: With a finding for each problem: file, row, what is wrong and what to do.
+
+    >>> from confide.lab.attacks import tabulate_sf1
+    >>> made = tabulate_sf1(project / "persons.parquet", tmp_path / "tables", tables=["P1"])
+    >>> len(read_tables(made.folder).tables)
+    1
     """
     folder = Path(folder)
     description, schema = read_description(folder / DESCRIPTION)

@@ -162,6 +162,13 @@ def reidentify_files(
 
     Returns:
         The rates, with those of the guessers beside, and the matches for the curator. They use the truth.
+
+    >>> import confide
+    >>> people = {"geocode": ["1", "1"], "sex": [1, 2], "age": [30, 40], "cenrace": [0, 1], "hispanic": [0, 0]}
+    >>> persons = tmp_path / "persons.parquet"
+    >>> write_parquet(pa.table({"person_id": [1, 2]} | people), persons)
+    >>> confide.reidentify_files(persons, persons, persons).rates.universe("all").confirmed
+    2
     """
     linked, variables = linked_variables(known, learn, schema)
     names = people_files.parse_columns(columns, linked)

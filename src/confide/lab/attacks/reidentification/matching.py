@@ -7,9 +7,8 @@ each side and no search. How many are matched does not depend on the orders: see
 
 Before that three files of people are brought to one set of codes, so that equal values are equal numbers. How values
 are compared: :mod:`confide.lab.attacks.reidentification.people_files`. What is to be learnt, all attributes together,
-is the
-*group* of a record: race and ethnicity in the United States, 63 × 2 of them. What is known besides block and age is one
-code as well: sex there.
+is the *group* of a record: race and ethnicity in the United States, 63 × 2 of them. What else is known, apart from
+block and age, is one code as well: sex there.
 """
 
 from __future__ import annotations

@@ -478,6 +478,12 @@ class AttackerSettings:
 def attacker_settings(**values: Exact) -> AttackerSettings:
     """Settings from exact numbers; those that are not named are of a perfect file.
 
+    Args:
+        values: Exact numbers by the names of :class:`AttackerSettings`, such as ``coverage``.
+
+    Returns:
+        The settings.
+
     >>> attacker_settings(coverage="0.9", age_error="1/20", seed=1).coverage
     Fraction(9, 10)
     """
@@ -588,7 +594,7 @@ def make_attacker(
 def _with_errors(
     age: Integers, settings: AttackerSettings, which: np.random.Generator, way: np.random.Generator
 ) -> Integers:
-    """Ages of which some are off by so many years, up or down."""
+    """Ages, some of them off by so many years, up or down."""
     wrong = which.random(len(age)) < float(settings.age_error)
     step = np.where(way.random(len(age)) < 0.5, -settings.age_years, settings.age_years)
     shifted = np.where(age + step < 0, age + settings.age_years, age + step)

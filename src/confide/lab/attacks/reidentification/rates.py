@@ -258,7 +258,22 @@ def reidentify(
 
 
 def reidentification_rates(reconstructed: pa.Table, attacker: pa.Table, truth: pa.Table, **settings: Any) -> Rates:
-    """The rates of :func:`reidentify`, with the same settings: for who does not need the matches."""
+    """The rates of :func:`reidentify`, with the same settings: for who does not need the matches.
+
+    Args:
+        reconstructed: The reconstructed records.
+        attacker: What the attacker knows.
+        truth: The confidential records.
+        settings: Those of :func:`reidentify`.
+
+    Returns:
+        The rates.
+
+    >>> people = {"geocode": ["1", "1"], "sex": [1, 2], "age": [30, 40], "cenrace": [0, 1], "hispanic": [0, 0]}
+    >>> known = pa.table({"person_id": [1, 2]} | people)
+    >>> reidentification_rates(pa.table(people), known, known).universe("all").confirmed
+    2
+    """
     return reidentify(reconstructed, attacker, truth, **settings).rates
 
 
@@ -470,7 +485,7 @@ def _words_described(rates: Rates, linked: people_files.LinkedAttributes) -> Ite
 
 
 def _known(linked: people_files.LinkedAttributes, age: str = "age group") -> str:
-    """What the attacker knows of people besides the block, in words."""
+    """What the attacker knows of people apart from the block, in words."""
     return _listed((*linked.known, *([age] if linked.with_age else [])))
 
 

@@ -309,6 +309,15 @@ def hierarchy_of_tree(path: str | Path, nodes: Sequence[str] = ()) -> TreeAnswer
 
     Returns:
         The posterior of the target, and the laws of the nodes.
+
+    >>> from confide.lab import risk
+    >>> file = tmp_path / "tree.toml"
+    >>> tract = ["[[nodes]]", 'name = "tract"', 'rho = "0.25"', "released = 1"]
+    >>> block = ["[[nodes]]", 'name = "block"', 'parent = "tract"', 'rho = "0.1"', "released = 2", 'prior = "1/2"']
+    >>> with file.open("w") as written:
+    ...     print('target = "block"', *tract, *block, sep=chr(10), file=written)
+    >>> risk.hierarchy_of_tree(file).nodes
+    2
     """
     question = load_tree(Path(path))
     return TreeAnswer(

@@ -55,6 +55,7 @@ def convolve_all(short: FloatArray, long: FloatArray) -> FloatArray:
     few, many = short.shape[0], long.shape[0]
     result = np.empty(few + many - 1)
     for n in range(few + many - 1):
+        # The pairs of places that add up to n, and the largest of their terms.
         begin, end = max(0, n - many + 1), min(few, n + 1)
         top = -np.inf
         for i in range(begin, end):
@@ -62,6 +63,7 @@ def convolve_all(short: FloatArray, long: FloatArray) -> FloatArray:
         if top == -np.inf:
             result[n] = top
             continue
+        # All terms as parts of the largest, without those that a double would lose.
         total = 0.0
         for i in range(begin, end):
             term = short[i] + long[n - i] - top
@@ -78,6 +80,7 @@ def convolve_near_peak(short: FloatArray, long: FloatArray) -> FloatArray:
     result = np.empty(few + many - 1)
     peak = 0
     for n in range(few + many - 1):
+        # The peak of the last n, moved to that of this one: forward, and back where it went too far.
         begin, end = max(0, n - many + 1), min(few, n + 1)
         peak = min(max(peak, begin), end - 1)
         top = short[peak] + long[n - peak]
@@ -87,6 +90,7 @@ def convolve_near_peak(short: FloatArray, long: FloatArray) -> FloatArray:
         while peak - 1 >= begin and short[peak - 1] + long[n - peak + 1] > top:
             peak -= 1
             top = short[peak] + long[n - peak]
+        # From the peak to both sides, until terms are too small to count: of a concave law all further ones are.
         total = 1.0
         for i in range(peak + 1, end):
             term = short[i] + long[n - i] - top
@@ -111,7 +115,7 @@ def convolve_near_peak(short: FloatArray, long: FloatArray) -> FloatArray:
 #
 #   ln Σ_i exp(f_i + g_{n−i}) = m + ln Σ exp(f_i + g_{n−i} − m),   m the largest term,
 #
-# with terms below exp(−46) of the largest left out: with N terms the result is low by at most N·1e-20, besides the
+# with terms below exp(−46) of the largest left out: with N terms the result is low by at most N·1e-20, apart from the
 # rounding of sums of positive numbers.
 #
 # If f and g are concave, so is the term in i: its peak moves forward with n, and what matters is an interval around

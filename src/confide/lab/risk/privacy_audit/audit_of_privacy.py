@@ -64,7 +64,7 @@ class TwinAudit:
             raise twin_loss.nothing_touched()
         per_twin = {key: twin_loss.components_of(parts) for key, parts in single.touched.items()}
         error = float(1 - CONFIDENCE) / (2 if by_measurement else 1)
-        # The release: one test, or several where one record alone is told from another almost surely.
+        # The release: one test, or several where a test tells one record alone from another almost surely.
         twins, batches = _design(per_twin)
         files = self._two_files(twins)
         losses = self._losses(files, runs, "Measuring made-up records")
@@ -219,7 +219,7 @@ def _design(
 ) -> tuple[int, list[tuple[twin_loss.Key, ...]]]:
     """How many twins, and which measurements are judged together.
 
-    All of them, unless even so few twins are told too well; then as many together as are not.
+    All of them, unless a test tells even so few twins apart too well; then so many together that it does not.
     """
     twins = _enough_twins(sum(per_twin.values(), Counter()))
     batches: list[tuple[twin_loss.Key, ...]] = []
@@ -280,6 +280,11 @@ def audit_privacy(
 
     Returns:
         The lower bound beside the stated loss, for the release and for each measurement.
+
+    >>> import confide
+    >>> audit = confide.audit_privacy(project / "spec.toml", runs=20, seed=1)
+    >>> audit.ok
+    True
     """
     loaded, mechanism = _accounted(spec)
     if runs < 20:
@@ -305,6 +310,11 @@ def audit_canaries(
 
     Returns:
         The lower bound beside the stated loss. One run says much less than many: see :func:`audit_privacy`.
+
+    >>> import confide
+    >>> audit = confide.audit_canaries(project / "spec.toml", canaries=10, seed=1)
+    >>> audit.as_dict()["canaries"]
+    10
     """
     loaded, mechanism = _accounted(spec)
     if canaries < 10:

@@ -99,7 +99,7 @@ def one_in_each(places: Sequence[Mapping[str, Any]], column: str) -> pa.Table:
 
 
 def canary_places(form: RecordForm, number: int) -> list[dict[str, Any]]:
-    """Records of which no two are counted in the same count of one measurement: each has that count to itself.
+    """Records such that no two are counted in the same count of one measurement: each has that count to itself.
 
     The measurement is the coarsest that has counts enough: records that it keeps apart are kept apart by all finer ones
     too, so that canaries own as many counts as they can. Place k is in the unit k mod U of U, and in the cell
@@ -172,7 +172,7 @@ def twins_of(people: Sequence[Mapping[str, Any]], twins: int, neighbours: Neighb
     """Two files of made-up records that are neighbours ``twins`` times over.
 
     Args:
-        people: Two records. One of each stands in both files besides.
+        people: Two records. One of each is also in both files.
         twins: How many of the first kind the first file has; in the second file they are of the second kind, or gone.
         neighbours: Which of both.
 

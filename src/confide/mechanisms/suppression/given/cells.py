@@ -1,4 +1,4 @@
-"""The figures of given tables and what stands beside them, cell by cell, and the problem that they pose. Confidential.
+"""The figures of given tables and what is beside them, cell by cell, and the problem that they pose. Confidential.
 
 Totals that are missing are computed, totals that are there must add up. What the office has decided goes before the
 rules: a cell that is ``u`` (unsafe) is primary whatever they say, one that is ``s`` (safe, a waiver) or ``z``
@@ -180,7 +180,7 @@ def _read_cells(rows: CellCodes, table: HierarchicalTable, top: int, unit: Fract
 def _whole_numbers(
     rows: CellCodes, column: str, unit: Fraction = Fraction(1), *, empty: int | None, up: bool = False
 ) -> Integers:
-    """A column of numbers of at least zero, as whole numbers of the unit; ``empty`` where nothing stands, refused if
+    """A column of numbers of at least zero, as whole numbers of the unit; ``empty`` where nothing is, refused if
     that is None. With ``up`` a part of a unit is rounded up to one."""
     numbers = np.zeros(rows.rows, np.int64)
     wrong: list[int] = []

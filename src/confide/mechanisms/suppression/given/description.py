@@ -148,7 +148,7 @@ class TableInput:
     file: Path
     data: Path | None
     assumed: bool = False
-    """Whether nobody wrote it: the table was taken for what such tables commonly are."""
+    """Whether nobody wrote it: Confide assumed what such tables usually have."""
     hierarchies: Mapping[str, Mapping[str, Parts]] = field(default_factory=dict)
     """For each variable its hierarchies by name, those of files with them; the first is the one called as nothing."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -279,7 +279,7 @@ def describe_argus(path: Path) -> TableInput:
 
 
 def _between(apriori: Path | None, separator: str) -> str:
-    """What stands between the values of a file of statuses: the separator of the metadata, if its first line has it,
+    """What is between the values of a file of statuses: the separator of the metadata, if its first line has it,
     or a comma."""
     lines = [] if apriori is None else read_lines(apriori)
     return separator if any(separator in line for line in lines[:1]) else ","
@@ -524,7 +524,7 @@ def parts_in(parts: Parts) -> set[str]:
 
 
 def repeated(table: CellCodes, row: int) -> InputError:
-    """A cell that stands in the table twice."""
+    """A cell that is in the table twice."""
     return InputError("repeated-cell", where=Place(file=table.path.name, row=row + 1))
 
 
