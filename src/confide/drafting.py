@@ -16,20 +16,9 @@ from confide.file_system import write_text
 from confide.inputs import ColumnProposal, OfficeFiles, propose_office
 from confide.lazy_names import DRAFTS, named
 from confide.mechanisms import MECHANISMS
+from confide.releases import draft as releases_draft
 from confide.releases import in_plural, no_room_is_an_error
 from confide.releases.abilities import DRAFT, DRAFT_FROM
-from confide.releases.draft import (
-    AREAS,
-    LEDGER,
-    SPEC,
-    Draft,
-    keep_secrets,
-    new_ledger,
-    one_of,
-    relative,
-    schema_text,
-    write_spec,
-)
 from confide.releases.ledger import read_witness
 
 
@@ -110,14 +99,14 @@ def new(
         known = MECHANISMS[mechanism].methods if mechanism in MECHANISMS else ()
         if not known:
             raise ParameterError("method", found=method, mechanism=mechanism)
-        values = {**values, "method": one_of("method", method, known)}
+        values = {**values, "method": releases_draft.one_of("method", method, known)}
     said: tuple[str, ...] = ()
     compared = mechanism not in MECHANISMS
     if from_file is None:
         draft = _draft(mechanism, product, values)
     else:
         if ledger_file is not None:
-            values, open_ledger = {**values, "ledger": relative(Path(ledger_file), folder)}, False
+            values, open_ledger = {**values, "ledger": releases_draft.relative(Path(ledger_file), folder)}, False
         elif open_ledger is not False:
             no_second_ledger(mechanism, Path(from_file))
         office = look_at_office(
@@ -136,19 +125,24 @@ def new(
             if (folder / name).exists():
                 raise RunError("there-already/name", where=Place(file=str(folder / name)))
         folder.mkdir(parents=True, exist_ok=True)
-        write_spec(folder / SPEC, draft.text, secret=draft.secret)
-        keep_secrets(folder, draft.secrets)
+        releases_draft.write_spec(folder / releases_draft.SPEC, draft.text, secret=draft.secret)
+        releases_draft.keep_secrets(folder, draft.secrets)
         for name, text in draft.files.items():
             write_text(folder / name, text, mode=0o600)
         if draft.prepare is not None:
             draft.prepare(folder)
-        if draft.budget is None or open_ledger is False or (folder / LEDGER).exists():
-            return NewSpec(folder / SPEC, None, said, compared)
+        if draft.budget is None or open_ledger is False or (folder / releases_draft.LEDGER).exists():
+            return NewSpec(folder / releases_draft.SPEC, None, said, compared)
         note = "opened by confide new for one release"
-        ledger = new_ledger(
-            folder / LEDGER, "my-data-set", draft.budget, note, neighbours=draft.neighbours, unit=draft.unit
+        ledger = releases_draft.new_ledger(
+            folder / releases_draft.LEDGER,
+            "my-data-set",
+            draft.budget,
+            note,
+            neighbours=draft.neighbours,
+            unit=draft.unit,
         )
-        return NewSpec(folder / SPEC, ledger, said, compared)
+        return NewSpec(folder / releases_draft.SPEC, ledger, said, compared)
 
 
 def no_second_ledger(mechanism: str, records: Path) -> None:
@@ -208,7 +202,7 @@ def new_schema(
     'schema.toml'
     """
     office = look_at_office(file, None, None, households=households)
-    text = schema_text(office.records, office.columns if columns is None else columns)
+    text = releases_draft.schema_text(office.records, office.columns if columns is None else columns)
     target = None if out is None else Path(out)
     if target is not None:
         if target.exists():
@@ -248,7 +242,7 @@ def look_at_office(
         )
 
 
-def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> Draft:
+def _office_draft(mechanism: str, office: OfficeFiles, folder: Path, values: Mapping[str, str]) -> releases_draft.Draft:
     draft_from = DRAFT_FROM.of(MECHANISMS[mechanism]) if mechanism in MECHANISMS else None
     if draft_from is None:
         raise ParameterError("mechanism/draft", found=mechanism, mechanisms=", ".join(DRAFT_FROM.among(MECHANISMS)))
@@ -268,7 +262,8 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
             lines.append(f"areas that cut across these levels, which you may add: {', '.join(places.areas)}")
         if places.proposed:
             lines.append(
-                f"{AREAS}: {places.proposed:,} areas, proposed from the records. Only you can read the file. It "
+                f"{releases_draft.AREAS}: {places.proposed:,} areas, proposed from the records. "
+                "Only you can read the file. It "
                 "becomes public when you keep it: look at every line, and add the areas where nobody was counted."
             )
         if places.without_place:
@@ -293,11 +288,11 @@ def office_in_words(office: OfficeFiles) -> tuple[str, ...]:
     return (*lines, *(f"{column.name}: left out; {column.left_out}" for column in office.left_out))
 
 
-def _draft(name: str, product: str | None, values: Mapping[str, str]) -> Draft:
+def _draft(name: str, product: str | None, values: Mapping[str, str]) -> releases_draft.Draft:
     """The draft of a mechanism, or of a comparison, which is none; raises with the names that there are."""
     draft = DRAFT.of(MECHANISMS[name]) if name in MECHANISMS else None
     if draft is not None:
         return draft(product, values)
-    one_of("mechanism", name, [*DRAFT.among(MECHANISMS), *DRAFTS])
-    other: Draft = named(DRAFTS[name])(product, values)
+    releases_draft.one_of("mechanism", name, [*DRAFT.among(MECHANISMS), *DRAFTS])
+    other: releases_draft.Draft = named(DRAFTS[name])(product, values)
     return other

@@ -20,6 +20,7 @@ from tests.kits.forged import remake
 from confide.documents import load_schema, load_shipped
 from confide.engines import LocalEngine
 from confide.errors import ConfideError
+from confide.file_system import sha256_of
 from confide.geography import Geolevel
 from confide.lab.pl94.importer import PERSON_TABLES, tabulate
 from confide.lab.pl94.segments import table_layout
@@ -28,7 +29,6 @@ from confide.mechanisms.topdown.output.settings import LayoutFile, MicrodataLayo
 from confide.mechanisms.topdown.output.tabulation import TabulationFile, Tabulator, axes_of, histograms
 from confide.mechanisms.topdown.problem import TopDownProblem
 from confide.mechanisms.topdown.spec import TopDownSpec
-from confide.releases.folder import sha256_of
 from confide.releases.run import RunResult
 from confide.releases.spec import load_spec
 from confide.releases.verify import verify

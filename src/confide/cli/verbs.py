@@ -449,7 +449,7 @@ ledger_history = Verb(
     options=OF_LEDGER,
 )
 ledger_void = Verb(
-    "Drop a reservation of which nothing was drawn yet, and free its cost.",
+    "Drop the reservation of a run that has drawn nothing yet, and free its cost.",
     f"{LEDGER}.void",
     options={
         **OF_LEDGER,

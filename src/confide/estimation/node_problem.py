@@ -316,6 +316,7 @@ def add_cells(weight: Floats, weighted: Floats, groups: Integers, of_units: Floa
 def _add_rows(
     pointer: Integers, columns: Integers, table: npt.NDArray[np.float64], result: npt.NDArray[np.float64]
 ) -> None:
+    # Row by row of the sparse matrix, whose entries are all one: the rows of the table at its columns are added up.
     width = table.shape[1]
     for row in range(result.shape[0]):
         for place in range(pointer[row], pointer[row + 1]):
@@ -326,6 +327,7 @@ def _add_rows(
 
 @numba.njit("void(float64[:, ::1], int64[::1], float64)", cache=True, nogil=True, boundscheck=False)
 def _add_pairs(into: npt.NDArray[np.float64], groups: Integers, weight: float) -> None:
+    # Every pair of cells of one group; cells of no group, below zero, are in no pair.
     for cell in range(groups.shape[0]):
         group = groups[cell]
         if group < 0:
@@ -348,6 +350,7 @@ def _add_cells(
     of_units: npt.NDArray[np.float64],
     measured: npt.NDArray[np.float64],
 ) -> None:
+    # Each cell of a group gets the weight of the query in each unit, and that weight times what was measured.
     for cell in range(groups.shape[0]):
         group = groups[cell]
         if group < 0:

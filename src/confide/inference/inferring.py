@@ -85,8 +85,8 @@ class Inference(TypedAnswer):
     shares: tuple[tuple[str, str], ...] = ()
     quantiles: tuple[tuple[str, float], ...] = ()
     eyes: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many small positive counts have margins of least squares, by kind of area and query: of the kinds of which
-    all rows were made."""
+    """How many small positive counts have margins of least squares, by kind of area and query, where all rows of
+    the kind were made."""
     far: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many released figures are further from least squares than noise and estimation explain, likewise."""
     # What was worked out before, by kind of area and by query.
@@ -500,7 +500,7 @@ class Inference(TypedAnswer):
             "source": str(source.folder),
             "title": source.title,
             "plan_hash": None if source.released is None else source.released.manifest["plan_hash"],
-            "manifest_sha256": None if source.replicates is None else source.replicates.source.manifest_sha256,
+            "manifest_sha256": None if source.replicates is None else source.replicates.source.released.manifest_sha256,
             "measurements": None if source.tree is None else source.tree.folder.fingerprint(),
             "measurements_left_out": [] if source.tree is None else list(source.tree.left_out),
             "replicates": None if source.replicates is None else source.replicates.number,

@@ -544,7 +544,7 @@ DEMONSTRATIONS: Mapping[str, Callable[..., Demonstration]] = {
 
 
 def own_measurements_alone(spec: Path, result: RunResult) -> dict[str, float]:
-    """What the same measurements come to if every unit is estimated from its own alone, as in 2020.
+    """The error if each unit uses only its own measurements, as in 2020.
 
     Args:
         spec: The spec of a sealed TopDown release of made-up people.

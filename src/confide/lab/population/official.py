@@ -27,14 +27,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from confide.errors import ParameterError
-from confide.lab.population.generate import (
-    ETHNICITY_COLUMN,
-    RACE_COLUMNS,
-    DetailedOrigins,
-    Population,
-    UnitWithOrigins,
-    cannot_write,
-)
+from confide.lab.population import generate
 from confide.lab.population.households import ADULT, CHILD, HOUSEHOLDER, PARTNER, RELATIVE
 from confide.lab.population.origins import SUBSETS, Config, code_files
 from confide.lab.population.settings import UNIT_HOMES, Bools, Ints, stream
@@ -48,7 +41,15 @@ from confide.releases.workspace import Progress
 Format = Literal["text", "parquet"]
 
 BLOCK_COLUMNS = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLK")
-PERSON_COLUMNS = ("QAGE", "QSEX", "HOUSEHOLDER", *BLOCK_COLUMNS, "CENRACE", *RACE_COLUMNS, ETHNICITY_COLUMN)
+PERSON_COLUMNS = (
+    "QAGE",
+    "QSEX",
+    "HOUSEHOLDER",
+    *BLOCK_COLUMNS,
+    "CENRACE",
+    *generate.RACE_COLUMNS,
+    generate.ETHNICITY_COLUMN,
+)
 
 
 def _schema(names: Sequence[str], integers: Collection[str] = ("QAGE",)) -> pa.Schema:
@@ -73,7 +74,7 @@ class OfficialFiles(NamedTuple):
 
 
 def write_official(
-    population: Population,
+    population: generate.Population,
     folder: str | Path,
     *,
     format: Format = "text",  # noqa: A002  the word that a reader of the call expects
@@ -98,7 +99,7 @@ def write_official(
     """
     folder = Path(folder)
     target = OfficialFiles(folder / "parameters", folder / "data")
-    origins = DetailedOrigins(population)
+    origins = generate.DetailedOrigins(population)
     states = _States(population, origins.lists.config)
     try:
         for each in (*target, *([folder / HOUSEHOLDS] if households else [])):
@@ -111,13 +112,13 @@ def write_official(
             parts.new(target.parameters / "config.json").write_text(config + "\n", encoding="utf-8", newline="\n")
             parts.publish()
     except OSError as error:
-        raise cannot_write(folder, error, 90) from error
+        raise generate.cannot_write(folder, error, 90) from error
     return target
 
 
 def _write_data(
-    origins: DetailedOrigins,
-    population: Population,
+    origins: generate.DetailedOrigins,
+    population: generate.Population,
     states: _States,
     parts: _Parts,
     folder: Path,
@@ -155,7 +156,7 @@ def _write_data(
 class _States:
     """Codes of real states for the made-up ones, in the order of the settings; remembers those that occurred."""
 
-    def __init__(self, population: Population, config: Config):
+    def __init__(self, population: generate.Population, config: Config):
         self._first = population.settings.spine.first_state
         self._codes = config.states
         self._used: set[str] = set()
@@ -185,7 +186,7 @@ def _geography(blocks: pa.RecordBatch, states: _States) -> pa.RecordBatch:
     )
 
 
-def _persons(unit: UnitWithOrigins, geography: pa.RecordBatch) -> pa.RecordBatch:
+def _persons(unit: generate.UnitWithOrigins, geography: pa.RecordBatch) -> pa.RecordBatch:
     """Records with their codes as rows of person-records."""
     persons = unit.persons
     householder = pc.equal(persons.column("relationship"), HOUSEHOLDER)
@@ -229,7 +230,7 @@ class Homes:
         first_address: The number of the first dwelling.
     """
 
-    def __init__(self, unit: UnitWithOrigins, rng: np.random.Generator, first_address: int):
+    def __init__(self, unit: generate.UnitWithOrigins, rng: np.random.Generator, first_address: int):
         names = ("household_id", "relationship", "age", "sex", "hhgq", "cenrace", "hispanic")
         column = {name: unit.persons.column(name).to_numpy().astype(np.int64) for name in names}
         self._unit, self._column, self._first_address = unit, column, first_address

@@ -235,7 +235,7 @@ def exact_households(
     by themselves, and groups with nobody in them have no row. What only noisy tables could not count is a warning here.
 
     Args:
-        config: The Bureau's ``config.json``, of which the states count.
+        config: The Bureau's ``config.json``; its states count.
         data: The Bureau's folder of data: persons, units and geo.
         out: A new folder for the tables.
         processes: How many processes count; all cores without it.

@@ -55,12 +55,9 @@ from confide.mechanisms.topdown.statement import evidence_words
 from confide.mechanisms.topdown.strategy import LevelStrategy, Strategy
 from confide.mechanisms.topdown.strategy_file import load_strategy
 from confide.messages import Messages, messages
+from confide.releases import STAMP, Check, Job, Mechanism, NoiseSource, Plan, ReleaseWriter, SealedRelease
 from confide.releases.certificate import CERTIFICATE
-from confide.releases.folder import ReleaseWriter, SealedRelease
-from confide.releases.mechanism import Check, Job, Mechanism, NoiseSource
-from confide.releases.plan import Plan
 from confide.releases.spec import LoadedSpec, PrivacyPart, Problem, find_source, is_path
-from confide.releases.workspace import STAMP
 from confide.report.rendering import messages_of, render
 
 # From a spec for post-processing to its problem: strategy, measurements, and the spine and frame that they tell.

@@ -23,13 +23,7 @@ from confide.mechanisms.phsafe.problem import PHSafeProblem
 from confide.mechanisms.phsafe.tabulate import PERSON_COLUMNS as COLUMNS_OF_PERSONS
 from confide.mechanisms.phsafe.tabulate import UNIT_COLUMNS, HouseholdFiles
 from confide.mechanisms.safetab import made_up
-from confide.mechanisms.safetab.made_up import (
-    GroupWeights,
-    best_codes,
-    block_columns,
-    block_costs,
-    codes_within,
-)
+from confide.mechanisms.safetab import made_up as safetab_made_up
 from confide.mechanisms.safetab.output.publish import measured_folder
 from confide.mechanisms.safetab.problem import SafeTabProblem, query_key
 from confide.mechanisms.safetab.records import PERSON_COLUMNS
@@ -104,7 +98,7 @@ def one_in_each(places: Sequence[Mapping[str, Any]], column: str) -> pa.Table:
 
 
 def canary_places(form: RecordForm, number: int) -> list[dict[str, Any]]:
-    """Records of which no two are counted in the same count of one measurement: each has that count to itself.
+    """Records such that no two are counted in the same count of one measurement: each has that count to itself.
 
     The measurement is the coarsest that has counts enough: records that it keeps apart are kept apart by all finer ones
     too, so that canaries own as many counts as they can. Place k is in the unit k mod U of U, and in the cell
@@ -354,8 +348,10 @@ class SafeTabAudit(TrialAudit[SafeTabProblem]):
     def made_up_records(self, problem: SafeTabProblem, twins: int) -> tuple[pa.Table, pa.Table]:
         """Everybody is a boy below 5 in one block, with the same codes: so in every table that a group may get, the
         first cell has all that are in the group. There are so many of them that no group is suppressed."""
-        block = block_columns(problem.regions, int(_block_costs(problem).argmax()))
-        person = BOY | block | best_codes(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        block = safetab_made_up.block_columns(problem.regions, int(_block_costs(problem).argmax()))
+        person = (
+            BOY | block | safetab_made_up.best_codes(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        )
         base = _never_suppressed(problem)
         one = pa.table({name: [person[name]] for name in PERSON_COLUMNS})
         return one.take([0] * (base + twins)), one.take([0] * base)
@@ -365,7 +361,7 @@ class SafeTabAudit(TrialAudit[SafeTabProblem]):
         group of a canary is suppressed."""
         largest = max(problem.levels, key=lambda level: level.areas).region_type
         blocks = made_up.blocks_apart(problem.regions, largest, _block_costs(problem))
-        codes = codes_within(problem.lists, problem.settings.max_race_codes, _weights(problem))
+        codes = safetab_made_up.codes_within(problem.lists, problem.settings.max_race_codes, _weights(problem))
         require_room(number, len(blocks), len(codes))
         people = []
         for k in range(number):
@@ -408,10 +404,10 @@ def _block_costs(problem: SafeTabProblem) -> Floats:
     budgets: dict[str, float] = {}
     for level in problem.levels:
         budgets[level.region_type] = budgets.get(level.region_type, 0.0) + float(level.settings.budget)
-    return block_costs(problem.regions, budgets)
+    return safetab_made_up.block_costs(problem.regions, budgets)
 
 
-def _weights(problem: SafeTabProblem) -> GroupWeights:
+def _weights(problem: SafeTabProblem) -> safetab_made_up.GroupWeights:
     """For each level its iterations, and what a group of it costs."""
     return [(level.iterations, float(level.settings.budget) / level.stability) for level in problem.levels]
 
@@ -426,8 +422,10 @@ class SafeTabHAudit(TrialAudit[SafeTabHProblem]):
     def made_up_records(self, problem: SafeTabHProblem, twins: int) -> tuple[pa.Table, pa.Table]:
         """Every household is a married couple that owns, in one block, with the same codes: so in every table that a
         group may have, the first cell has all that are in the group."""
-        block = block_columns(problem.regions, int(block_costs(problem.regions, _h_budgets(problem)).argmax()))
-        codes = best_codes(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
+        block = safetab_made_up.block_columns(
+            problem.regions, int(safetab_made_up.block_costs(problem.regions, _h_budgets(problem)).argmax())
+        )
+        codes = safetab_made_up.best_codes(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
         household = MARRIED | block | codes
         one = pa.table({name: [household[name]] for name in HOUSEHOLD_COLUMNS})
         return one.take([0] * (1 + twins)), one
@@ -435,8 +433,10 @@ class SafeTabHAudit(TrialAudit[SafeTabHProblem]):
     def made_up_canaries(self, problem: SafeTabHProblem, number: int) -> Canaries:
         """The same households in blocks of different areas, the first in the costliest one."""
         largest = max(problem.levels, key=lambda level: level.areas).region_type
-        blocks = made_up.blocks_apart(problem.regions, largest, block_costs(problem.regions, _h_budgets(problem)))
-        codes = codes_within(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
+        blocks = made_up.blocks_apart(
+            problem.regions, largest, safetab_made_up.block_costs(problem.regions, _h_budgets(problem))
+        )
+        codes = safetab_made_up.codes_within(problem.lists, problem.settings.max_race_codes, _h_weights(problem))
         require_room(number, len(blocks), len(codes))
         households = []
         for k in range(number):
@@ -474,7 +474,7 @@ def _h_budgets(problem: SafeTabHProblem) -> dict[str, float]:
     return budgets
 
 
-def _h_weights(problem: SafeTabHProblem) -> GroupWeights:
+def _h_weights(problem: SafeTabHProblem) -> safetab_made_up.GroupWeights:
     """For each level its iterations, and what a group of it costs."""
     return [(level.iterations, float(sum(level.settings.budgets)) / level.stability) for level in problem.levels]
 
